@@ -1,0 +1,1 @@
+"""Apache Hive ACID tables for PySpark."""

@@ -1,0 +1,163 @@
+"""The one tree of errors that hiveacid raises.
+
+Grouped by what a caller would do. Every error has a stable ``kind`` (append-only), ``retry`` (whether the
+same call may succeed later, unchanged), ``code`` (Hive's error number where Hive has one) and ``context``
+(the facts). The message is one sentence with the facts; remedies are PEP 678 notes.
+
+    AcidError
+    +-- ConflictError            another transaction changed what this one changed; run it again
+    +-- LockError                a lock is held by somebody else
+    +-- TransactionError         the transaction is aborted or closed
+    |   +-- CommitOutcomeUnknownError
+    +-- NotFoundError            (KeyError)   no such database, table, column, partition, file
+    +-- AlreadyExistsError
+    +-- InvalidInputError        (ValueError) the caller must change something
+    |   +-- SqlSyntaxError       with line and column
+    |   +-- UnsupportedError
+    |   +-- CardinalityError     two source rows for one target row in MERGE
+    |   +-- ConversionError      a value that cannot be converted
+    +-- FormatError              a file or name is not what the format says: path, expected, found
+    +-- MetastoreError
+    +-- StorageError             the file system failed
+    |   +-- SnapshotExpiredError
+    |   +-- MissingFileError     a file that a listing promised is not there
+    +-- InternalError            a bug in hiveacid
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class AcidError(Exception):
+    """Base of every error that hiveacid raises."""
+
+    kind: ClassVar[str] = "acid"
+    retry: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, code: int | None = None, note: str | None = None, **context: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.context = context
+        if note is not None:
+            self.add_note(note)
+
+    def __str__(self) -> str:
+        return f"[Error {self.code}]: {self.message}" if self.code is not None else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.code, self.context))
+
+
+def _rebuild(
+    cls: type[AcidError], message: str, code: int | None, context: dict[str, object]
+) -> AcidError:
+    return cls(message, code=code, **context)  # type: ignore[arg-type]
+
+
+class ConflictError(AcidError):
+    """Another transaction committed a change to the same rows or partition first."""
+
+    kind = "conflict"
+    retry = True
+
+
+class LockError(AcidError):
+    """A lock could not be had before the deadline; the context names the holder."""
+
+    kind = "lock"
+    retry = True
+
+
+class TransactionError(AcidError):
+    """The transaction is aborted, closed or unknown."""
+
+    kind = "transaction"
+
+
+class CommitOutcomeUnknownError(TransactionError):
+    """The commit was sent, its reply was lost, and the outcome could not be looked up."""
+
+    kind = "commit-outcome-unknown"
+
+
+class NotFoundError(AcidError, KeyError):
+    """The named database, table, partition, column or file does not exist."""
+
+    kind = "not-found"
+
+    def __str__(self) -> str:
+        return AcidError.__str__(self)
+
+
+class AlreadyExistsError(AcidError):
+    """The named database, table or partition exists already."""
+
+    kind = "already-exists"
+
+
+class InvalidInputError(AcidError, ValueError):
+    """The statement, setting or argument is wrong."""
+
+    kind = "invalid-input"
+
+
+class SqlSyntaxError(InvalidInputError):
+    """The text is not a statement; the context has ``line`` and ``column`` (both from 1)."""
+
+    kind = "sql-syntax"
+
+
+class UnsupportedError(InvalidInputError):
+    """The statement or type is known, and not supported."""
+
+    kind = "unsupported"
+
+
+class CardinalityError(InvalidInputError):
+    """More than one source row matched a target row in MERGE."""
+
+    kind = "merge-cardinality"
+
+
+class ConversionError(InvalidInputError):
+    """A value cannot be converted to the column's type (``store_assignment=ansi``) or breaks a constraint."""
+
+    kind = "conversion"
+
+
+class FormatError(AcidError):
+    """A file, name or text is not of the expected form; the context has ``path``."""
+
+    kind = "format"
+
+
+class MetastoreError(AcidError):
+    """The metastore database failed or is not one of ours."""
+
+    kind = "metastore"
+
+
+class StorageError(AcidError):
+    """The file system failed: no space, no permission, input/output error."""
+
+    kind = "storage"
+
+
+class SnapshotExpiredError(StorageError):
+    """Files of the snapshot were cleaned while it was being read without a lease."""
+
+    kind = "snapshot-expired"
+
+
+class MissingFileError(StorageError):
+    """A file that a listing promised does not exist; it is never skipped silently."""
+
+    kind = "missing-file"
+
+
+class InternalError(AcidError):
+    """An invariant of hiveacid is broken: a bug; please report it."""
+
+    kind = "internal"

@@ -1,0 +1,95 @@
+"""What to read: the values in which the control plane and the data plane meet. Picklable, need no service.
+
+``AcidDirectory`` is the answer of ``resolve`` for one partition directory (or the root of an unpartitioned
+table); ``Snapshot`` is a table, its valid write ids and one ``AcidDirectory`` per partition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hiveacid.layout.names import BaseName, DeltaName
+from hiveacid.model.tables import Partition, Table
+from hiveacid.model.valid import ValidWriteIdList
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file: ``path`` is relative to the partition directory, ``/`` separated.
+
+    ``bucket`` is the number in its name (format.md 1.3), or -1. ``logical_bytes`` is the length to read up to:
+    the last complete value of the ``_flush_length`` side file where there is one, else ``size_bytes``
+    (filled in by storage's listing).
+    """
+
+    path: str
+    size_bytes: int
+    bucket: int
+    logical_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BaseDirectory:
+    """A chosen base: ``path`` is the directory's name as on disk."""
+
+    path: str
+    name: BaseName
+    files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaDirectory:
+    """A chosen delta or delete delta: ``path`` is the directory's name as on disk.
+
+    ``all_valid`` is False where some write ids of its range are open or aborted: its rows must be
+    filtered by currentTransaction.
+    """
+
+    path: str
+    name: DeltaName
+    files: tuple[DataFile, ...]
+    all_valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AcidDirectory:
+    """What ``resolve`` chose; every entry of the listing is in exactly one place.
+
+    ``deltas`` holds deltas and delete deltas in resolve's order (format.md 2 step 7). ``obsolete`` and
+    ``aborted`` are directory names (for originals made obsolete by a base: file paths). ``ignored`` is the rest:
+    hidden names, invisible compactions, invalid bases and deltas beyond the watermark.
+    """
+
+    base: BaseDirectory | None
+    originals: tuple[DataFile, ...]
+    deltas: tuple[DeltaDirectory, ...]
+    obsolete: tuple[str, ...]
+    aborted: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+    @property
+    def insert_deltas(self) -> tuple[DeltaDirectory, ...]:
+        """The deltas that hold rows."""
+        return tuple(d for d in self.deltas if not d.name.is_delete)
+
+    @property
+    def delete_deltas(self) -> tuple[DeltaDirectory, ...]:
+        """The deltas that hold delete events."""
+        return tuple(d for d in self.deltas if d.name.is_delete)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """One partition of a snapshot."""
+
+    partition: Partition
+    directory: AcidDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table as of a set of valid write ids."""
+
+    table: Table
+    valid: ValidWriteIdList
+    parts: tuple[SnapshotPart, ...]

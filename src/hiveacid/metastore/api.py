@@ -1,0 +1,1 @@
+"""What a metastore answers: ``Catalog``, ``TxnStore``, ``LockManager``; together ``Metastore``."""

@@ -1,0 +1,120 @@
+"""Databases, tables and partitions as the catalog knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hiveacid.model.types import HiveType
+
+
+class AcidMode(Enum):
+    """How a table takes part in transactions (format.md 1.9)."""
+
+    NONE = "none"
+    INSERT_ONLY = "insert_only"
+    FULL = "full"
+
+
+class FileFormat(Enum):
+    """Storage format of the data files."""
+
+    ORC = "orc"
+    PARQUET = "parquet"
+    TEXT = "textfile"
+
+
+class TableKind(Enum):
+    """Hive's TBL_TYPE."""
+
+    MANAGED = "MANAGED_TABLE"
+    EXTERNAL = "EXTERNAL_TABLE"
+    VIEW = "VIRTUAL_VIEW"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """``database.table``, both lower case."""
+
+    database: str
+    table: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "database", self.database.lower())
+        object.__setattr__(self, "table", self.table.lower())
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; ``name`` is lower case as Hive stores it."""
+
+    name: str
+    type: HiveType
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSpec:
+    """CLUSTERED BY (columns) INTO count BUCKETS; ``version`` is ``bucketing_version`` (1 or 2)."""
+
+    columns: tuple[str, ...]
+    count: int
+    version: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database; ``location`` is a URI or an absolute path."""
+
+    name: str
+    location: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; ``columns`` are without the partition columns; ``location`` is a URI or an absolute path."""
+
+    name: TableName
+    columns: tuple[Column, ...]
+    location: str
+    partition_columns: tuple[Column, ...] = ()
+    bucket: BucketSpec | None = None
+    sort_columns: tuple[str, ...] = ()
+    format: FileFormat = FileFormat.ORC
+    kind: TableKind = TableKind.MANAGED
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    view_text: str | None = None
+    owner: str = ""
+    created_at_ms: int = 0
+
+    @property
+    def acid_mode(self) -> AcidMode:
+        """NONE, INSERT_ONLY or FULL from ``transactional`` and ``transactional_properties``."""
+        if self.properties.get("transactional", "").lower() != "true":
+            return AcidMode.NONE
+        mode = self.properties.get("transactional_properties", "default").lower()
+        return AcidMode.INSERT_ONLY if mode == "insert_only" else AcidMode.FULL
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """Data columns, then partition columns: the order of ``SELECT *``."""
+        return self.columns + self.partition_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition of a table, or the whole of an unpartitioned one (``values == ()``).
+
+    ``values`` are the texts in the directory name after unescaping, one per partition column;
+    None stands for ``__HIVE_DEFAULT_PARTITION__``.
+    """
+
+    values: tuple[str | None, ...]
+    location: str
+    properties: Mapping[str, str] = field(default_factory=dict)

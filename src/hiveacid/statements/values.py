@@ -1,0 +1,153 @@
+"""Statement values: what the user wants, whether typed as SQL or built in Python.
+
+An ``Expression`` is Spark SQL text (already translated from Hive's dialect) or a pyspark ``Column``. Text may
+hold subqueries; tables of ours in it are named by placeholders: ``tables`` of the enclosing statement maps each
+placeholder (a legal identifier such as ``__hiveacid_0``) to the ``TableRef`` it stands for. The executor puts a
+temporary view in each placeholder's place, so the text needs no further change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.model.tables import TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    Expression = str | Column
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """A table of ours in a query; ``row_id`` asks the scan for the ROW__ID column (last)."""
+
+    name: TableName
+    row_id: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A SELECT: Spark SQL ``text`` in which ``tables``' placeholders stand for tables of ours."""
+
+    text: str
+    tables: Mapping[str, TableRef] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """Rows of a VALUES list in which every cell is a plain literal.
+
+    Cells are Python values: None, bool, int, Decimal (a number with a point), float (with an exponent), str.
+    """
+
+    rows: tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """INSERT INTO or INSERT OVERWRITE of one table.
+
+    ``partition`` maps partition columns to their text (static; None for NULL) or to ``DYNAMIC``; empty: all
+    partition columns are dynamic and come last in the source. ``columns`` is the optional column list.
+    ``source``: a query, literal rows, or a DataFrame (matched by position unless ``by_name``).
+    """
+
+    table: TableName
+    source: Query | Literals | DataFrame
+    columns: tuple[str, ...] = ()
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    dynamic_partition: tuple[str, ...] = ()
+    overwrite: bool = False
+    by_name: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE table [AS alias] SET column = expression, ... [WHERE condition]."""
+
+    table: TableName
+    assignments: tuple[tuple[str, Expression], ...]
+    where: Expression | None = None
+    alias: str | None = None
+    tables: Mapping[str, TableRef] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE FROM table [AS alias] [WHERE condition]."""
+
+    table: TableName
+    where: Expression | None = None
+    alias: str | None = None
+    tables: Mapping[str, TableRef] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedUpdate:
+    """WHEN MATCHED [AND condition] THEN UPDATE SET ...; ``all_columns`` is ``UPDATE SET *``."""
+
+    assignments: tuple[tuple[str, Expression], ...] = ()
+    condition: Expression | None = None
+    all_columns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedDelete:
+    """WHEN MATCHED [AND condition] THEN DELETE."""
+
+    condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMatchedInsert:
+    """WHEN NOT MATCHED [AND condition] THEN INSERT [(columns)] VALUES (...); ``all_columns`` is ``INSERT *``."""
+
+    columns: tuple[str, ...] = ()
+    values: tuple[Expression, ...] = ()
+    condition: Expression | None = None
+    all_columns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotMatchedBySourceUpdate:
+    """WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET ..."""
+
+    assignments: tuple[tuple[str, Expression], ...]
+    condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMatchedBySourceDelete:
+    """WHEN NOT MATCHED BY SOURCE [AND condition] THEN DELETE."""
+
+    condition: Expression | None = None
+
+
+MergeClause = (
+    MatchedUpdate
+    | MatchedDelete
+    | NotMatchedInsert
+    | NotMatchedBySourceUpdate
+    | NotMatchedBySourceDelete
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """MERGE INTO table [AS alias] USING source AS source_alias ON condition clauses...
+
+    Expressions name columns as the user wrote them, qualified by the aliases (defaults: the table's name; the
+    source's name). ``DEFAULT`` as a value is the text ``default``.
+    """
+
+    table: TableName
+    source: Query | DataFrame
+    on: Expression
+    clauses: tuple[MergeClause, ...]
+    alias: str | None = None
+    source_alias: str | None = None
+    tables: Mapping[str, TableRef] = field(default_factory=dict)
