@@ -1,0 +1,214 @@
+"""The catalog tables: Hive 4.1's own names and columns (core metastore schema)."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, String, Table, Text, false
+
+from hiveacid.metastore.sql.schema import ID, METADATA
+
+CTLGS = Table(
+    "CTLGS",
+    METADATA,
+    Column("CTLG_ID", ID, primary_key=True, autoincrement=False),
+    Column("NAME", String(256)),
+    Column("DESC", String(4000)),
+    Column("LOCATION_URI", String(4000), nullable=False),
+    Column("CREATE_TIME", BigInteger),
+    Index("CTLGS_NAME_key", "NAME", unique=True),
+)
+
+DBS = Table(
+    "DBS",
+    METADATA,
+    Column("DB_ID", ID, primary_key=True, autoincrement=False),
+    Column("DESC", String(4000)),
+    Column("DB_LOCATION_URI", String(4000), nullable=False),
+    Column("NAME", String(128)),
+    Column("OWNER_NAME", String(128)),
+    Column("OWNER_TYPE", String(10)),
+    Column("CTLG_NAME", String(256), nullable=False, server_default="hive"),
+    Column("CREATE_TIME", BigInteger),
+    Column("DB_MANAGED_LOCATION_URI", String(4000)),
+    Column("TYPE", String(32), nullable=False, server_default="NATIVE"),
+    Column("DATACONNECTOR_NAME", String(128)),
+    Column("REMOTE_DBNAME", String(128)),
+    Index("UNIQUE_DATABASE", "NAME", "CTLG_NAME", unique=True),
+)
+
+DATABASE_PARAMS = Table(
+    "DATABASE_PARAMS",
+    METADATA,
+    Column("DB_ID", BigInteger, primary_key=True),
+    Column("PARAM_KEY", String(180), primary_key=True),
+    Column("PARAM_VALUE", String(4000)),
+    Index("DATABASE_PARAMS_N49", "DB_ID"),
+)
+
+TBLS = Table(
+    "TBLS",
+    METADATA,
+    Column("TBL_ID", ID, primary_key=True, autoincrement=False),
+    Column("CREATE_TIME", BigInteger, nullable=False),
+    Column("DB_ID", BigInteger),
+    Column("LAST_ACCESS_TIME", BigInteger, nullable=False),
+    Column("OWNER", String(767)),
+    Column("OWNER_TYPE", String(10)),
+    Column("RETENTION", BigInteger, nullable=False),
+    Column("SD_ID", BigInteger),
+    Column("TBL_NAME", String(256)),
+    Column("TBL_TYPE", String(128)),
+    Column("VIEW_EXPANDED_TEXT", Text),
+    Column("VIEW_ORIGINAL_TEXT", Text),
+    Column("IS_REWRITE_ENABLED", Boolean, nullable=False, server_default=false()),
+    Column("WRITE_ID", BigInteger, server_default="0"),
+    Index("TBLS_N50", "SD_ID"),
+    Index("UNIQUETABLE", "TBL_NAME", "DB_ID", unique=True),
+)
+
+TABLE_PARAMS = Table(
+    "TABLE_PARAMS",
+    METADATA,
+    Column("TBL_ID", BigInteger, primary_key=True),
+    Column("PARAM_KEY", String(256), primary_key=True),
+    Column("PARAM_VALUE", Text),
+    Index("TABLE_PARAMS_N49", "TBL_ID"),
+)
+
+SDS = Table(
+    "SDS",
+    METADATA,
+    Column("SD_ID", ID, primary_key=True, autoincrement=False),
+    Column("INPUT_FORMAT", String(4000)),
+    Column("IS_COMPRESSED", Boolean, nullable=False),
+    Column("LOCATION", String(4000)),
+    Column("NUM_BUCKETS", BigInteger, nullable=False),
+    Column("OUTPUT_FORMAT", String(4000)),
+    Column("SERDE_ID", BigInteger),
+    Column("CD_ID", BigInteger),
+    Column("IS_STOREDASSUBDIRECTORIES", Boolean, nullable=False),
+    Index("SDS_N49", "SERDE_ID"),
+    Index("SDS_N50", "CD_ID"),
+)
+
+SD_PARAMS = Table(
+    "SD_PARAMS",
+    METADATA,
+    Column("SD_ID", BigInteger, primary_key=True),
+    Column("PARAM_KEY", String(256), primary_key=True),
+    Column("PARAM_VALUE", Text),
+    Index("SD_PARAMS_N49", "SD_ID"),
+)
+
+CDS = Table(
+    "CDS",
+    METADATA,
+    Column("CD_ID", ID, primary_key=True, autoincrement=False),
+)
+
+COLUMNS_V2 = Table(
+    "COLUMNS_V2",
+    METADATA,
+    Column("CD_ID", BigInteger, primary_key=True),
+    Column("COMMENT", String(4000)),
+    Column("COLUMN_NAME", String(767), primary_key=True),
+    Column("TYPE_NAME", Text),
+    Column("INTEGER_IDX", Integer, nullable=False),
+)
+
+SERDES = Table(
+    "SERDES",
+    METADATA,
+    Column("SERDE_ID", ID, primary_key=True, autoincrement=False),
+    Column("NAME", String(128)),
+    Column("SLIB", String(4000)),
+    Column("DESCRIPTION", String(4000)),
+    Column("SERIALIZER_CLASS", String(4000)),
+    Column("DESERIALIZER_CLASS", String(4000)),
+    Column("SERDE_TYPE", Integer),
+)
+
+SERDE_PARAMS = Table(
+    "SERDE_PARAMS",
+    METADATA,
+    Column("SERDE_ID", BigInteger, primary_key=True),
+    Column("PARAM_KEY", String(256), primary_key=True),
+    Column("PARAM_VALUE", Text),
+    Index("SERDE_PARAMS_N49", "SERDE_ID"),
+)
+
+PARTITION_KEYS = Table(
+    "PARTITION_KEYS",
+    METADATA,
+    Column("TBL_ID", BigInteger, primary_key=True),
+    Column("PKEY_COMMENT", String(4000)),
+    Column("PKEY_NAME", String(128), primary_key=True),
+    Column("PKEY_TYPE", String(767), nullable=False),
+    Column("INTEGER_IDX", BigInteger, nullable=False),
+    Index("PARTITION_KEYS_N49", "TBL_ID"),
+)
+
+PARTITIONS = Table(
+    "PARTITIONS",
+    METADATA,
+    Column("PART_ID", ID, primary_key=True, autoincrement=False),
+    Column("CREATE_TIME", BigInteger, nullable=False),
+    Column("LAST_ACCESS_TIME", BigInteger, nullable=False),
+    Column("PART_NAME", String(767)),
+    Column("SD_ID", BigInteger),
+    Column("TBL_ID", BigInteger),
+    Column("WRITE_ID", BigInteger, server_default="0"),
+    Index("PARTITIONS_N50", "SD_ID"),
+    Index("UNIQUEPARTITION", "TBL_ID", "PART_NAME", unique=True),
+)
+
+PARTITION_KEY_VALS = Table(
+    "PARTITION_KEY_VALS",
+    METADATA,
+    Column("PART_ID", BigInteger, primary_key=True),
+    Column("PART_KEY_VAL", String(256)),
+    Column("INTEGER_IDX", BigInteger, primary_key=True),
+    Index("PARTITION_KEY_VALS_N49", "PART_ID"),
+)
+
+PARTITION_PARAMS = Table(
+    "PARTITION_PARAMS",
+    METADATA,
+    Column("PART_ID", BigInteger, primary_key=True),
+    Column("PARAM_KEY", String(256), primary_key=True),
+    Column("PARAM_VALUE", Text),
+    Index("PARTITION_PARAMS_N49", "PART_ID"),
+)
+
+BUCKETING_COLS = Table(
+    "BUCKETING_COLS",
+    METADATA,
+    Column("SD_ID", BigInteger, primary_key=True),
+    Column("BUCKET_COL_NAME", String(256)),
+    Column("INTEGER_IDX", BigInteger, primary_key=True),
+    Index("BUCKETING_COLS_N49", "SD_ID"),
+)
+
+SORT_COLS = Table(
+    "SORT_COLS",
+    METADATA,
+    Column("SD_ID", BigInteger, primary_key=True),
+    Column("COLUMN_NAME", String(767)),
+    Column("ORDER", BigInteger, nullable=False),
+    Column("INTEGER_IDX", BigInteger, primary_key=True),
+    Index("SORT_COLS_N49", "SD_ID"),
+)
+
+SEQUENCE_TABLE = Table(
+    "SEQUENCE_TABLE",
+    METADATA,
+    Column("SEQUENCE_NAME", String(255), primary_key=True),
+    Column("NEXT_VAL", BigInteger, nullable=False),
+)
+
+VERSION = Table(
+    "VERSION",
+    METADATA,
+    Column("VER_ID", ID, primary_key=True, autoincrement=False),
+    Column("SCHEMA_VERSION", String(127), nullable=False),
+    Column("VERSION_COMMENT", String(255), nullable=False),
+)

@@ -1,0 +1,141 @@
+"""Locks: types, states, components and the compatibility table as data (metastore.md section 3).
+
+A request is a list of components that are granted together or not at all. Only requests with a smaller id
+stand in a request's way, and waiting ones do too: the queue is first come, first served per conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from hiveacid.model.ids import LockId, TxnId
+from hiveacid.model.transactions import OperationType
+
+
+class LockType(Enum):
+    """Hive's lock types; the value is the letter in HL_LOCK_TYPE. Declared from weak to strong."""
+
+    SHARED_READ = "r"
+    SHARED_WRITE = "w"
+    EXCL_WRITE = "x"
+    EXCLUSIVE = "e"
+
+    @property
+    def strength(self) -> int:
+        """0 (SHARED_READ) to 3 (EXCLUSIVE)."""
+        return list(LockType).index(self)
+
+
+class LockState(Enum):
+    """State of a lock request; the value is the letter in HL_LOCK_STATE where it is stored."""
+
+    ACQUIRED = "a"
+    WAITING = "w"
+    NOT_ACQUIRED = "n"
+    """refused at once; never stored"""
+
+
+class LockSemantics(Enum):
+    """Which Hive's compatibility table holds."""
+
+    HIVE_4 = "4.1"
+    HIVE_3 = "3.1"
+
+
+@dataclass(frozen=True, slots=True)
+class LockComponent:
+    """What one component of a request locks: a database, a table of it or a partition (by its name).
+
+    ``operation`` says what the transaction will do there, which the lock request records;
+    ``dynamic`` that the partitions written are not known yet; ``transactional`` is False for tables
+    whose writes are not recorded, None where the client did not say (counts as True).
+    """
+
+    type: LockType
+    database: str
+    table: str | None = None
+    partition: str | None = None
+    operation: OperationType | None = None
+    dynamic: bool = False
+    transactional: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """One component of a stored request: a row of HIVE_LOCKS; times are epoch ms."""
+
+    lock_id: LockId
+    component_id: int
+    txn_id: TxnId
+    database: str
+    table: str | None
+    partition: str | None
+    state: LockState
+    type: LockType
+    last_heartbeat_ms: int
+    acquired_at_ms: int | None
+    user: str
+    host: str
+    agent_info: str | None = None
+    blocked_by_lock_id: LockId | None = None
+    blocked_by_component_id: int | None = None
+
+    def __str__(self) -> str:
+        return (
+            f"{{lockid:{self.lock_id} intLockId:{self.component_id} txnid:{self.txn_id} "
+            f"db:{self.database} table:{self.table or 'null'} partition:{self.partition or 'null'} "
+            f"state:{self.state.name} type:{self.type.name}}}"
+        )
+
+
+_R, _W, _X, _E = LockType
+
+WAITS: Final[Mapping[LockSemantics, Mapping[LockType, frozenset[LockType]]]] = {
+    LockSemantics.HIVE_4: {
+        _R: frozenset({_E}),
+        _W: frozenset({_X, _E}),
+        _X: frozenset({_W, _X, _E}),
+        _E: frozenset({_R, _W, _X, _E}),
+    },
+    LockSemantics.HIVE_3: {
+        _R: frozenset({_E}),
+        _W: frozenset({_W, _X, _E}),
+        _X: frozenset({_W, _X, _E}),
+        _E: frozenset({_R, _W, _X, _E}),
+    },
+}
+"""Requested type -> types of earlier requests that it waits for."""
+
+
+def overlaps(requested: LockInfo, existing: LockInfo) -> bool:
+    """Whether both name a common object: a database covers its tables, a table its partitions."""
+    if requested.database != existing.database:
+        return False
+    if requested.table is None or existing.table is None:
+        return True
+    if requested.table != existing.table:
+        return False
+    return (
+        requested.partition is None
+        or existing.partition is None
+        or requested.partition == existing.partition
+    )
+
+
+def must_wait(requested: LockInfo, existing: LockInfo, *, semantics: LockSemantics) -> bool:
+    """Whether ``requested`` waits for the earlier ``existing`` (waiting or acquired alike)."""
+    if requested.txn_id != 0 and requested.txn_id == existing.txn_id:
+        return False
+    if not overlaps(requested, existing):
+        return False
+    if existing.type not in WAITS[semantics][requested.type]:
+        return False
+    # CREATE TABLE (database, SHARED_READ) and DROP of another table (EXCLUSIVE) do not fight.
+    if requested.type is _R and existing.type is _E:
+        return not (existing.table is not None and requested.table is None)
+    if requested.type is _E and existing.type is _R:
+        return not (existing.table is None and requested.table is not None)
+    return True

@@ -1,0 +1,64 @@
+"""Transactions: states, types, operations and the transitions as data (metastore.md sections 1.1, 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+from typing import Final
+
+
+class TxnState(Enum):
+    """State of a transaction; the value is the letter in TXN_STATE."""
+
+    OPEN = "o"
+    ABORTED = "a"
+    COMMITTED = "c"
+
+
+class TxnType(IntEnum):
+    """Type of a transaction; the value is Hive's number in TXN_TYPE."""
+
+    DEFAULT = 0
+    REPL_CREATED = 1
+    READ_ONLY = 2
+    COMPACTION = 3
+    MATER_VIEW_REBUILD = 4
+    SOFT_DELETE = 5
+    REBALANCE_COMPACTION = 6
+
+
+class OperationType(Enum):
+    """What a transaction does to a table; the value is the letter in TC_OPERATION_TYPE."""
+
+    SELECT = "s"
+    INSERT = "i"
+    UPDATE = "u"
+    DELETE = "d"
+    COMPACT = "c"
+    NO_TXN = "-"
+    """never stored"""
+
+    @property
+    def is_write(self) -> bool:
+        """Whether a lock request records it: INSERT, UPDATE and DELETE."""
+        return self in (OperationType.INSERT, OperationType.UPDATE, OperationType.DELETE)
+
+
+TRANSITIONS: Final[Mapping[TxnState, frozenset[TxnState]]] = {
+    TxnState.OPEN: frozenset({TxnState.ABORTED, TxnState.COMMITTED}),
+    TxnState.ABORTED: frozenset(),
+    TxnState.COMMITTED: frozenset(),
+}
+"""State -> states that may follow."""
+
+
+class AbortReason(Enum):
+    """Why a transaction was aborted; the value is the text Hive keeps in TXN_META_INFO."""
+
+    NONE = "none"
+    ABORT_QUERY = "abort by query command"
+    CONCURRENT = "concurrent committed transaction"
+    WRITE_CONFLICT = "write conflicts"
+    TIMEOUT = "heartbeat time-out"
+    ROLLBACK = "rollback"
+    COMPACTION = "compaction transaction abort"
