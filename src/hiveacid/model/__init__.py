@@ -1,6 +1,6 @@
 """The vocabulary of Hive ACID: ids, types, tables, valid lists, locks, states, hashing. Pure.
 
-Lives here: frozen values, their text forms, and the state machines as tables. Never comes in: files,
+Lives here: frozen values, their text forms, the state machines as tables. Never comes in: files,
 clocks, logs, third-party packages, names of directories (``layout``) or of database columns
 (``metastore``). Read first: ``ids.py``, then ``valid.py``.
 """
