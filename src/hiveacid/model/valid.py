@@ -247,6 +247,10 @@ class ValidWriteIdList:
             return RangeValidity.NONE
         return _range_validity(self.exceptions, self.hwm, first, last)
 
+    def all_valid(self, first: int, last: int) -> bool:
+        """Whether no row of ``first..last`` needs a look at its write id, whatever ``kind``."""
+        return last <= self.hwm and _count_between(self.exceptions, first, last) == 0
+
     def range_aborted(self, first: int, last: int) -> RangeValidity:
         """How many of ``first..last`` (both inclusive) are aborted."""
         if self.hwm < first:

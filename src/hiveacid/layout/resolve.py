@@ -1,0 +1,409 @@
+"""Which directories count: ``resolve(entries, valid, valid_txns) -> AcidDirectory`` (format.md 2).
+
+Flow: group the entries by base or delta directory; drop what is hidden or not visible yet; choose
+the best base; choose the deltas above it; the rest is obsolete, aborted or ignored. Total: every
+entry ends in exactly one place, in whatever order the listing came.
+
+Two answers differ from Hive 4.1, which loses or repeats rows there (HIVE quirks of format.md 2): an
+uncommitted overwrite is never read, and of one range's compactions only the newest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hiveacid.errors import InternalError, SnapshotExpiredError
+from hiveacid.layout.markers import DataFormat, parse_marker
+from hiveacid.layout.names import (
+    BUCKET_PREFIX,
+    METADATA_FILE,
+    BaseName,
+    DeltaName,
+    DirectoryName,
+    bucket_of_file,
+    is_flush_length_file,
+    is_hidden,
+    is_marker,
+    looks_acid,
+    parse_directory,
+    parse_original_file,
+    path_order,
+)
+from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
+from hiveacid.model.ids import LONG_MIN
+from hiveacid.model.tables import AcidMode
+from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a recursive listing; ``path`` is relative to the partition, ``/`` separated.
+
+    ``marker`` is the text of a file called ``_metadata_acid``, None for every other file.
+    """
+
+    path: str
+    size_bytes: int
+    is_directory: bool = False
+    marker: str | None = None
+
+
+@dataclass(slots=True)
+class _Group:
+    """A directory whose name begins like a base's or delta's, and what lies in it."""
+
+    path: str
+    name: DirectoryName | None
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def exists(self) -> bool:
+        """Whether Hive sees it: hidden files alone do not make a directory (format.md 1.6)."""
+        return any(
+            not entry.is_directory and not _hidden_within(self.path, entry.path)
+            for entry in self.entries
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    path: str
+    name: BaseName
+    compacted: bool
+    group: _Group
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    path: str
+    name: DeltaName
+    group: _Group
+
+
+@dataclass(slots=True)
+class _Places:
+    """Where everything goes that is not chosen."""
+
+    obsolete: list[str] = field(default_factory=list)
+    aborted: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+
+
+def resolve(
+    entries: Iterable[Entry],
+    valid: ValidWriteIdList,
+    valid_txns: ValidTxnList | None,
+    *,
+    ignore_empty_files: bool = True,
+    mode: AcidMode = AcidMode.FULL,
+) -> AcidDirectory:
+    """What a reader with these valid ids reads of one partition directory.
+
+    ``valid_txns`` None counts every transaction as committed. ``mode`` INSERT_ONLY reads all files
+    of a delta, whatever their names, and no files outside (format.md 1.9).
+
+    Raises:
+        FormatError: a ``_metadata_acid`` that decides is not one.
+        SnapshotExpiredError: the only bases left hold more than these ids allow to see.
+    """
+    listing = sorted(entries, key=lambda entry: entry.path)
+    txns = ValidTxnList.everything() if valid_txns is None else valid_txns
+    places = _Places()
+    groups, loose = _group(listing, places)
+    bases, deltas = _visible(groups, txns, places)
+    base = _choose_base(bases, valid, places)
+    if base is None:
+        _check_history(bases, valid)
+    chosen = _choose_deltas(_working_deltas(deltas, valid, places), base, valid, places)
+    originals = _originals(loose, base, places, ignore_empty=ignore_empty_files, mode=mode)
+    result = AcidDirectory(
+        base=None
+        if base is None
+        else BaseDirectory(base.path, base.name, _base_files(base.group, ignore_empty_files)),
+        originals=originals,
+        deltas=tuple(
+            DeltaDirectory(
+                delta.path,
+                delta.name,
+                _delta_files(delta, ignore_empty=ignore_empty_files, mode=mode),
+                all_valid=valid.all_valid(delta.name.min_write_id, delta.name.max_write_id),
+            )
+            for delta in chosen
+        ),
+        obsolete=tuple(sorted(places.obsolete)),
+        aborted=tuple(sorted(places.aborted)),
+        ignored=tuple(sorted(places.ignored)),
+    )
+    _check_total(result, groups, loose)
+    return result
+
+
+def _group(listing: Sequence[Entry], places: _Places) -> tuple[list[_Group], list[Entry]]:
+    """Credit each entry to its outermost base or delta directory, or to none (loose)."""
+    groups: dict[str, _Group] = {}
+    loose: list[Entry] = []
+    for entry in listing:
+        parts = [part for part in entry.path.split("/") if part]
+        directories = parts if entry.is_directory else parts[:-1]
+        at = next((i for i, part in enumerate(directories) if _stops(part)), None)
+        if at is None or is_hidden(directories[at]) or is_marker(directories[at]):
+            loose.append(entry)
+            continue
+        path = "/".join(directories[: at + 1])
+        group = groups.setdefault(path, _Group(path, parse_directory(directories[at])))
+        group.entries.append(entry)
+    kept: list[_Group] = []
+    for group in groups.values():
+        if group.name is None or not group.exists:
+            places.ignored.append(group.path)
+        kept.append(group)
+    return kept, loose
+
+
+def _stops(part: str) -> bool:
+    return looks_acid(part) or part.startswith(("_", "."))
+
+
+def _visible(
+    groups: Sequence[_Group], txns: ValidTxnList, places: _Places
+) -> tuple[list[_Base], list[_Delta]]:
+    """Step 2: leave out what a compaction that is not committed for this reader made."""
+    bases: list[_Base] = []
+    deltas: list[_Delta] = []
+    for group in groups:
+        name = group.name
+        if name is None or not group.exists:
+            continue
+        txn = name.visibility_txn
+        if txn and not txns.is_valid(txn):
+            (places.aborted if txns.is_aborted(txn) else places.ignored).append(group.path)
+        elif isinstance(name, BaseName):
+            bases.append(_Base(group.path, name, _is_compacted(group, name), group))
+        else:
+            deltas.append(_Delta(group.path, name, group))
+    bases.sort(key=lambda base: (base.name.write_id, base.name.visibility_txn, base.path))
+    return bases, deltas
+
+
+def _is_compacted(group: _Group, name: BaseName) -> bool:
+    if name.visibility_txn:
+        return True
+    for entry in group.entries:
+        if entry.path == f"{group.path}/{METADATA_FILE}" and not entry.is_directory:
+            if entry.marker is None:
+                raise InternalError("Listing has a marker without its text", path=entry.path)
+            return parse_marker(entry.marker, path=entry.path) is DataFormat.COMPACTED
+    return False
+
+
+def _choose_base(bases: Sequence[_Base], valid: ValidWriteIdList, places: _Places) -> _Base | None:
+    """Steps 3 and 4, over bases in ascending order."""
+    best: _Base | None = None
+    for base in bases:
+        if not base.compacted and valid.is_aborted(base.name.write_id):
+            places.aborted.append(base.path)
+        elif best is not None and best.name.write_id == base.name.write_id and not base.compacted:
+            places.obsolete.append(base.path)
+        elif _is_valid_base(base, valid):
+            if best is not None:
+                places.obsolete.append(best.path)
+            best = base
+        else:
+            places.ignored.append(base.path)
+    return best
+
+
+def _is_valid_base(base: _Base, valid: ValidWriteIdList) -> bool:
+    write_id = base.name.write_id
+    if write_id == LONG_MIN:
+        return True
+    if base.compacted:
+        return valid.is_valid_base(write_id)
+    return valid.is_valid(write_id)
+
+
+def _check_history(bases: Sequence[_Base], valid: ValidWriteIdList) -> None:
+    """Step 8: what this reader needs may have been compacted away."""
+    if not bases or not bases[0].compacted:
+        return
+    first = str(valid.exceptions[0]) if valid.exceptions else "x"
+    raise SnapshotExpiredError(
+        f"Not enough history available for ({valid.hwm},{first}).  "
+        f"Oldest available base: {bases[0].path}",
+        table=valid.table,
+        path=bases[0].path,
+        valid_write_ids=str(valid)[:1000],
+    )
+
+
+def _working_deltas(
+    deltas: Sequence[_Delta], valid: ValidWriteIdList, places: _Places
+) -> list[_Delta]:
+    """Step 5, then the order of step 7."""
+    working: list[_Delta] = []
+    for delta in deltas:
+        first, last = delta.name.min_write_id, delta.name.max_write_id
+        if valid.range_aborted(first, last) is RangeValidity.ALL:
+            places.aborted.append(delta.path)
+        elif valid.range_validity(first, last) is RangeValidity.NONE:
+            places.ignored.append(delta.path)
+        else:
+            working.append(delta)
+    working.sort(
+        key=lambda delta: (
+            delta.name.min_write_id,
+            -delta.name.max_write_id,
+            delta.name.statement_id,
+            -delta.name.visibility_txn,
+            delta.path,
+        )
+    )
+    return working
+
+
+def _choose_deltas(
+    working: Sequence[_Delta], base: _Base | None, valid: ValidWriteIdList, places: _Places
+) -> list[_Delta]:
+    """Step 7: walk up the write ids, taking the widest delta that adds something."""
+    current = 0 if base is None else base.name.write_id
+    statement = -1
+    chosen: list[_Delta] = []
+    for delta in working:
+        last = delta.name.max_write_id
+        if last > current:
+            if valid.range_validity(current + 1, last) is RangeValidity.NONE:
+                places.ignored.append(delta.path)
+                continue
+            current, statement = last, delta.name.statement_id
+        elif not _belongs_to(delta, chosen, current, statement):
+            places.obsolete.append(delta.path)
+            continue
+        chosen.append(delta)
+    return chosen
+
+
+def _belongs_to(delta: _Delta, chosen: Sequence[_Delta], current: int, statement: int) -> bool:
+    """Whether a delta that ends no higher than the last chosen one counts beside it."""
+    if not chosen:
+        return False
+    name, previous = delta.name, chosen[-1].name
+    if _identity(name) == _identity(previous):
+        return name.visibility_txn == previous.visibility_txn
+    return name.max_write_id == current and statement >= 0
+
+
+def _identity(name: DeltaName) -> tuple[int, int, int]:
+    return name.min_write_id, name.max_write_id, name.statement_id
+
+
+def _originals(
+    loose: Sequence[Entry],
+    base: _Base | None,
+    places: _Places,
+    *,
+    ignore_empty: bool,
+    mode: AcidMode,
+) -> tuple[DataFile, ...]:
+    """Steps 6 and 9: files outside every base and delta, unless a base replaces them."""
+    files: list[DataFile] = []
+    for entry in loose:
+        parts = [part for part in entry.path.split("/") if part]
+        if (
+            entry.is_directory
+            or mode is AcidMode.INSERT_ONLY
+            or (ignore_empty and entry.size_bytes == 0)
+            or any(is_hidden(part) or is_marker(part) for part in parts)
+        ):
+            places.ignored.append(entry.path)
+        elif base is not None:
+            places.obsolete.append(entry.path)
+        else:
+            files.append(_data_file(entry))
+    return tuple(sorted(files, key=lambda file: path_order(file.path)))
+
+
+def _base_files(group: _Group, ignore_empty: bool) -> tuple[DataFile, ...]:
+    """Every file of a base holds rows but hidden and side files (format.md 1.3)."""
+    return _sorted_files(_candidates(group), ignore_empty=ignore_empty)
+
+
+def _delta_files(delta: _Delta, *, ignore_empty: bool, mode: AcidMode) -> tuple[DataFile, ...]:
+    """The files of a delta that hold rows or events.
+
+    Of a full ACID delta those called ``bucket_...``; where there are none and the delta may be raw,
+    all (format.md 1.3, 6.1).
+    """
+    files = _candidates(delta.group)
+    if mode is AcidMode.FULL:
+        events = [file for file in files if _file_name(file.path).startswith(BUCKET_PREFIX)]
+        if events or not may_be_raw(delta.name, [file.path for file in files]):
+            files = events
+    return _sorted_files(files, ignore_empty=ignore_empty)
+
+
+def may_be_raw(name: DirectoryName, paths: Iterable[str]) -> bool:
+    """Whether a directory with these files may hold rows without events, by names alone (6.1).
+
+    A yes is settled by the schema of one of its ``raw_candidates``.
+    """
+    if isinstance(name, DeltaName) and (name.is_delete or name.min_write_id != name.max_write_id):
+        return False
+    if name.visibility_txn:
+        return False
+    return bool(raw_candidates(paths))
+
+
+def raw_candidates(paths: Iterable[str]) -> tuple[str, ...]:
+    """The files whose names are those of original files, in order."""
+    return tuple(
+        sorted(
+            (path for path in paths if parse_original_file(_file_name(path)) is not None),
+            key=path_order,
+        )
+    )
+
+
+def _candidates(group: _Group) -> list[DataFile]:
+    return [
+        _data_file(entry)
+        for entry in group.entries
+        if not entry.is_directory
+        and not _hidden_within(group.path, entry.path)
+        and not is_marker(_file_name(entry.path))
+        and not is_flush_length_file(entry.path)
+    ]
+
+
+def _sorted_files(files: Iterable[DataFile], *, ignore_empty: bool) -> tuple[DataFile, ...]:
+    """Without empty placeholders; an empty ``bucket_`` file stays, its side file may say more."""
+    kept = (
+        file
+        for file in files
+        if file.size_bytes or not ignore_empty or _file_name(file.path).startswith(BUCKET_PREFIX)
+    )
+    return tuple(sorted(kept, key=lambda file: path_order(file.path)))
+
+
+def _data_file(entry: Entry) -> DataFile:
+    return DataFile(entry.path, entry.size_bytes, bucket_of_file(_file_name(entry.path)))
+
+
+def _file_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _hidden_within(directory: str, path: str) -> bool:
+    return any(is_hidden(part) for part in path[len(directory) + 1 :].split("/"))
+
+
+def _check_total(result: AcidDirectory, groups: Sequence[_Group], loose: Sequence[Entry]) -> None:
+    """Assert that every directory and loose entry is in exactly one place."""
+    placed = [directory.path for directory in result.deltas]
+    placed += [file.path for file in result.originals]
+    placed += [*result.obsolete, *result.aborted, *result.ignored]
+    if result.base is not None:
+        placed.append(result.base.path)
+    given = [group.path for group in groups] + [entry.path for entry in loose]
+    if sorted(placed) != sorted(given):
+        raise InternalError("Resolve did not place every entry once", given=given, placed=placed)
