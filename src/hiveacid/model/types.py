@@ -1,8 +1,15 @@
-"""Hive's type grammar as values: ``parse_type(text)`` and ``str(type)`` are inverse (text is Hive's, lower case)."""
+"""Hive's type grammar as values: ``parse_type(text)`` and ``str(type)`` are inverse.
+
+The text is Hive's own, in lower case, as the catalog stores it.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from hiveacid.errors import InvalidInputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +80,12 @@ class MapType:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """struct<name:type,...>."""
+    """struct<name:type,...>; names are lower case, quoted only where a character needs it."""
 
     fields: tuple[tuple[str, HiveType], ...]
 
     def __str__(self) -> str:
-        return "struct<" + ",".join(f"{name}:{kind}" for name, kind in self.fields) + ">"
+        return "struct<" + ",".join(f"{_name(name)}:{kind}" for name, kind in self.fields) + ">"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,221 @@ class UnionType:
         return "uniontype<" + ",".join(map(str, self.alternatives)) + ">"
 
 
+def _name(name: str) -> str:
+    return name if _BARE_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
 HiveType = (
-    PrimitiveType | DecimalType | CharType | VarcharType | ListType | MapType | StructType | UnionType
+    PrimitiveType
+    | DecimalType
+    | CharType
+    | VarcharType
+    | ListType
+    | MapType
+    | StructType
+    | UnionType
 )
+
+BOOLEAN: Final = PrimitiveType("boolean")
+TINYINT: Final = PrimitiveType("tinyint")
+SMALLINT: Final = PrimitiveType("smallint")
+INT: Final = PrimitiveType("int")
+BIGINT: Final = PrimitiveType("bigint")
+FLOAT: Final = PrimitiveType("float")
+DOUBLE: Final = PrimitiveType("double")
+STRING: Final = PrimitiveType("string")
+BINARY: Final = PrimitiveType("binary")
+DATE: Final = PrimitiveType("date")
+TIMESTAMP: Final = PrimitiveType("timestamp")
+TIMESTAMP_LOCAL_TZ: Final = PrimitiveType("timestamp with local time zone")
+VOID: Final = PrimitiveType("void")
+INTERVAL_YEAR_MONTH: Final = PrimitiveType("interval_year_month")
+INTERVAL_DAY_TIME: Final = PrimitiveType("interval_day_time")
+
+MAX_PRECISION: Final = 38
+MAX_CHAR_LENGTH: Final = 255
+MAX_VARCHAR_LENGTH: Final = 65535
+
+_PRIMITIVES: Final = {
+    kind.name: kind
+    for kind in (
+        BOOLEAN,
+        TINYINT,
+        SMALLINT,
+        INT,
+        BIGINT,
+        FLOAT,
+        DOUBLE,
+        STRING,
+        BINARY,
+        DATE,
+        TIMESTAMP,
+        TIMESTAMP_LOCAL_TZ,
+        VOID,
+        INTERVAL_YEAR_MONTH,
+        INTERVAL_DAY_TIME,
+    )
+}
+_SYNONYMS: Final = {
+    "integer": INT,
+    "real": FLOAT,
+    "double precision": DOUBLE,
+    "timestamp without time zone": TIMESTAMP,
+    "timestamplocaltz": TIMESTAMP_LOCAL_TZ,
+    "null": VOID,
+}
+_TOKEN = re.compile(r"\s*(?:([A-Za-z_][A-Za-z_0-9]*)|([0-9]+)|`((?:[^`]|``)*)`|([<>(),:]))")
+_BARE_NAME = re.compile(r"[^\s:<>,()`]+")
+_FIELD_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s:<>,()`]+))\s*:")
+
+
+def parse_type(text: str) -> HiveType:
+    """The type that a text names, in any case and spacing.
+
+    >>> str(parse_type("STRUCT<a: INTEGER, b: array<decimal>>"))
+    'struct<a:int,b:array<decimal(10,0)>>'
+
+    Raises:
+        InvalidInputError: the text names no type, or a length or precision is out of range.
+    """
+    return _Parser(text).parse()
+
+
+class _Parser:
+    """Recursive descent over the text of a type."""
+
+    __slots__ = ("_at", "_depth", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+
+    def parse(self) -> HiveType:
+        kind = self._type()
+        if self._text[self._at :].strip():
+            self._fail("the end")
+        return kind
+
+    def _type(self) -> HiveType:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            self._fail(f"at most {_MAX_DEPTH} levels")
+        kind = self._named(self._word())
+        self._depth -= 1
+        return kind
+
+    def _named(self, word: str) -> HiveType:
+        if word in ("array", "list"):
+            (element,) = self._arguments(1)
+            return ListType(element)
+        if word == "map":
+            key, value = self._arguments(2)
+            return MapType(key, value)
+        if word == "struct":
+            return StructType(self._fields())
+        if word == "uniontype":
+            return UnionType(self._arguments(None))
+        if word in ("decimal", "numeric", "dec"):
+            return self._decimal()
+        if word == "char":
+            return CharType(self._length(MAX_CHAR_LENGTH))
+        if word == "varchar":
+            return VarcharType(self._length(MAX_VARCHAR_LENGTH))
+        return self._primitive(word)
+
+    def _primitive(self, word: str) -> HiveType:
+        if word in ("double", "timestamp"):
+            word = " ".join([word, *self._words()])
+        found = _PRIMITIVES.get(word) or _SYNONYMS.get(word)
+        return found or self._fail("a type", found=word)
+
+    def _words(self) -> list[str]:
+        words: list[str] = []
+        while (found := _TOKEN.match(self._text, self._at)) and found[1]:
+            words.append(found[1].lower())
+            self._at = found.end()
+        return words
+
+    def _arguments(self, count: int | None) -> tuple[HiveType, ...]:
+        self._expect("<")
+        kinds = [self._type()]
+        while self._accept(","):
+            kinds.append(self._type())
+        self._expect(">")
+        if count is not None and len(kinds) != count:
+            self._fail(f"{count} types")
+        return tuple(kinds)
+
+    def _fields(self) -> tuple[tuple[str, HiveType], ...]:
+        self._expect("<")
+        if self._accept(">"):
+            return ()
+        fields: list[tuple[str, HiveType]] = []
+        while True:
+            found = _FIELD_NAME.match(self._text, self._at)
+            if found is None:
+                self._fail("a field name and ':'")
+            self._at = found.end()
+            name = found[2] if found[1] is None else found[1].replace("``", "`")
+            fields.append((name.lower(), self._type()))
+            if not self._accept(","):
+                break
+        self._expect(">")
+        return tuple(fields)
+
+    def _decimal(self) -> DecimalType:
+        if not self._accept("("):
+            return DecimalType(10, 0)
+        precision, scale = self._number(), 0
+        if self._accept(","):
+            scale = self._number()
+        self._expect(")")
+        if not 1 <= precision <= MAX_PRECISION or scale > precision:
+            self._fail("precision 1..38 and a scale up to it", found=f"({precision},{scale})")
+        return DecimalType(precision, scale)
+
+    def _length(self, longest: int) -> int:
+        self._expect("(")
+        length = self._number()
+        self._expect(")")
+        if not 1 <= length <= longest:
+            self._fail(f"a length of 1..{longest}", found=str(length))
+        return length
+
+    def _word(self) -> str:
+        found = _TOKEN.match(self._text, self._at)
+        if found is None or not found[1]:
+            self._fail("a type")
+        self._at = found.end()
+        return found[1].lower()
+
+    def _number(self) -> int:
+        found = _TOKEN.match(self._text, self._at)
+        if found is None or not found[2]:
+            self._fail("a number")
+        self._at = found.end()
+        return int(found[2])
+
+    def _accept(self, mark: str) -> bool:
+        found = _TOKEN.match(self._text, self._at)
+        if found is None or found[4] != mark:
+            return False
+        self._at = found.end()
+        return True
+
+    def _expect(self, mark: str) -> None:
+        if not self._accept(mark):
+            self._fail(repr(mark))
+
+    def _fail(self, expected: str, *, found: str | None = None) -> NoReturn:
+        rest = self._text[self._at :][:50] if found is None else found
+        raise InvalidInputError(
+            f"Type {self._text[:200]!r} has {rest!r} where {expected} should be",
+            type=self._text,
+            expected=expected,
+            position=self._at,
+        )
+
+
+_MAX_DEPTH: Final = 100
