@@ -1,0 +1,8 @@
+"""Files: everything that opens, lists, writes, renames or deletes one.
+
+What lives here: the file system (``pyarrow.fs``), directory listings, the ORC tail, the bucket
+file writer and reader on Arrow batches, the merge of one bucket (``merge_read``: the reference
+reader, and the reader without Spark), Hive's bucketing hash over Arrow columns, publish and
+retract. What never comes in: Spark, the metastore, a transaction; what a directory *means* (that
+is ``layout``). Read first: ``merge.py``.
+"""

@@ -1,0 +1,232 @@
+"""Hive types as Arrow types, and Arrow arrays made to fit a Hive type.
+
+``char`` and ``varchar`` are Arrow strings; ``timestamp`` is nanoseconds without a zone,
+``timestamp with local time zone`` nanoseconds in UTC. A union is a sparse union as Arrow's ORC
+reader makes it (read only).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import ConversionError, UnsupportedError
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
+
+LOCAL_ZONED: Final = "timestamp with local time zone"
+_TO_ARROW: Final = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("ns"),
+    LOCAL_ZONED: pa.timestamp("ns", tz="UTC"),
+    "void": pa.null(),
+}
+_FROM_ARROW: Final = {arrow: name for name, arrow in _TO_ARROW.items()}
+
+
+def arrow_type(kind: HiveType) -> pa.DataType:
+    """The Arrow type of a Hive type.
+
+    Raises:
+        UnsupportedError: an interval type.
+    """
+    if isinstance(kind, PrimitiveType):
+        if kind.name not in _TO_ARROW:
+            raise UnsupportedError(f"type {kind} cannot be stored", type=str(kind))
+        return _TO_ARROW[kind.name]
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, CharType | VarcharType):
+        return pa.string()
+    if isinstance(kind, ListType):
+        return pa.list_(arrow_type(kind.element))
+    if isinstance(kind, MapType):
+        return pa.map_(arrow_type(kind.key), arrow_type(kind.value))
+    if isinstance(kind, StructType):
+        return pa.struct([pa.field(name, arrow_type(child)) for name, child in kind.fields])
+    children = [
+        pa.field(f"_union_{i}", arrow_type(child)) for i, child in enumerate(kind.alternatives)
+    ]
+    return pa.sparse_union(children)
+
+
+def hive_type(arrow: pa.DataType) -> HiveType:
+    """The Hive type of an Arrow type.
+
+    Raises:
+        UnsupportedError: Hive has no such type.
+    """
+    if arrow in _FROM_ARROW:
+        return PrimitiveType(_FROM_ARROW[arrow])
+    if pa.types.is_dictionary(arrow):
+        return hive_type(arrow.value_type)
+    if _is_text(arrow):
+        return PrimitiveType("string")
+    if pa.types.is_large_binary(arrow) or pa.types.is_fixed_size_binary(arrow):
+        return PrimitiveType("binary")
+    if pa.types.is_date(arrow):
+        return PrimitiveType("date")
+    if pa.types.is_timestamp(arrow):
+        return PrimitiveType("timestamp" if arrow.tz is None else LOCAL_ZONED)
+    if (
+        pa.types.is_decimal(arrow)
+        and 1 <= arrow.precision <= 38
+        and 0 <= arrow.scale <= arrow.precision
+    ):
+        return DecimalType(arrow.precision, arrow.scale)
+    if pa.types.is_map(arrow):
+        return MapType(hive_type(arrow.key_type), hive_type(arrow.item_type))
+    if (
+        pa.types.is_list(arrow)
+        or pa.types.is_large_list(arrow)
+        or pa.types.is_fixed_size_list(arrow)
+    ):
+        return ListType(hive_type(arrow.value_type))
+    if pa.types.is_struct(arrow):
+        fields = (arrow.field(i) for i in range(arrow.num_fields))
+        return StructType(tuple((field.name.lower(), hive_type(field.type)) for field in fields))
+    if pa.types.is_union(arrow):
+        return UnionType(tuple(hive_type(arrow.field(i).type) for i in range(arrow.num_fields)))
+    raise UnsupportedError(f"Hive has no type for Arrow's {arrow}", type=str(arrow))
+
+
+def conform(array: pa.Array, kind: HiveType) -> pa.Array:
+    """``array`` ready for the ORC writer as a column of type ``kind``; the same object where
+    nothing is to do.
+
+    Chars are blank padded to their length and varchars cut to theirs, as Hive's writer does. Any
+    timestamp unit is kept; an array with a zone given for a ``timestamp`` becomes that zone's wall
+    clock. Struct arrays lose their offset, which Arrow's ORC writer ignores.
+
+    Raises:
+        ConversionError: a value does not fit the type.
+    """
+    try:
+        return _conform(array, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ConversionError(
+            f"Arrow {array.type} values do not fit {kind}: {error}",
+            type=str(kind),
+            found=str(array.type),
+        ) from error
+
+
+def _conform(array: pa.Array, kind: HiveType) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if isinstance(kind, StructType) and pa.types.is_struct(array.type):
+        return _conform_struct(array, kind)
+    if isinstance(kind, MapType) and pa.types.is_map(array.type):
+        return _conform_map(array, kind)
+    if isinstance(kind, ListType) and pa.types.is_list(array.type):
+        return _conform_list(array, kind)
+    if isinstance(kind, CharType | VarcharType):
+        return _conform_text(_text(array), kind)
+    if isinstance(kind, PrimitiveType):
+        if kind.name == "string":
+            return _text(array)
+        if kind.name in ("timestamp", LOCAL_ZONED):
+            return _conform_timestamp(array, kind)
+    target = arrow_type(kind)
+    return array if array.type == target else array.cast(target)
+
+
+def _conform_struct(array: pa.StructArray, kind: StructType) -> pa.Array:
+    if array.type.num_fields != len(kind.fields):
+        raise ConversionError(
+            f"a struct of {array.type.num_fields} fields does not fit {kind}", type=str(kind)
+        )
+    before = [array.field(i) for i in range(array.type.num_fields)]
+    after = [_conform(child, field) for child, (_, field) in zip(before, kind.fields, strict=True)]
+    names = [name for name, _ in kind.fields]
+    same = all(a is b for a, b in zip(before, after, strict=True))
+    if same and array.offset == 0 and names == [field.name for field in array.type]:
+        return array
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(after, names=names, mask=mask)
+
+
+def _conform_list(array: pa.ListArray, kind: ListType) -> pa.Array:
+    values = array.values
+    conformed = _conform(values, kind.element)
+    if conformed is values:
+        return array
+    return pa.ListArray.from_arrays(_fresh_offsets(array), _conform(array.flatten(), kind.element))
+
+
+def _conform_map(array: pa.MapArray, kind: MapType) -> pa.Array:
+    keys, items = array.keys, array.items
+    if _conform(keys, kind.key) is keys and _conform(items, kind.value) is items:
+        return array
+    entries = array.cast(pa.list_(pa.struct([("key", keys.type), ("value", items.type)]))).flatten()
+    return pa.MapArray.from_arrays(
+        _fresh_offsets(array),
+        _conform(entries.field(0), kind.key),
+        _conform(entries.field(1), kind.value),
+    )
+
+
+def _fresh_offsets(array: pa.Array) -> pa.Array:
+    """Offsets into the flattened values; a null offset makes a null list."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(array) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    null = np.append(array.is_null().to_numpy(zero_copy_only=False), False)
+    return pa.array(offsets, mask=null)
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    view = getattr(pa.types, "is_string_view", None)
+    return bool(
+        pa.types.is_string(arrow)
+        or pa.types.is_large_string(arrow)
+        or (view is not None and view(arrow))
+    )
+
+
+def _text(array: pa.Array) -> pa.Array:
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        return array
+    return array.cast(pa.string())
+
+
+def _conform_text(array: pa.Array, kind: CharType | VarcharType) -> pa.Array:
+    longest = pc.max(pc.binary_length(array)).as_py() or 0
+    if longest > kind.length:
+        array = pc.utf8_slice_codeunits(array, 0, kind.length)
+    if isinstance(kind, CharType):
+        array = pc.utf8_rpad(array, kind.length, " ")
+    return array
+
+
+def _conform_timestamp(array: pa.Array, kind: PrimitiveType) -> pa.Array:
+    if not pa.types.is_timestamp(array.type):
+        return array.cast(arrow_type(kind))
+    if kind.name == "timestamp":
+        return array if array.type.tz is None else pc.local_timestamp(array)
+    if array.type.tz is None:
+        return pc.assume_timezone(array, "UTC")
+    return array if array.type.tz == "UTC" else array.cast(pa.timestamp(array.type.unit, tz="UTC"))

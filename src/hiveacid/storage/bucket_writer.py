@@ -1,0 +1,336 @@
+"""Write one bucket file from Arrow batches: system columns, Hive's metadata, Hive's settings.
+
+User columns are not copied (char excepted: blank padding); the six-column event (format.md 4.1) is
+put around them. The key index is exact: for each stripe the identity of its last row. Rows have
+consecutive row ids, so it follows from the stripes in the footer; for events the identities at the
+ends of stripes are remembered, which works because the ORC writer ends a stripe only at the end of
+a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from hiveacid.errors import InternalError, InvalidInputError
+from hiveacid.layout.target import FileKind
+from hiveacid.model.tables import Column
+from hiveacid.model.types import (
+    CharType,
+    HiveType,
+    ListType,
+    MapType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
+from hiveacid.storage import acid_file
+from hiveacid.storage.arrow_types import arrow_type, conform
+from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.orc_output import OrcOutput
+from hiveacid.storage.orc_tail import OrcTail
+from hiveacid.storage.writer_settings import writer_settings
+
+_EVENT_BATCH_ROWS: Final = 8192
+_ROW_BATCH_ROWS: Final = 1024
+_FIRST_USER_COLUMN: Final = {False: 7, True: 1}
+"""ORC column number of the first user column, by whether the file is plain."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFile:
+    """A finished file."""
+
+    path: str
+    rows: int
+    size_bytes: int
+
+
+class BucketFileWriter:
+    """Writes one file. Nothing is created before the first row: no rows, no file.
+
+    As a context manager it closes on success and aborts on an exception. One kind of ``write_``
+    method is used per file: ``write_rows`` for INSERT, BASE and PLAIN, ``write_deletes`` for
+    DELETE, ``write_events`` for events whose identities exist already (compaction).
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: str,
+        *,
+        columns: Sequence[Column],
+        kind: FileKind,
+        write_id: int = 0,
+        bucket_property: int = 0,
+        first_row_id: int = 0,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare; opens no file.
+
+        ``columns`` are the table's without partition columns. ``write_id`` goes into
+        originalTransaction and currentTransaction of rows, and into currentTransaction of deletes.
+        ``properties`` are the table's.
+
+        Raises:
+            InvalidInputError: a property of the table is not valid (UnsupportedError: LZO, BROTLI;
+            a type).
+        """
+        self._path = path
+        self._columns = tuple(columns)
+        self._kind = kind
+        self._write_id = write_id
+        self._bucket_property = bucket_property
+        self._first_row_id = first_row_id
+        self._names = [column.name for column in self._columns]
+        self._row_type = pa.struct([(c.name, arrow_type(c.type)) for c in self._columns])
+        rows_only = kind is not FileKind.DELETE
+        self._output = OrcOutput(
+            fs,
+            path,
+            settings=writer_settings(kind, properties=properties or {}),
+            batch_rows=_ROW_BATCH_ROWS if rows_only else _EVENT_BATCH_ROWS,
+        )
+        self._schema: pa.Schema | None = None
+        self._rows = 0
+        self._operations = np.zeros(3, dtype=np.int64)
+        self._last_keys: dict[int, tuple[int, int, int]] | None = None
+        self._stripe_ended = False
+
+    def __enter__(self) -> BucketFileWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    @property
+    def rows(self) -> int:
+        """Rows or events written so far."""
+        return self._rows
+
+    def write_rows(self, batch: pa.RecordBatch) -> None:
+        """Append rows: ``batch`` has the table's columns in order; names are not compared.
+
+        Raises:
+            ConversionError: a value does not fit its column.
+            InvalidInputError: another number of columns.
+            StorageError: writing failed.
+        """
+        assert self._kind is not FileKind.DELETE and self._last_keys is None
+        count = batch.num_rows
+        user = self._conformed(batch.columns)
+        if count == 0:
+            return
+        if self._kind is FileKind.PLAIN:
+            self._write(pa.Table.from_arrays(user, names=self._names))
+        else:
+            first = self._first_row_id + self._rows
+            write_id = _constant(self._write_id, pa.int64(), count)
+            self._write(
+                _event_table(
+                    _constant(acid_file.INSERT, pa.int32(), count),
+                    write_id,
+                    _constant(self._bucket_property, pa.int32(), count),
+                    pa.array(np.arange(first, first + count, dtype=np.int64)),
+                    write_id,
+                    self._row_struct(user, count, mask=None),
+                )
+            )
+        self._operations[acid_file.INSERT] += count
+        self._rows += count
+
+    def write_deletes(
+        self, original_write_id: pa.Array, bucket: pa.Array, row_id: pa.Array
+    ) -> None:
+        """Append delete events, sorted by (write id, bucket property, row id) already (format.md
+        4.5).
+
+        The arrays are int64, int32 (bucket properties, one decoded bucket per file) and int64,
+        without nulls.
+
+        Raises:
+            StorageError: writing failed.
+        """
+        assert self._kind is FileKind.DELETE
+        for start in range(0, len(row_id), _EVENT_BATCH_ROWS):
+            keys = [
+                array.slice(start, _EVENT_BATCH_ROWS)
+                for array in (original_write_id, bucket, row_id)
+            ]
+            count = len(keys[0])
+            self._write_keyed(
+                _event_table(
+                    _constant(acid_file.DELETE, pa.int32(), count),
+                    *keys,
+                    _constant(self._write_id, pa.int64(), count),
+                    pa.nulls(count, self._row_type),
+                )
+            )
+            self._operations[acid_file.DELETE] += count
+
+    def write_events(self, batch: pa.RecordBatch) -> None:
+        """Append events as they are: the six columns of format.md 4.1 in order, sorted as 4.5 says.
+
+        Raises:
+            ConversionError: a value does not fit its column.
+            StorageError: writing failed.
+        """
+        assert self._kind is not FileKind.PLAIN
+        step = _EVENT_BATCH_ROWS if self._kind is FileKind.DELETE else _ROW_BATCH_ROWS
+        for start in range(0, batch.num_rows, step):
+            part = batch.slice(start, step)
+            row = part.column(5)
+            user = self._conformed([row.field(i) for i in range(row.type.num_fields)])
+            mask = row.is_null() if row.null_count else None
+            struct = self._row_struct(user, part.num_rows, mask=mask)
+            self._write_keyed(_event_table(*part.columns[:5], struct))
+            operation = part.column(0).to_numpy(zero_copy_only=False)
+            self._operations += np.bincount(operation, minlength=3)
+
+    def close(self) -> BucketFile | None:
+        """Finish the file; None (and no file) where nothing was written.
+
+        Raises:
+            StorageError: writing failed; the file is removed.
+        """
+        if not self._output.is_open:
+            return None
+        plain = self._kind is FileKind.PLAIN
+        tail, size = self._output.close(
+            user_metadata=(lambda _: {}) if plain else self._metadata,
+            text_types=_text_types(self._columns, first=_FIRST_USER_COLUMN[plain]),
+        )
+        if tail.rows != self._rows:
+            raise InternalError("rows written and rows in the footer differ", path=self._path)
+        return BucketFile(path=self._path, rows=self._rows, size_bytes=size)
+
+    def abort(self) -> None:
+        """Give up and remove the file; does nothing after ``close``."""
+        self._output.abort()
+
+    def _conformed(self, arrays: Sequence[pa.Array]) -> list[pa.Array]:
+        if len(arrays) != len(self._columns):
+            raise InvalidInputError(
+                f"{len(arrays)} columns given for {len(self._columns)}: {', '.join(self._names)}",
+                path=self._path,
+            )
+        return [
+            conform(array, column.type) for array, column in zip(arrays, self._columns, strict=True)
+        ]
+
+    def _row_struct(
+        self, user: Sequence[pa.Array], count: int, *, mask: pa.Array | None
+    ) -> pa.Array:
+        if not user:
+            return pa.array([{}] * count, type=self._row_type)
+        return pa.StructArray.from_arrays(user, names=self._names, mask=mask)
+
+    def _write(self, table: pa.Table) -> bool:
+        """Write with the first batch's schema (timestamps of any unit are as good, but one per
+        file).
+        """
+        if self._schema is None:
+            self._schema = table.schema
+        elif table.schema != self._schema:
+            table = table.cast(self._schema)
+        return self._output.write(table)
+
+    def _write_keyed(self, table: pa.Table) -> None:
+        """Write one batch of events and remember its last identity where it ended a stripe."""
+        if self._last_keys is None:
+            self._last_keys = {}
+        flushed = self._write(table)
+        if not self._stripe_ended:
+            self._last_keys.pop(self._rows, None)
+        self._rows += table.num_rows
+        self._stripe_ended = flushed
+        self._last_keys[self._rows] = (
+            table.column(1)[-1].as_py(),
+            table.column(2)[-1].as_py(),
+            table.column(3)[-1].as_py(),
+        )
+
+    def _metadata(self, tail: OrcTail) -> Mapping[str, bytes]:
+        ends = [stripe.first_row + stripe.rows for stripe in tail.stripes]
+        index = "".join("{},{},{};".format(*self._key_before(end)) for end in ends)
+        return {
+            acid_file.KEY_INDEX: index.encode(),
+            acid_file.STATS: ",".join(map(str, self._operations)).encode(),
+            acid_file.VERSION: b"2",
+        }
+
+    def _key_before(self, end: int) -> tuple[int, int, int]:
+        if self._last_keys is None:
+            return self._write_id, self._bucket_property, self._first_row_id + end - 1
+        if end not in self._last_keys:
+            raise InternalError("a stripe ends inside a batch of events", path=self._path, row=end)
+        return self._last_keys[end]
+
+
+def write_empty_file(
+    fs: FileSystem, path: str, *, columns: Sequence[Column], properties: Mapping[str, str]
+) -> BucketFile:
+    """A file with the user's columns and no rows, as an overwrite without rows leaves (format.md
+    5.3).
+
+    Raises:
+        StorageError: writing failed.
+    """
+    settings = writer_settings(FileKind.BASE, properties=properties)
+    output = OrcOutput(fs, path, settings=settings)
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+    output.write(schema.empty_table())
+    _, size = output.close(
+        user_metadata=lambda _: {acid_file.KEY_INDEX: b"", acid_file.STATS: b"0,0,0"},
+        text_types=_text_types(columns, first=_FIRST_USER_COLUMN[True]),
+    )
+    return BucketFile(path=path, rows=0, size_bytes=size)
+
+
+def _constant(value: int, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), count)
+
+
+def _event_table(*arrays: pa.Array) -> pa.Table:
+    return pa.Table.from_arrays(list(arrays), names=list(acid_file.EVENT_NAMES))
+
+
+def _text_types(columns: Sequence[Column], *, first: int) -> dict[int, CharType | VarcharType]:
+    """ORC column numbers (preorder) of chars and varchars."""
+    found: dict[int, CharType | VarcharType] = {}
+    number = first
+    for column in columns:
+        number = _number_types(column.type, number, found)
+    return found
+
+
+def _number_types(kind: HiveType, number: int, found: dict[int, CharType | VarcharType]) -> int:
+    if isinstance(kind, CharType | VarcharType):
+        found[number] = kind
+    number += 1
+    for child in _children(kind):
+        number = _number_types(child, number, found)
+    return number
+
+
+def _children(kind: HiveType) -> tuple[HiveType, ...]:
+    if isinstance(kind, ListType):
+        return (kind.element,)
+    if isinstance(kind, MapType):
+        return (kind.key, kind.value)
+    if isinstance(kind, StructType):
+        return tuple(child for _, child in kind.fields)
+    return kind.alternatives if isinstance(kind, UnionType) else ()

@@ -1,0 +1,153 @@
+"""Directory listings: entries for ``layout.resolve``, lengths of streaming files, partitions found
+by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hiveacid.errors import FormatError, MissingFileError
+from hiveacid.layout.names import (
+    FLUSH_LENGTH_SUFFIX,
+    METADATA_FILE,
+    is_hidden,
+    looks_acid,
+    parse_partition_name,
+)
+from hiveacid.layout.resolve import Entry
+from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory
+from hiveacid.storage.filesystem import FileSystem
+
+_LONG_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPartition:
+    """A partition found by its directory's name: ``values`` as in ``Partition.values``, ``path``
+    absolute.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[str | None, ...]
+    path: str
+
+
+def list_partition(fs: FileSystem, path: str) -> tuple[Entry, ...]:
+    """All that lies below one partition directory, with the text of each ``_metadata_acid``.
+
+    Raises:
+        StorageError: listing or reading failed.
+    """
+    entries: list[Entry] = []
+    for info in fs.list_recursive(path):
+        relative = info.path[len(path.rstrip("/")) + 1 :]
+        is_marker = not info.is_directory and relative.rpartition("/")[2] == METADATA_FILE
+        marker = fs.read_bytes(info.path).decode("utf-8", "replace") if is_marker else None
+        entries.append(
+            Entry(
+                path=relative,
+                size_bytes=info.size_bytes,
+                is_directory=info.is_directory,
+                marker=marker,
+            )
+        )
+    return tuple(entries)
+
+
+def with_logical_lengths(
+    fs: FileSystem, path: str, directory: AcidDirectory, *, entries: Sequence[Entry]
+) -> AcidDirectory:
+    """``directory`` with ``logical_bytes`` of streaming files filled in (format.md 9).
+
+    A streaming delta is an insert delta of several write ids without a visibility suffix.
+    ``entries`` is the listing that ``directory`` was resolved from: only side files named in it
+    are read.
+
+    Raises:
+        FormatError: a side file without a complete length.
+        StorageError: reading failed.
+    """
+    side_files = {entry.path for entry in entries if entry.path.endswith(FLUSH_LENGTH_SUFFIX)}
+    if not side_files:
+        return directory
+    deltas = tuple(
+        replace(
+            delta, files=tuple(_with_length(fs, path, file, side_files) for file in delta.files)
+        )
+        if _is_streaming(delta)
+        else delta
+        for delta in directory.deltas
+    )
+    return replace(directory, deltas=deltas)
+
+
+def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]:
+    """Partition directories below a table's root by their names (``p=x/q=1``); the root itself
+    where there are none.
+
+    Raises:
+        FormatError: the directories do not agree on the partition columns.
+        MissingFileError: no such directory.
+        StorageError: listing failed.
+    """
+    if not fs.is_directory(path):
+        raise MissingFileError(f"table directory {path} does not exist", path=path)
+    found: list[FoundPartition] = []
+    _walk(fs, path, "", found)
+    if not found:
+        return (FoundPartition(names=(), values=(), path=path),)
+    names = found[0].names
+    for partition in found:
+        if partition.names != names:
+            raise FormatError(
+                f"partition directories of {path} do not agree on their columns",
+                path=partition.path,
+                expected="/".join(names),
+                found="/".join(partition.names),
+            )
+    return tuple(found)
+
+
+def _walk(fs: FileSystem, root: str, relative: str, found: list[FoundPartition]) -> None:
+    children = fs.list_directory(f"{root}/{relative}" if relative else root)
+    nested = [
+        name
+        for name in (info.path.rpartition("/")[2] for info in children if info.is_directory)
+        if "=" in name and not is_hidden(name) and not looks_acid(name)
+    ]
+    for name in nested:
+        _walk(fs, root, f"{relative}/{name}" if relative else name, found)
+    if relative and not nested:
+        parsed = parse_partition_name(relative)
+        if parsed is not None:
+            found.append(
+                FoundPartition(
+                    names=tuple(name for name, _ in parsed),
+                    values=tuple(value for _, value in parsed),
+                    path=f"{root}/{relative}",
+                )
+            )
+
+
+def _is_streaming(delta: DeltaDirectory) -> bool:
+    name = delta.name
+    return not name.is_delete and name.min_write_id != name.max_write_id and not name.visibility_txn
+
+
+def _with_length(fs: FileSystem, root: str, file: DataFile, side_files: set[str]) -> DataFile:
+    side = file.path + FLUSH_LENGTH_SUFFIX
+    if side not in side_files:
+        return file
+    data = fs.read_bytes(f"{root}/{side}")
+    complete = len(data) // _LONG_BYTES * _LONG_BYTES
+    length = int.from_bytes(data[complete - _LONG_BYTES : complete], "big", signed=True)
+    if complete == 0 or length < 0:
+        raise FormatError(
+            f"side file {side} holds no complete length",
+            path=f"{root}/{side}",
+            expected="8-byte lengths",
+            found=f"{len(data)} bytes",
+        )
+    return replace(file, logical_bytes=length)

@@ -1,0 +1,199 @@
+"""One ORC file written in one sequential pass, whose tail is changed before it reaches the file
+system.
+
+    ORCWriter --> _Sink --> file system
+                   |  while the ORC writer closes, the sink keeps what it is given (the last stripe
+                   and the
+                   +- tail); then the tail is rewritten in memory and all of it goes out
+
+Nothing is read back or written twice, so it works on object stores. Memory: what the ORC writer
+buffers for one stripe, and that stripe once more, compressed, while closing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+from pyarrow import orc
+
+from hiveacid.errors import StorageError
+from hiveacid.model.types import CharType, VarcharType
+from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.orc_tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
+from hiveacid.storage.writer_settings import WriterSettings
+
+_BATCH_ROWS = 1024
+_DICTIONARY_THRESHOLD = 0.8
+"""Hive's own (``hive.exec.orc.dictionary.key.size.threshold``)."""
+_HEADER_BYTES = 3
+
+
+class OrcOutput:
+    """An ORC file being written; it exists from the first ``write`` on.
+
+    ``batch_rows`` is how often the ORC writer looks whether its stripe is full.
+    """
+
+    def __init__(
+        self, fs: FileSystem, path: str, *, settings: WriterSettings, batch_rows: int = _BATCH_ROWS
+    ) -> None:
+        self._fs = fs
+        self._path = path
+        self._settings = settings
+        self._batch_rows = batch_rows
+        self._sink: _Sink | None = None
+        self._writer: orc.ORCWriter | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something was written and the file is not closed."""
+        return self._sink is not None
+
+    def write(self, table: pa.Table) -> bool:
+        """Append rows; True where the ORC writer wrote a stripe out.
+
+        Raises:
+            StorageError: writing failed.
+        """
+        if self._sink is None:
+            self._sink = _Sink(self._fs, self._path)
+            self._writer = orc.ORCWriter(
+                self._sink,
+                batch_size=self._batch_rows,
+                stripe_size=self._settings.stripe_bytes,
+                compression=self._settings.compression,
+                compression_block_size=self._settings.buffer_bytes,
+                compression_strategy="speed",
+                row_index_stride=self._settings.row_index_stride,
+                dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
+            )
+        before = max(self._sink.size_bytes, _HEADER_BYTES)
+        self._guarded(lambda: self._writer.write(table))  # type: ignore[union-attr]
+        return self._sink.size_bytes > before
+
+    def close(
+        self,
+        *,
+        user_metadata: Callable[[OrcTail], Mapping[str, bytes]],
+        text_types: Mapping[int, CharType | VarcharType],
+    ) -> tuple[OrcTail, int]:
+        """Finish the file: the tail as Arrow wrote it, and the file's size.
+
+        ``user_metadata`` is asked once the stripes are known; ``text_types`` as in
+        ``rewrite_tail``.
+
+        Raises:
+            StorageError: writing failed; the file is removed.
+        """
+        assert self._sink is not None and self._writer is not None
+        sink, writer = self._sink, self._writer
+        try:
+            sink.hold()
+            self._guarded(writer.close)
+            held = sink.take_held()
+            tail = parse_tail(held[-tail_bytes_needed(held[-_POSTSCRIPT_MAX:]) :])
+            end = rewrite_tail(tail, user_metadata=user_metadata(tail), text_types=text_types)
+            self._guarded(lambda: sink.put(memoryview(held)[: len(held) - tail.tail_bytes]))
+            self._guarded(lambda: sink.put(end))
+            self._guarded(sink.finish)
+        except BaseException:
+            self.abort()
+            raise
+        self._sink = self._writer = None
+        return tail, sink.size_bytes
+
+    def abort(self) -> None:
+        """Give up: remove what there is; nothing happens where the file is not open."""
+        sink, writer = self._sink, self._writer
+        self._sink = self._writer = None
+        if sink is None:
+            return
+        sink.discard()
+        if writer is not None:
+            writer.close()
+        sink.finish_discarded()
+        if self._fs.exists(self._path):
+            self._fs.delete_file(self._path)
+
+    def _guarded(self, step: Callable[[], object]) -> None:
+        """Run one step; the sink remembers the file system's error, which the ORC writer
+        swallows.
+        """
+        try:
+            step()
+        except (pa.ArrowException, OSError) as error:
+            cause = self._sink.error if self._sink is not None else None
+            if cause is not None:
+                raise storage_error(cause, path=self._path) from cause
+            if isinstance(error, OSError):
+                raise storage_error(error, path=self._path) from error
+            raise StorageError(
+                f"writing {self._path} failed: {error}", path=self._path, detail="io"
+            ) from error
+
+
+_POSTSCRIPT_MAX = 256
+
+
+class _Sink:
+    """The file object given to the ORC writer."""
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self._out = fs.open_output(path)
+        self._held: bytearray | None = None
+        self._discarding = False
+        self.size_bytes = 0
+        self.error: OSError | None = None
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        """Called by the ORC writer."""
+        if self._held is not None:
+            self._held += data
+        elif not self._discarding:
+            self.put(data)
+        return len(data)
+
+    def put(self, data: bytes | memoryview) -> None:
+        """Send to the file system."""
+        try:
+            self._out.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+        self.size_bytes += len(data)
+
+    def hold(self) -> None:
+        """Keep what comes from now on."""
+        self._held = bytearray()
+
+    def take_held(self) -> bytes:
+        """What was kept; the sink passes data on again."""
+        held, self._held = bytes(self._held or b""), None
+        return held
+
+    def discard(self) -> None:
+        """Drop what comes from now on."""
+        self._held, self._discarding = None, True
+
+    def finish(self) -> None:
+        """Complete the file."""
+        self._out.close()
+
+    def finish_discarded(self) -> None:
+        """Close a file that will be deleted; a full disk has been reported already."""
+        try:
+            self._out.close()
+        except OSError as error:
+            self.error = self.error or error
+
+    def tell(self) -> int:
+        """Called by the ORC writer."""
+        return self.size_bytes + len(self._held or b"")
+
+    def flush(self) -> None:
+        """Called by the ORC writer; the file system is not flushed before the end."""
+
+    def close(self) -> None:
+        """Called by the ORC writer when it is done; ``finish`` closes the file."""

@@ -1,0 +1,436 @@
+"""The tail of an ORC file: read it, and write it again with user metadata and Hive's types.
+
+    ... stripes | metadata (stripe statistics) | footer | postscript | one byte: postscript's length
+
+``parse_tail(bytes)`` works on the end of any prefix of a file that is itself a complete ORC file
+(format.md 9). ``rewrite_tail`` changes only what it is asked to change; fields this module does
+not know are kept. Sections that it writes are stored as uncompressed chunks of at most one
+compression block each.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from hiveacid.errors import FormatError
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
+from hiveacid.storage import orc_proto
+from hiveacid.storage.filesystem import FileSystem
+
+MAGIC: Final = b"ORC"
+_FIRST_READ_BYTES: Final = 64 * 1024
+_CHUNK_HEADER_BYTES: Final = 3
+_CHUNK_BYTES_MAX: Final = 1 << 22
+
+
+class Compression(Enum):
+    """CompressionKind of a file."""
+
+    NONE = 0
+    ZLIB = 1
+    SNAPPY = 2
+    LZO = 3
+    LZ4 = 4
+    ZSTD = 5
+    BROTLI = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """One stripe: ``offset`` in bytes, ``size_bytes`` with index and footer, ``first_row`` from
+    0.
+    """
+
+    offset: int
+    size_bytes: int
+    first_row: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrcType:
+    """One node of the type tree; its number is its place in ``OrcTail.types``."""
+
+    type: HiveType
+    children: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrcTail:
+    """What the tail says. ``types[0]`` is the root; ``footer`` and ``metadata`` are the parsed
+    messages.
+    """
+
+    compression: Compression
+    block_bytes: int
+    row_index_stride: int
+    rows: int
+    stripes: tuple[Stripe, ...]
+    types: tuple[OrcType, ...]
+    user_metadata: Mapping[str, bytes]
+    software: str
+    tail_bytes: int
+    postscript: Any
+    footer: Any
+    metadata_section: bytes
+
+    @property
+    def root(self) -> StructType:
+        """The schema of the file.
+
+        Raises:
+            FormatError: the root is not a struct.
+        """
+        root = self.types[0].type
+        if not isinstance(root, StructType):
+            raise FormatError(
+                "the root of an ORC file is not a struct", expected="struct", found=str(root)
+            )
+        return root
+
+    def stripe_statistics(self) -> tuple[tuple[Any, ...], ...]:
+        """ColumnStatistics messages: one tuple (by column number) for each stripe; empty where
+        there are none.
+
+        Raises:
+            FormatError: the metadata section is damaged.
+        """
+        raw = decompress(
+            self.metadata_section, compression=self.compression, block_bytes=self.block_bytes
+        )
+        message = _parsed(orc_proto.Metadata, raw, what="stripe statistics")
+        return tuple(tuple(stripe.colStats) for stripe in message.stripeStats)
+
+
+def read_tail(fs: FileSystem, path: str, *, length: int | None = None) -> OrcTail:
+    """The tail of a file, or of its first ``length`` bytes.
+
+    Raises:
+        FormatError: not an ORC file, or a truncated one; context ``path``, ``expected``, ``found``.
+        MissingFileError: no such file.
+        StorageError: reading failed.
+    """
+    with fs.open_input(path) as source:
+        size = source.size() if length is None else length
+        return read_tail_of(source, size_bytes=size, path=path)
+
+
+def read_tail_of(source: pa.NativeFile, *, size_bytes: int, path: str) -> OrcTail:
+    """The tail of the first ``size_bytes`` of an open file.
+
+    Raises:
+        FormatError: not an ORC file, or a truncated one.
+    """
+    want = min(size_bytes, _FIRST_READ_BYTES)
+    try:
+        while True:
+            source.seek(size_bytes - want)
+            end = source.read(want)
+            needed = tail_bytes_needed(end)
+            if needed <= want:
+                tail = parse_tail(end)
+                _check_stripes(tail, size_bytes=size_bytes)
+                return tail
+            if needed > size_bytes:
+                raise FormatError(
+                    "", expected=f"a tail of {needed} bytes", found=f"{size_bytes} bytes"
+                )
+            want = needed
+    except FormatError as error:
+        expected, found = error.context.get("expected"), error.context.get("found")
+        raise FormatError(
+            f"{path} is not a complete ORC file: expected {expected}, found {found}",
+            path=path,
+            expected=expected,
+            found=found,
+        ) from error
+
+
+def _check_stripes(tail: OrcTail, *, size_bytes: int) -> None:
+    """A whole tail behind a body that lost some of its bytes is no complete file."""
+    end = max((stripe.offset + stripe.size_bytes for stripe in tail.stripes), default=0)
+    if end > size_bytes - tail.tail_bytes:
+        raise _not_orc(f"stripes up to byte {end}", f"{size_bytes - tail.tail_bytes} bytes")
+
+
+def tail_bytes_needed(end: bytes) -> int:
+    """How many last bytes of a file its tail takes, told from the last few (at least the
+    postscript).
+
+    Raises:
+        FormatError: these are not the last bytes of an ORC file.
+    """
+    postscript, size = _postscript(end)
+    return int(1 + size + postscript.footerLength + postscript.metadataLength)
+
+
+def parse_tail(end: bytes) -> OrcTail:
+    """The tail from the last bytes of a file (at least ``tail_bytes_needed`` of them).
+
+    Raises:
+        FormatError: not the last bytes of an ORC file; context ``expected`` and ``found``.
+    """
+    postscript, size = _postscript(end)
+    try:
+        compression = Compression(postscript.compression)
+    except ValueError as error:
+        raise _not_orc("a known compression", f"kind {postscript.compression}") from error
+    footer_end = len(end) - 1 - size
+    footer_start = footer_end - postscript.footerLength
+    metadata_start = footer_start - postscript.metadataLength
+    if metadata_start < 0:
+        raise _not_orc(
+            f"{1 + size + footer_end - metadata_start} bytes of tail", f"{len(end)} bytes"
+        )
+    block = int(postscript.compressionBlockSize) or 256 * 1024
+    raw = decompress(end[footer_start:footer_end], compression=compression, block_bytes=block)
+    footer = _parsed(orc_proto.Footer, raw, what="footer")
+    return OrcTail(
+        compression=compression,
+        block_bytes=block,
+        row_index_stride=int(footer.rowIndexStride),
+        rows=int(footer.numberOfRows),
+        stripes=_stripes(footer),
+        types=_types(footer),
+        user_metadata={item.name: item.value for item in footer.metadata},
+        software=footer.softwareVersion,
+        tail_bytes=len(end) - metadata_start,
+        postscript=postscript,
+        footer=footer,
+        metadata_section=end[metadata_start:footer_start],
+    )
+
+
+def rewrite_tail(
+    tail: OrcTail,
+    *,
+    user_metadata: Mapping[str, bytes],
+    text_types: Mapping[int, CharType | VarcharType] | None = None,
+) -> bytes:
+    """The bytes of the tail with ``user_metadata`` added or replaced and some columns' types made
+    char or varchar.
+
+    ``text_types`` maps column numbers (0 is the root) to their types.
+    """
+    footer = orc_proto.Footer()
+    footer.CopyFrom(tail.footer)
+    merged = {**tail.user_metadata, **user_metadata}
+    del footer.metadata[:]
+    for name, value in merged.items():
+        footer.metadata.add(name=name, value=value)
+    for number, kind in (text_types or {}).items():
+        node = footer.types[number]
+        node.kind = _CHAR if isinstance(kind, CharType) else _VARCHAR
+        node.maximumLength = kind.length
+    body = _stored(footer.SerializeToString(), tail=tail)
+    postscript = orc_proto.PostScript()
+    postscript.CopyFrom(tail.postscript)
+    postscript.footerLength = len(body)
+    end = postscript.SerializeToString()
+    serialised: bytes = tail.metadata_section + body + end + bytes([len(end)])
+    return serialised
+
+
+def decompress(section: bytes, *, compression: Compression, block_bytes: int) -> bytes:
+    """The content of a compressed section: chunks with a 3-byte header each.
+
+    Raises:
+        FormatError: damaged, or compressed in a way that cannot be read here (LZO, Brotli).
+    """
+    if compression is Compression.NONE:
+        return section
+    parts: list[bytes] = []
+    at = 0
+    while at < len(section):
+        header = int.from_bytes(section[at : at + _CHUNK_HEADER_BYTES], "little")
+        at += _CHUNK_HEADER_BYTES
+        size = header >> 1
+        chunk = section[at : at + size]
+        if len(chunk) < size:
+            raise _not_orc(f"a chunk of {size} bytes", f"{len(chunk)} bytes")
+        parts.append(chunk if header & 1 else _decompress_chunk(chunk, compression, block_bytes))
+        at += size
+    return b"".join(parts)
+
+
+def _decompress_chunk(chunk: bytes, compression: Compression, block_bytes: int) -> bytes:
+    try:
+        if compression is Compression.ZLIB:
+            return zlib.decompress(chunk, wbits=-15)
+        if compression is Compression.SNAPPY:
+            size = _varint(chunk)
+            return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=size))
+        if compression is Compression.ZSTD:
+            return bytes(pa.CompressedInputStream(pa.BufferReader(chunk), "zstd").read())
+        if compression is Compression.LZ4:
+            return _lz4_block(chunk, limit=block_bytes)
+    except (zlib.error, OSError, ValueError, IndexError, pa.ArrowException) as error:
+        raise _not_orc(f"{compression.name} data", "damaged bytes") from error
+    raise _not_orc("NONE, ZLIB, SNAPPY, LZ4 or ZSTD compression", compression.name)
+
+
+def _varint(data: bytes) -> int:
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+        shift += 7
+    raise ValueError("unfinished varint")
+
+
+def _lz4_block(chunk: bytes, *, limit: int) -> bytes:
+    """LZ4 block format; Arrow's codec needs the exact size, which ORC does not store."""
+    out = bytearray()
+    at = 0
+    while at < len(chunk):
+        token = chunk[at]
+        at += 1
+        literals, at = _lz4_length(chunk, at, token >> 4)
+        out += chunk[at : at + literals]
+        at += literals
+        if at >= len(chunk):
+            break
+        offset = int.from_bytes(chunk[at : at + 2], "little")
+        at += 2
+        count, at = _lz4_length(chunk, at, token & 15)
+        if not 0 < offset <= len(out) or len(out) + count > limit + 4:
+            raise ValueError("bad match")
+        for _ in range(count + 4):
+            out.append(out[-offset])
+    return bytes(out)
+
+
+def _lz4_length(chunk: bytes, at: int, value: int) -> tuple[int, int]:
+    if value == 15:
+        while True:
+            value += chunk[at]
+            at += 1
+            if chunk[at - 1] != 255:
+                break
+    return value, at
+
+
+def _stored(section: bytes, *, tail: OrcTail) -> bytes:
+    if tail.compression is Compression.NONE:
+        return section
+    step = min(tail.block_bytes, _CHUNK_BYTES_MAX)
+    parts: list[bytes] = []
+    for at in range(0, len(section), step):
+        chunk = section[at : at + step]
+        parts.append((len(chunk) << 1 | 1).to_bytes(_CHUNK_HEADER_BYTES, "little") + chunk)
+    return b"".join(parts)
+
+
+def _postscript(end: bytes) -> tuple[Any, int]:
+    if not end:
+        raise _not_orc("an ORC postscript", "an empty file")
+    size = end[-1]
+    if size < len(MAGIC) + 1 or len(end) < size + 1:
+        raise _not_orc("an ORC postscript", f"last bytes {end[-8:]!r}")
+    raw = end[-1 - size : -1]
+    postscript = _parsed(orc_proto.PostScript, raw, what="postscript")
+    if postscript.magic != "ORC":
+        raise _not_orc("an ORC postscript", f"last bytes {end[-8:]!r}")
+    return postscript, size
+
+
+def _parsed(message: Any, raw: bytes, *, what: str) -> Any:
+    parsed = message()
+    try:
+        parsed.ParseFromString(raw)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise _not_orc(f"an ORC {what}", "bytes that do not parse") from error
+    return parsed
+
+
+def _not_orc(expected: str, found: str) -> FormatError:
+    return FormatError(f"expected {expected}, found {found}", expected=expected, found=found)
+
+
+def _stripes(footer: Any) -> tuple[Stripe, ...]:
+    stripes: list[Stripe] = []
+    first_row = 0
+    for info in footer.stripes:
+        size = int(info.indexLength + info.dataLength + info.footerLength)
+        stripes.append(
+            Stripe(
+                offset=int(info.offset),
+                size_bytes=size,
+                first_row=first_row,
+                rows=int(info.numberOfRows),
+            )
+        )
+        first_row += int(info.numberOfRows)
+    return tuple(stripes)
+
+
+_LIST, _MAP, _STRUCT, _UNION, _DECIMAL, _VARCHAR, _CHAR = 10, 11, 12, 13, 14, 16, 17
+_PRIMITIVES: Final = {
+    0: "boolean",
+    1: "tinyint",
+    2: "smallint",
+    3: "int",
+    4: "bigint",
+    5: "float",
+    6: "double",
+    7: "string",
+    8: "binary",
+    9: "timestamp",
+    15: "date",
+    18: "timestamp with local time zone",
+}
+
+
+def _types(footer: Any) -> tuple[OrcType, ...]:
+    if not footer.types:
+        raise _not_orc("a type tree", "no types")
+    built: dict[int, HiveType] = {}
+    nodes = footer.types
+    for number in reversed(range(len(nodes))):  # children come after their parents
+        children = list(nodes[number].subtypes)
+        if any(child <= number or child not in built for child in children):
+            raise _not_orc("children after their parent", f"type {number} -> {children}")
+        built[number] = _hive_type(nodes[number], [built[child] for child in children])
+    return tuple(
+        OrcType(type=built[number], children=tuple(nodes[number].subtypes))
+        for number in range(len(nodes))
+    )
+
+
+def _hive_type(node: Any, children: Sequence[HiveType]) -> HiveType:
+    kind = node.kind
+    if kind in _PRIMITIVES:
+        return PrimitiveType(_PRIMITIVES[kind])
+    if kind == _DECIMAL:
+        return DecimalType(node.precision or 38, node.scale if node.precision else 10)
+    if kind == _CHAR:
+        return CharType(node.maximumLength)
+    if kind == _VARCHAR:
+        return VarcharType(node.maximumLength)
+    if kind == _LIST and len(children) == 1:
+        return ListType(children[0])
+    if kind == _MAP and len(children) == 2:
+        return MapType(children[0], children[1])
+    if kind == _STRUCT and len(children) == len(node.fieldNames):
+        return StructType(tuple(zip(node.fieldNames, children, strict=True)))
+    if kind == _UNION:
+        return UnionType(tuple(children))
+    raise _not_orc("a known ORC type", f"kind {kind} with {len(children)} children")
