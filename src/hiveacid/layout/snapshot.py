@@ -1,7 +1,8 @@
-"""What to read: the values in which the control plane and the data plane meet. Picklable, need no service.
+"""What to read: the values in which the control plane and the data plane meet.
 
-``AcidDirectory`` is the answer of ``resolve`` for one partition directory (or the root of an unpartitioned
-table); ``Snapshot`` is a table, its valid write ids and one ``AcidDirectory`` per partition.
+Picklable, they need no service. ``AcidDirectory`` is the answer of ``resolve`` for one partition
+directory (or the root of an unpartitioned table); ``Snapshot`` is a table, its valid write ids and
+one ``AcidDirectory`` per partition.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from hiveacid.model.valid import ValidWriteIdList
 class DataFile:
     """A data file: ``path`` is relative to the partition directory, ``/`` separated.
 
-    ``bucket`` is the number in its name (format.md 1.3), or -1. ``logical_bytes`` is the length to read up to:
-    the last complete value of the ``_flush_length`` side file where there is one, else ``size_bytes``
-    (filled in by storage's listing).
+    ``bucket`` is the number in its name (format.md 1.3), or -1. ``logical_bytes`` is the length to
+    read up to: the last complete value of the ``_flush_length`` side file where there is one, else
+    ``size_bytes`` (filled in by storage's listing).
     """
 
     path: str
@@ -55,9 +56,10 @@ class DeltaDirectory:
 class AcidDirectory:
     """What ``resolve`` chose; every entry of the listing is in exactly one place.
 
-    ``deltas`` holds deltas and delete deltas in resolve's order (format.md 2 step 7). ``obsolete`` and
-    ``aborted`` are directory names (for originals made obsolete by a base: file paths). ``ignored`` is the rest:
-    hidden names, invisible compactions, invalid bases and deltas beyond the watermark.
+    ``deltas`` holds deltas and delete deltas in resolve's order (format.md 2 step 7). ``obsolete``
+    and ``aborted`` are directory names (for originals made obsolete by a base: file paths).
+    ``ignored`` is the rest: hidden names, invisible compactions, invalid bases and deltas beyond
+    the watermark.
     """
 
     base: BaseDirectory | None

@@ -20,17 +20,18 @@ class FileKind(Enum):
     BASE = "base"
     """row events in ``base_W``: INSERT OVERWRITE"""
     PLAIN = "plain"
-    """rows without events, straight in the partition directory of a table that is not transactional"""
+    """rows without events, in the partition directory itself, of a table without transactions"""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
     """Where one statement writes.
 
-    ``table.location`` is the root. The statement ids are those of the directories (and bucket properties) for
-    each kind of event; a statement that makes no such events leaves its id None. ``overwrite`` sends inserted rows
-    to ``base_W``. ``staging`` is a hidden directory below the table's root, unique to the statement, in which
-    files wait for publication. ``static_partition`` gives the texts of partition columns that are constant.
+    ``table.location`` is the root. The statement ids are those of the directories (and bucket
+    properties) for each kind of event; a statement that makes no such events leaves its id None.
+    ``overwrite`` sends inserted rows to ``base_W``. ``staging`` is a hidden directory below the
+    table's root, unique to the statement, in which files wait for publication.
+    ``static_partition`` gives the texts of partition columns that are constant.
     """
 
     table: Table
@@ -50,7 +51,10 @@ class WriteTarget:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One staged file. ``partition`` as in ``Partition.values``; ``directory`` e.g. ``delta_0000001_0000001_0000``."""
+    """One staged file.
+
+    ``partition`` as in ``Partition.values``; ``directory`` as ``delta_0000001_0000001_0000``.
+    """
 
     partition: tuple[str | None, ...]
     directory: str
