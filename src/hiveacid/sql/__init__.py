@@ -1,0 +1,16 @@
+"""Hive SQL: text -> statement values.
+
+What lives here: the lexer of Hive's dialect, the grammar of its statements and the binding of
+names. What never comes in: Spark, a metastore, a transaction: ``bind`` sees the catalog through
+the protocol ``Names``. The user's own expression text is kept: Spark SQL reads Hive's expressions;
+only the places where the two dialects differ (table names, null order, ``ROW__ID``, char casts
+...) are spliced, by token position.
+
+Flow: ``parse(text)`` -> ``Statement`` values, names as written; ``bind(statement, names)`` ->
+value of ``hiveacid.statements``. Read ``parse.py`` first.
+"""
+
+from hiveacid.sql.bind import Names, bind
+from hiveacid.sql.parse import Statement, parse, parse_one
+
+__all__ = ["Names", "Statement", "bind", "parse", "parse_one"]

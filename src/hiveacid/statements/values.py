@@ -40,7 +40,8 @@ class Query:
 class Literals:
     """Rows of a VALUES list in which every cell is a plain literal.
 
-    Cells are Python values: None, bool, int, Decimal (a number with a point), float (with an exponent), str.
+    Cells are Python values: None, bool, int, Decimal (a number with a point), float (with an exponent), str,
+    and from SQL's DATE and TIMESTAMP literals datetime.date and datetime.datetime (without zone).
     """
 
     rows: tuple[tuple[object, ...], ...]
@@ -63,6 +64,13 @@ class Insert:
     overwrite: bool = False
     by_name: bool = False
     if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inserts:
+    """FROM source INSERT ... INSERT ...: the branches of a multi-insert, one transaction."""
+
+    branches: tuple[Insert, ...]
 
 
 @dataclass(frozen=True, slots=True)

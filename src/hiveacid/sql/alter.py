@@ -1,0 +1,135 @@
+"""Grammar of ALTER TABLE."""
+
+from __future__ import annotations
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.model.tables import Column, TableName
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.ddl import (
+    column_definitions,
+    optional_partition,
+    partition_spec,
+    property_list,
+)
+from hiveacid.sql.dml import partition_text
+from hiveacid.sql.type_grammar import parse_column_type
+from hiveacid.statements import values_ddl as ddl
+
+_OPERATORS = {
+    "=": "=",
+    "==": "=",
+    "!=": "!=",
+    "<>": "!=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
+
+
+def parse_alter(cursor: Cursor) -> ddl.DdlStatement:
+    """ALTER TABLE name ..."""
+    cursor.expect("ALTER")
+    if not cursor.accept("TABLE"):
+        raise UnsupportedError(f"ALTER {cursor.token.text.upper()} is not supported")
+    name = cursor.table_name()
+    if cursor.accept("SET", "TBLPROPERTIES"):
+        return ddl.SetTableProperties(name, property_list(cursor))
+    if cursor.accept("UNSET", "TBLPROPERTIES"):
+        return _unset(cursor, name)
+    if cursor.accept("RENAME", "TO"):
+        return ddl.RenameTable(name, cursor.table_name())
+    if cursor.accept("ADD", "COLUMNS"):
+        return _columns(cursor, name, replace=False)
+    if cursor.accept("REPLACE", "COLUMNS"):
+        return _columns(cursor, name, replace=True)
+    if cursor.accept("ADD"):
+        return _add_partitions(cursor, name)
+    if cursor.accept("DROP"):
+        return _drop_partitions(cursor, name)
+    if cursor.accept("CHANGE"):
+        return _change(cursor, name)
+    partition = optional_partition(cursor)
+    if cursor.accept("COMPACT"):
+        return _compact(cursor, name, partition)
+    if partition and cursor.accept("RENAME", "TO"):
+        return ddl.RenamePartition(name, partition, partition_spec(cursor))
+    raise UnsupportedError(f"ALTER TABLE ... {cursor.token.text.upper()} is not supported")
+
+
+def _unset(cursor: Cursor, name: TableName) -> ddl.UnsetTableProperties:
+    if_exists = cursor.if_exists()
+    cursor.expect("(")
+    keys = [cursor.string("table properties")]
+    while cursor.accept(","):
+        keys.append(cursor.string("table properties"))
+    cursor.expect(")")
+    return ddl.UnsetTableProperties(name, tuple(keys), if_exists)
+
+
+def _columns(cursor: Cursor, name: TableName, *, replace: bool) -> ddl.AddColumns:
+    columns = column_definitions(cursor)
+    cursor.accept_any("CASCADE", "RESTRICT")
+    return ddl.AddColumns(name, columns, replace)
+
+
+def _add_partitions(cursor: Cursor, name: TableName) -> ddl.AddPartitions:
+    if cursor.key not in ("IF", "PARTITION"):
+        raise UnsupportedError(f"ALTER TABLE ... ADD {cursor.token.text.upper()} is not supported")
+    if_not_exists = cursor.if_not_exists()
+    found = []
+    while True:
+        spec = partition_spec(cursor)
+        location = cursor.string() if cursor.accept("LOCATION") else None
+        found.append(ddl.PartitionToAdd(spec, location))
+        cursor.accept(",")
+        if cursor.key != "PARTITION":
+            return ddl.AddPartitions(name, tuple(found), if_not_exists)
+
+
+def _drop_partitions(cursor: Cursor, name: TableName) -> ddl.DropPartitions:
+    if cursor.key not in ("IF", "PARTITION"):
+        raise UnsupportedError(f"ALTER TABLE ... DROP {cursor.token.text.upper()} is not supported")
+    if_exists = cursor.if_exists()
+    found = []
+    while True:
+        cursor.expect("PARTITION", "(")
+        conditions = [_condition(cursor)]
+        while cursor.accept(",") or cursor.accept("AND"):
+            conditions.append(_condition(cursor))
+        cursor.expect(")")
+        found.append(tuple(conditions))
+        if not cursor.accept(","):
+            break
+    cursor.accept("PURGE")
+    return ddl.DropPartitions(name, tuple(found), if_exists)
+
+
+def _condition(cursor: Cursor) -> ddl.PartitionCondition:
+    column = cursor.name("partition specification").lower()
+    operator = _OPERATORS.get(cursor.key)
+    if operator is None:
+        raise cursor.unrecognized("drop partition statement")
+    cursor.next()
+    return ddl.PartitionCondition(column, operator, partition_text(cursor))
+
+
+def _change(cursor: Cursor, name: TableName) -> ddl.ChangeColumn:
+    cursor.accept("COLUMN")
+    old = cursor.name("column name").lower()
+    new = cursor.name("column name").lower()
+    kind = parse_column_type(cursor)
+    comment = cursor.string() if cursor.accept("COMMENT") else None
+    if cursor.key in ("FIRST", "AFTER"):
+        raise UnsupportedError("changing the order of columns is not supported")
+    cursor.accept_any("CASCADE", "RESTRICT")
+    return ddl.ChangeColumn(name, old, Column(new, kind, comment))
+
+
+def _compact(cursor: Cursor, name: TableName, partition: ddl.PartitionText) -> ddl.Compact:
+    kind = cursor.string("compaction type").lower()
+    wait = cursor.accept("AND", "WAIT")
+    properties: dict[str, str] = {}
+    if cursor.accept("WITH", "OVERWRITE", "TBLPROPERTIES"):
+        properties = property_list(cursor)
+    return ddl.Compact(name, kind, partition, wait, properties)

@@ -1,0 +1,218 @@
+"""Parsed statements -> statement values: names get their database, queries their placeholders."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from hiveacid.errors import NotFoundError, UnsupportedError
+from hiveacid.model.tables import Table, TableName
+from hiveacid.sql.parse import ParsedExplain, Statement
+from hiveacid.sql.parsed import (
+    Assignment,
+    DefaultKeyword,
+    ParsedClause,
+    ParsedCreateAs,
+    ParsedDelete,
+    ParsedExpression,
+    ParsedInsert,
+    ParsedInserts,
+    ParsedMerge,
+    ParsedQuery,
+    ParsedRows,
+    ParsedUpdate,
+)
+from hiveacid.sql.scopes import Fragment
+from hiveacid.sql.splice import Names, Splicer, quoted
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.constraints import column_default
+from hiveacid.statements.values import (
+    Delete,
+    Insert,
+    Inserts,
+    Literals,
+    MatchedDelete,
+    MatchedUpdate,
+    Merge,
+    MergeClause,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    Query,
+    TableRef,
+    Update,
+)
+
+__all__ = ["Bound", "Names", "bind"]
+
+Bound = Query | Insert | Inserts | Update | Delete | Merge | ddl.DdlStatement | ddl.Explain
+
+DEFAULT_PREFIX = "__hiveacid_"
+
+
+def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) -> Bound:
+    """The value of a parsed statement; placeholders are ``prefix`` and a number.
+
+    Raises:
+        NotFoundError: the target of DML is not a table of ours (Hive's 10001).
+        UnsupportedError: a view in a query.
+    """
+    body = statement.body
+    splicer = Splicer(names, prefix=prefix)
+    if isinstance(body, ParsedQuery):
+        return _query(body.fragment, splicer)
+    if isinstance(body, ParsedInsert):
+        return _insert(body, names, prefix)
+    if isinstance(body, ParsedInserts):
+        branches = []
+        for number, branch in enumerate(body.branches):
+            branches.append(_insert(branch, names, f"{prefix}{number}_"))
+        return Inserts(tuple(branches))
+    if isinstance(body, ParsedUpdate):
+        return _update(body, names, splicer)
+    if isinstance(body, ParsedDelete):
+        table = _target(body.table, names, splicer)
+        where = None if body.where is None else splicer.text(body.where)
+        return Delete(table.name, where, body.alias, splicer.tables)
+    if isinstance(body, ParsedMerge):
+        return _merge(body, names, splicer)
+    if isinstance(body, ParsedExplain):
+        inner = bind(body.statement, names, prefix=prefix)
+        if isinstance(inner, ddl.Explain):
+            raise UnsupportedError("EXPLAIN of EXPLAIN is not supported")
+        return ddl.Explain(inner, body.mode)
+    if isinstance(body, ParsedCreateAs):
+        query = _query(body.query.fragment, splicer)
+        return _ddl(dataclasses.replace(body.table, query=query), names, splicer)
+    return _ddl(body, names, splicer)
+
+
+def _target(name: TableName, names: Names, splicer: Splicer) -> Table:
+    qualified = splicer.qualify(name)
+    table = names.table(qualified)
+    if table is None:
+        raise NotFoundError(f"Table not found {qualified}", code=10001, table=str(qualified))
+    return table
+
+
+def _query(fragment: Fragment, splicer: Splicer) -> Query:
+    text = splicer.text(fragment)
+    return Query(text, dict(splicer.tables))
+
+
+def _value(expression: ParsedExpression, column: str | None, table: Table, splicer: Splicer) -> str:
+    """Text of an expression; DEFAULT becomes the column's default, NULL where it has none."""
+    if isinstance(expression, DefaultKeyword):
+        default = None if column is None else column_default(table, column)
+        return "null" if default is None else default
+    return splicer.text(expression)
+
+
+# -------------------------------------------------------------------- INSERT
+
+
+def _insert(body: ParsedInsert, names: Names, prefix: str) -> Insert:
+    splicer = Splicer(names, prefix=prefix)
+    table = _target(body.table, names, splicer)
+    source: Query | Literals
+    if isinstance(body.source, Literals):
+        source = body.source
+    elif isinstance(body.source, ParsedRows):
+        source = _rows(body, body.source, table, splicer)
+    else:
+        source = _query(body.source.fragment, splicer)
+    return Insert(
+        table=table.name,
+        source=source,
+        columns=body.columns,
+        partition=dict(body.partition),
+        dynamic_partition=body.dynamic_partition,
+        overwrite=body.overwrite,
+        if_not_exists=body.if_not_exists,
+    )
+
+
+def _rows(body: ParsedInsert, rows: ParsedRows, table: Table, splicer: Splicer) -> Query:
+    columns: tuple[str, ...] = body.columns
+    if not columns:
+        static = {name for name, _ in body.partition}
+        columns = tuple(column.name for column in table.all_columns if column.name not in static)
+    texts = []
+    for row in rows.rows:
+        cells = []
+        for number, cell in enumerate(row):
+            column = columns[number] if number < len(columns) else None
+            cells.append(_value(cell, column, table, splicer))
+        texts.append(f"({', '.join(cells)})")
+    return Query(f"VALUES {', '.join(texts)}", dict(splicer.tables))
+
+
+# -------------------------------------------------------------------- UPDATE, MERGE
+
+
+def _assignments(
+    assignments: tuple[Assignment, ...], table: Table, splicer: Splicer
+) -> tuple[tuple[str, str], ...]:
+    return tuple((one.column, _value(one.value, one.column, table, splicer)) for one in assignments)
+
+
+def _update(body: ParsedUpdate, names: Names, splicer: Splicer) -> Update:
+    table = _target(body.table, names, splicer)
+    assignments = _assignments(body.assignments, table, splicer)
+    where = None if body.where is None else splicer.text(body.where)
+    return Update(table.name, assignments, where, body.alias, splicer.tables)
+
+
+def _merge(body: ParsedMerge, names: Names, splicer: Splicer) -> Merge:
+    table = _target(body.table, names, splicer)
+    source, source_alias = _merge_source(body, splicer)
+    outer = Splicer(names, prefix=f"{splicer.prefix}x")
+    on = outer.text(body.on)
+    clauses = tuple(_clause(clause, table, outer) for clause in body.clauses)
+    return Merge(table.name, source, on, clauses, body.alias, source_alias, outer.tables)
+
+
+def _merge_source(body: ParsedMerge, splicer: Splicer) -> tuple[Query, str | None]:
+    if isinstance(body.source, Fragment):
+        return _query(body.source, splicer), body.source_alias
+    table = splicer.resolve(body.source)
+    if table is None:
+        name = ".".join(quoted(part) for part in body.source)
+    else:
+        name = splicer.placeholder(table, row_id=False)
+    tables: Mapping[str, TableRef] = dict(splicer.tables)
+    return Query(f"SELECT * FROM {name}", tables), body.source_alias or body.source[-1]
+
+
+def _clause(clause: ParsedClause, table: Table, splicer: Splicer) -> MergeClause:
+    condition = None if clause.condition is None else splicer.text(clause.condition)
+    assignments = _assignments(clause.assignments, table, splicer)
+    if clause.action == "delete":
+        if clause.by_source:
+            return NotMatchedBySourceDelete(condition)
+        return MatchedDelete(condition)
+    if clause.action == "update":
+        if clause.by_source:
+            return NotMatchedBySourceUpdate(assignments, condition)
+        return MatchedUpdate(assignments, condition, clause.all_columns)
+    columns = clause.columns or tuple(column.name for column in table.all_columns)
+    values = tuple(
+        _value(value, columns[n] if n < len(columns) else None, table, splicer)
+        for n, value in enumerate(clause.values)
+    )
+    return NotMatchedInsert(clause.columns, values, condition, clause.all_columns)
+
+
+# -------------------------------------------------------------------- DDL
+
+
+def _ddl(body: ddl.DdlStatement, names: Names, splicer: Splicer) -> ddl.DdlStatement:
+    """Every TableName of the value gets its database."""
+    changes: dict[str, object] = {}
+    for field in dataclasses.fields(body):
+        value = getattr(body, field.name)
+        if isinstance(value, TableName):
+            changes[field.name] = splicer.qualify(value)
+        elif field.name == "database" and value is None:
+            changes[field.name] = names.current_database
+    return dataclasses.replace(body, **changes) if changes else body  # type: ignore[arg-type]

@@ -1,0 +1,390 @@
+"""Grammar of CREATE, DROP, TRUNCATE, USE and of what they have in common with ALTER."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.model.tables import BucketSpec, Column, FileFormat
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.dml import column_list, partition_text
+from hiveacid.sql.lexer import TokenKind
+from hiveacid.sql.parsed import ParsedCreateAs, ParsedQuery
+from hiveacid.sql.query import QueryParser
+from hiveacid.sql.type_grammar import parse_column_type
+from hiveacid.statements import values_ddl as ddl
+
+_FORMATS = {
+    "ORC": FileFormat.ORC,
+    "ORCFILE": FileFormat.ORC,
+    "PARQUET": FileFormat.PARQUET,
+    "PARQUETFILE": FileFormat.PARQUET,
+    "TEXTFILE": FileFormat.TEXT,
+}
+_CONSTRAINT_STATES = (
+    "ENABLE", "DISABLE", "ENFORCED", "VALIDATE", "NOVALIDATE", "RELY", "NORELY",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Columns and constraints while they are being read."""
+
+    columns: list[Column] = field(default_factory=list)
+    not_null: list[str] = field(default_factory=list)
+    defaults: dict[str, str] = field(default_factory=dict)
+    checks: list[str] = field(default_factory=list)
+
+
+def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs:
+    """CREATE DATABASE | SCHEMA | [EXTERNAL | MANAGED | TRANSACTIONAL] TABLE."""
+    cursor.expect("CREATE")
+    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
+        return _create_database(cursor)
+    external = managed = transactional = False
+    while cursor.key in ("EXTERNAL", "MANAGED", "TRANSACTIONAL", "TEMPORARY"):
+        word = cursor.next().key
+        if word == "TEMPORARY":
+            raise UnsupportedError("temporary tables are not supported")
+        external |= word == "EXTERNAL"
+        managed |= word == "MANAGED"
+        transactional |= word == "TRANSACTIONAL"
+    if cursor.key != "TABLE":
+        raise UnsupportedError(f"CREATE {cursor.token.text.upper()} is not supported")
+    cursor.next()
+    created = _create_table(cursor)
+    table = created.table if isinstance(created, ParsedCreateAs) else created
+    properties = dict(table.properties)
+    if transactional:
+        properties.setdefault("transactional", "true")
+    table = replace(table, external=external, managed=managed, properties=properties)
+    return replace(created, table=table) if isinstance(created, ParsedCreateAs) else table
+
+
+def _create_database(cursor: Cursor) -> ddl.CreateDatabase:
+    if_not_exists = cursor.if_not_exists()
+    name = cursor.name("create database statement").lower()
+    comment = location = None
+    properties: dict[str, str] = {}
+    while not cursor.at_end():
+        if cursor.accept("COMMENT"):
+            comment = cursor.string()
+        elif cursor.accept("LOCATION") or cursor.accept("MANAGEDLOCATION"):
+            location = cursor.string()
+        elif cursor.accept("WITH", "DBPROPERTIES"):
+            properties = property_list(cursor)
+        else:
+            raise cursor.error(f"missing EOF at '{cursor.token.text}' near '{name}'")
+    return ddl.CreateDatabase(name, if_not_exists, comment, location, properties)
+
+
+def _create_table(cursor: Cursor) -> ddl.CreateTable | ParsedCreateAs:
+    if_not_exists = cursor.if_not_exists()
+    name = cursor.table_name()
+    table = ddl.CreateTable(name, if_not_exists=if_not_exists)
+    if cursor.accept("LIKE"):
+        if cursor.token.kind is TokenKind.STRING or cursor.key == "FILE":
+            raise UnsupportedError("CREATE TABLE LIKE a file is not supported")
+        table = replace(table, like=cursor.table_name())
+    elif cursor.key == "(" and not _query_follows(cursor):
+        table = _with_columns(table, _column_definitions(cursor))
+    table = _table_clauses(cursor, table)
+    if cursor.accept("AS") or cursor.at_query():
+        fragment = QueryParser(cursor).query_fragment()
+        return ParsedCreateAs(table, ParsedQuery(fragment))
+    if not table.columns and table.like is None:
+        raise cursor.unrecognized("create table statement")
+    return table
+
+
+def _query_follows(cursor: Cursor) -> bool:
+    return cursor.peek(1).key in ("SELECT", "WITH", "FROM")
+
+
+def _with_columns(table: ddl.CreateTable, read: _Columns) -> ddl.CreateTable:
+    return replace(
+        table,
+        columns=tuple(read.columns),
+        not_null=tuple(read.not_null),
+        defaults=read.defaults,
+        checks=tuple(read.checks),
+    )
+
+
+def _table_clauses(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
+    while True:
+        if cursor.accept("COMMENT"):
+            table = replace(table, comment=cursor.string())
+        elif cursor.accept("PARTITIONED", "BY"):
+            table = _partitioned_by(cursor, table)
+        elif cursor.accept("CLUSTERED", "BY"):
+            table = _clustered_by(cursor, table)
+        elif cursor.accept("SKEWED", "BY"):
+            raise UnsupportedError("SKEWED BY is not supported")
+        elif cursor.accept("ROW", "FORMAT"):
+            _row_format(cursor)
+        elif cursor.accept("STORED"):
+            table = replace(table, format=_stored(cursor))
+        elif cursor.accept("LOCATION"):
+            table = replace(table, location=cursor.string())
+        elif cursor.accept("TBLPROPERTIES"):
+            table = replace(table, properties={**table.properties, **property_list(cursor)})
+        elif cursor.accept("WITH", "SERDEPROPERTIES"):
+            property_list(cursor)
+        else:
+            return table
+
+
+def _stored(cursor: Cursor) -> FileFormat:
+    if cursor.accept("BY"):
+        raise UnsupportedError(f"STORED BY '{cursor.string()}' is not supported")
+    cursor.expect("AS")
+    if cursor.accept("INPUTFORMAT"):
+        input_format = cursor.string()
+        cursor.expect("OUTPUTFORMAT")
+        cursor.string()
+        for word, file_format in (("Orc", FileFormat.ORC), ("Parquet", FileFormat.PARQUET)):
+            if word in input_format:
+                return file_format
+        return FileFormat.TEXT
+    start = cursor.token
+    name = cursor.name("stored as")
+    if name.upper() not in _FORMATS:
+        raise UnsupportedError(f"STORED AS {start.text} is not supported")
+    return _FORMATS[name.upper()]
+
+
+def _row_format(cursor: Cursor) -> None:
+    if cursor.accept("SERDE"):
+        cursor.string()
+        return
+    cursor.expect("DELIMITED")
+    while cursor.key in ("FIELDS", "COLLECTION", "MAP", "LINES", "NULL"):
+        raise UnsupportedError("ROW FORMAT DELIMITED with options is not supported")
+
+
+def _partitioned_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
+    if cursor.accept("SPEC"):
+        raise UnsupportedError("PARTITIONED BY SPEC is not supported")
+    if cursor.peek(2).key in (",", ")"):
+        return replace(table, partition_names=column_list(cursor))
+    read = _column_definitions(cursor)
+    return replace(
+        table,
+        partition_columns=tuple(read.columns),
+        not_null=table.not_null + tuple(read.not_null),
+    )
+
+
+def _clustered_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
+    columns = column_list(cursor)
+    sort_columns: list[str] = []
+    if cursor.accept("SORTED", "BY"):
+        cursor.expect("(")
+        while True:
+            sort_columns.append(cursor.name("sorted by").lower())
+            cursor.accept_any("ASC", "DESC")
+            if cursor.accept("NULLS"):
+                cursor.accept_any("FIRST", "LAST")
+            if not cursor.accept(","):
+                break
+        cursor.expect(")")
+    cursor.expect("INTO")
+    count = cursor.integer("buckets")
+    if count < 1:
+        raise cursor.error("the number of buckets must be at least 1")
+    cursor.expect("BUCKETS")
+    return replace(table, bucket=BucketSpec(columns, count), sort_columns=tuple(sort_columns))
+
+
+# -------------------------------------------------------------------- columns
+
+
+def column_definitions(cursor: Cursor) -> tuple[Column, ...]:
+    """( name type [COMMENT ...], ... ) of ALTER TABLE: constraints are refused."""
+    read = _column_definitions(cursor)
+    if read.not_null or read.defaults or read.checks:
+        raise UnsupportedError("constraints of added columns are not supported")
+    return tuple(read.columns)
+
+
+def _column_definitions(cursor: Cursor) -> _Columns:
+    read = _Columns()
+    cursor.expect("(")
+    while True:
+        if not _table_constraint(cursor, read):
+            _column(cursor, read)
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return read
+
+
+def _column(cursor: Cursor, read: _Columns) -> None:
+    start = cursor.token
+    name = cursor.name("column specification").lower()
+    if any(character in name for character in ".,:"):
+        raise cursor.error("'[., :] can not be used in column name in create table statement.'")
+    if not name:
+        raise cursor.error(f"'{start.text}' is not a column name")
+    kind = parse_column_type(cursor)
+    comment = None
+    while True:
+        if cursor.accept("COMMENT"):
+            comment = cursor.string()
+        elif not _column_constraint(cursor, read, name):
+            break
+    read.columns.append(Column(name, kind, comment))
+
+
+def _column_constraint(cursor: Cursor, read: _Columns, column: str) -> bool:
+    """One constraint of a column, if there is one."""
+    if cursor.accept("CONSTRAINT"):
+        cursor.name("constraint")
+    if cursor.accept("NOT", "NULL"):
+        enforced = _constraint_state(cursor, default=True)
+        if enforced:
+            read.not_null.append(column)
+    elif cursor.accept("DEFAULT"):
+        text = _constraint_expression(cursor)
+        if _constraint_state(cursor, default=True):
+            read.defaults[column] = text
+    elif cursor.accept("CHECK"):
+        _check(cursor, read)
+    elif cursor.accept("PRIMARY", "KEY") or cursor.accept("UNIQUE"):
+        _informational(cursor)
+    else:
+        return False
+    return True
+
+
+def _table_constraint(cursor: Cursor, read: _Columns) -> bool:
+    """One constraint of the table, if there is one."""
+    if cursor.key == "CONSTRAINT" and cursor.peek(2).kind is TokenKind.WORD:
+        cursor.skip(2)
+    if cursor.accept("PRIMARY", "KEY") or cursor.looking_at("UNIQUE", "("):
+        cursor.accept("UNIQUE")
+        cursor.skip_parentheses()
+        _informational(cursor)
+    elif cursor.accept("FOREIGN", "KEY"):
+        cursor.skip_parentheses()
+        cursor.expect("REFERENCES")
+        cursor.table_name()
+        cursor.skip_parentheses()
+        _informational(cursor)
+    elif cursor.looking_at("CHECK", "("):
+        cursor.next()
+        _check(cursor, read)
+    else:
+        return False
+    return True
+
+
+def _check(cursor: Cursor, read: _Columns) -> None:
+    start, end = cursor.skip_parentheses()
+    text = cursor.between(start, end)
+    if _constraint_state(cursor, default=True):
+        read.checks.append(text)
+
+
+def _constraint_expression(cursor: Cursor) -> str:
+    """The text of a DEFAULT: a literal, a call or a cast."""
+    start = cursor.at
+    cursor.accept("-")
+    cursor.next()
+    if cursor.key == "(":
+        cursor.skip_parentheses()
+    elif cursor.token.kind is TokenKind.STRING and cursor.tokens[start].key in (
+        "DATE",
+        "TIMESTAMP",
+    ):
+        cursor.next()
+    return cursor.between(start, cursor.at)
+
+
+def _constraint_state(cursor: Cursor, *, default: bool) -> bool:
+    """[ENABLE | DISABLE] [VALIDATE | NOVALIDATE] [RELY | NORELY] -> is it enforced?"""
+    enforced = default
+    while cursor.key in _CONSTRAINT_STATES or cursor.looking_at("NOT", "ENFORCED"):
+        if cursor.accept("NOT", "ENFORCED") or cursor.key == "DISABLE":
+            enforced = False
+        if cursor.key in _CONSTRAINT_STATES:
+            cursor.next()
+    return enforced
+
+
+def _informational(cursor: Cursor) -> None:
+    """PRIMARY KEY, UNIQUE and FOREIGN KEY are information only; enforcing them is not supported."""
+    if cursor.key == "ENABLE":
+        raise UnsupportedError("ENABLE of a key constraint is not supported", code=10325)
+    _constraint_state(cursor, default=False)
+
+
+# -------------------------------------------------------------------- shared pieces
+
+
+def property_list(cursor: Cursor) -> dict[str, str]:
+    """( 'key' = 'value', ... )"""
+    found: dict[str, str] = {}
+    cursor.expect("(")
+    while True:
+        key = cursor.string("table properties")
+        cursor.expect("=")
+        found[key] = cursor.string("table properties")
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return found
+
+
+def partition_spec(cursor: Cursor) -> ddl.PartitionText:
+    """PARTITION ( column = constant, ... )"""
+    found = []
+    cursor.expect("PARTITION", "(")
+    while True:
+        name = cursor.name("partition specification").lower()
+        cursor.expect("=")
+        found.append((name, partition_text(cursor)))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return tuple(found)
+
+
+def optional_partition(cursor: Cursor) -> ddl.PartitionText:
+    """A partition specification, if there is one."""
+    return partition_spec(cursor) if cursor.looking_at("PARTITION", "(") else ()
+
+
+def parse_drop(cursor: Cursor) -> ddl.DdlStatement:
+    """DROP DATABASE | SCHEMA | TABLE."""
+    cursor.expect("DROP")
+    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
+        if_exists = cursor.if_exists()
+        name = cursor.name("drop database statement").lower()
+        cascade = cursor.accept("CASCADE")
+        if not cascade:
+            cursor.accept("RESTRICT")
+        return ddl.DropDatabase(name, if_exists, cascade)
+    if not cursor.accept("TABLE"):
+        raise UnsupportedError(f"DROP {cursor.token.text.upper()} is not supported")
+    if_exists = cursor.if_exists()
+    table = cursor.table_name()
+    return ddl.DropTable(table, if_exists, cursor.accept("PURGE"))
+
+
+def parse_truncate(cursor: Cursor) -> ddl.Truncate:
+    """TRUNCATE [TABLE] name [PARTITION (...)]."""
+    cursor.expect("TRUNCATE")
+    cursor.accept("TABLE")
+    table = cursor.table_name()
+    partition = optional_partition(cursor)
+    if cursor.key == "COLUMNS":
+        raise UnsupportedError("TRUNCATE TABLE ... COLUMNS is not supported")
+    return ddl.Truncate(table, partition)
+
+
+def parse_use(cursor: Cursor) -> ddl.UseDatabase:
+    """USE name."""
+    cursor.expect("USE")
+    return ddl.UseDatabase(cursor.name("use statement").lower())

@@ -1,0 +1,358 @@
+"""Grammar of queries, INSERT, UPDATE, DELETE and MERGE."""
+
+from __future__ import annotations
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.model.tables import TableName
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.lexer import TokenKind
+from hiveacid.sql.parsed import (
+    Assignment,
+    DefaultKeyword,
+    ParsedClause,
+    ParsedDelete,
+    ParsedExpression,
+    ParsedInsert,
+    ParsedInserts,
+    ParsedMerge,
+    ParsedQuery,
+    ParsedRows,
+    ParsedUpdate,
+)
+from hiveacid.sql.query import QueryParser, at_clause
+from hiveacid.sql.rows import literal_rows
+from hiveacid.sql.scopes import Fragment, Relation, Scope
+
+ParsedDml = ParsedQuery | ParsedInsert | ParsedInserts | ParsedUpdate | ParsedDelete | ParsedMerge
+
+
+def parse_query(cursor: Cursor) -> ParsedQuery | ParsedInsert | ParsedInserts:
+    """A query, or the inserts of ``[WITH ...] FROM ... INSERT`` and ``WITH ... INSERT``."""
+    parser = QueryParser(cursor)
+    scope, start = Scope(), cursor.at
+    if cursor.key == "WITH":
+        parser.with_clause(scope)
+    if cursor.key == "INSERT":
+        return _insert_after_with(cursor, parser, scope, start)
+    if cursor.key == "FROM":
+        after_with = cursor.at
+        body = scope.child()
+        parser.from_clause(body)
+        if cursor.key == "INSERT":
+            return _multi_insert(cursor, parser, scope, (start, after_with, cursor.at))
+        cursor.at = after_with
+        scope.children.remove(body)
+    parser.query(scope)
+    return ParsedQuery(parser.fragment(scope, start))
+
+
+def _insert_after_with(
+    cursor: Cursor, parser: QueryParser, scope: Scope, start: int
+) -> ParsedInsert:
+    with_piece = _piece(cursor, start, cursor.at)
+    head = _insert_head(cursor)
+    begin = cursor.at
+    parser.query(scope)
+    pieces = (with_piece, _piece(cursor, begin, cursor.at))
+    return _insert(head, ParsedQuery(Fragment(cursor.source, pieces, scope)))
+
+
+def _multi_insert(
+    cursor: Cursor, parser: QueryParser, scope: Scope, marks: tuple[int, int, int]
+) -> ParsedInserts:
+    """FROM source [lateral views] INSERT ... SELECT ... INSERT ... SELECT ...; the FROM goes into
+    each branch.
+    """
+    start, after_with, end = marks
+    shared = scope.children[-1]
+    before = ((_piece(cursor, start, after_with),) if after_with > start else ()) + (
+        _piece(cursor, after_with, end),
+    )
+    branches = []
+    while cursor.key == "INSERT":
+        head = _insert_head(cursor)
+        branch_root = Scope()
+        branch_root.children = [*scope.children[:-1]]
+        body = branch_root.child()
+        body.relations = shared.relations
+        body.children = [*shared.children]
+        body.dotted = [*shared.dotted]
+        body.row_ids = [*shared.row_ids]
+        body.edits = [*shared.edits]
+        body.merged_columns = shared.merged_columns
+        begin = cursor.at
+        parser.select_body(body)
+        pieces = (*before, _piece(cursor, begin, cursor.at))
+        branches.append(_insert(head, ParsedQuery(Fragment(cursor.source, pieces, branch_root))))
+    return ParsedInserts(tuple(branches))
+
+
+def _piece(cursor: Cursor, start: int, end: int) -> tuple[int, int]:
+    return cursor.tokens[start].start, cursor.tokens[end - 1].end
+
+
+# -------------------------------------------------------------------- INSERT
+
+
+def parse_insert(cursor: Cursor) -> ParsedInsert:
+    """INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] query | VALUES rows."""
+    head = _insert_head(cursor)
+    if cursor.key == "VALUES":
+        rows = _values(cursor)
+        if rows is not None:
+            return _insert(head, rows)
+    parser = QueryParser(cursor)
+    return _insert(head, ParsedQuery(parser.query_fragment()))
+
+
+def _insert(head: ParsedInsert, source: ParsedQuery | ParsedRows | object) -> ParsedInsert:
+    return ParsedInsert(
+        head.table,
+        source,  # type: ignore[arg-type]
+        head.columns,
+        head.partition,
+        head.dynamic_partition,
+        head.overwrite,
+        head.if_not_exists,
+    )
+
+
+def _insert_head(cursor: Cursor) -> ParsedInsert:
+    cursor.expect("INSERT")
+    overwrite = cursor.accept("OVERWRITE")
+    if not overwrite:
+        cursor.expect("INTO")
+    if cursor.key in ("DIRECTORY", "LOCAL") and cursor.peek(1).kind is not TokenKind.SYMBOL:
+        raise UnsupportedError("INSERT OVERWRITE DIRECTORY is not supported")
+    cursor.accept("TABLE")
+    table = cursor.table_name()
+    static: list[tuple[str, str | None]] = []
+    dynamic: list[str] = []
+    if cursor.key == "PARTITION":
+        static, dynamic = _insert_partition(cursor)
+    if_not_exists = cursor.if_not_exists()
+    columns = column_list(cursor) if cursor.key == "(" and not _query_in_parentheses(cursor) else ()
+    return ParsedInsert(
+        table, ParsedRows(()), columns, tuple(static), tuple(dynamic), overwrite, if_not_exists
+    )
+
+
+def _query_in_parentheses(cursor: Cursor) -> bool:
+    ahead = 0
+    while cursor.peek(ahead).key == "(":
+        ahead += 1
+    return cursor.peek(ahead).key in ("SELECT", "WITH", "FROM", "VALUES")
+
+
+def column_list(cursor: Cursor) -> tuple[str, ...]:
+    """( name, ... ), in lower case."""
+    cursor.expect("(")
+    names = [cursor.name("column list").lower()]
+    while cursor.accept(","):
+        names.append(cursor.name("column list").lower())
+    cursor.expect(")")
+    return tuple(names)
+
+
+def _insert_partition(cursor: Cursor) -> tuple[list[tuple[str, str | None]], list[str]]:
+    static: list[tuple[str, str | None]] = []
+    dynamic: list[str] = []
+    cursor.expect("PARTITION", "(")
+    while True:
+        name = cursor.name("partition specification").lower()
+        if cursor.accept("="):
+            static.append((name, partition_text(cursor)))
+        else:
+            dynamic.append(name)
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return static, dynamic
+
+
+def partition_text(cursor: Cursor) -> str | None:
+    """The text of a literal in a partition specification; None for NULL."""
+    if cursor.token.kind is TokenKind.STRING:
+        return cursor.string()
+    if cursor.accept("NULL"):
+        return None
+    if cursor.accept_any("DATE", "TIMESTAMP") is not None:
+        return cursor.string("partition specification")
+    sign = "-" if cursor.accept("-") else ""
+    if cursor.token.kind is TokenKind.NUMBER:
+        return sign + cursor.next().text.rstrip("LlSsYy")
+    if not sign and cursor.key in ("TRUE", "FALSE"):
+        return cursor.next().text.lower()
+    raise cursor.unrecognized("constant")
+
+
+def _values(cursor: Cursor) -> ParsedRows | object | None:
+    """VALUES rows; None (and the cursor back) where more follows: then it is a query like
+    another.
+    """
+    start = cursor.at
+    cursor.expect("VALUES")
+    literals = literal_rows(cursor)
+    if literals is not None and cursor.at_end():
+        return literals
+    cursor.at = start + 1
+    parser = QueryParser(cursor)
+    rows = []
+    has_default = False
+    while cursor.accept("("):
+        cells = [_expression_or_default(cursor, parser, _at_comma)]
+        while cursor.accept(","):
+            cells.append(_expression_or_default(cursor, parser, _at_comma))
+        cursor.expect(")")
+        has_default |= any(isinstance(cell, DefaultKeyword) for cell in cells)
+        rows.append(tuple(cells))
+        if not cursor.accept(","):
+            break
+    if has_default and cursor.at_end():
+        return ParsedRows(tuple(rows))
+    cursor.at = start
+    return None
+
+
+def _at_comma(cursor: Cursor) -> bool:
+    return cursor.key == ","
+
+
+def _expression_or_default(
+    cursor: Cursor, parser: QueryParser, stop: object, scope: Scope | None = None
+) -> ParsedExpression:
+    if cursor.key == "DEFAULT" and (
+        cursor.peek(1).key in (",", ")", "WHERE", "WHEN") or cursor.peek(1).kind is TokenKind.END
+    ):
+        cursor.next()
+        return DefaultKeyword()
+    return parser.expression_fragment(stop, scope=scope)  # type: ignore[arg-type]
+
+
+# -------------------------------------------------------------------- UPDATE, DELETE
+
+
+def _target(cursor: Cursor, *stops: str) -> tuple[TableName, str | None, Relation]:
+    parts = cursor.dotted_name()
+    if len(parts) > 2:
+        raise cursor.error(f"invalid table name '{'.'.join(parts)}'")
+    alias = None
+    if cursor.accept("AS") or (cursor.key not in stops and cursor.at_alias()):
+        alias = cursor.name("table alias")
+    table = TableName(parts[0] if len(parts) == 2 else "", parts[-1])
+    relation = Relation(parts, alias or parts[-1], alias_at=None if alias else 0, target=True)
+    return table, alias, relation
+
+
+def parse_update(cursor: Cursor) -> ParsedUpdate:
+    """UPDATE t [[AS] alias] SET column = expression, ... [WHERE condition]."""
+    cursor.expect("UPDATE")
+    table, alias, relation = _target(cursor, "SET")
+    cursor.expect("SET")
+    parser = QueryParser(cursor)
+    assignments = _assignments(cursor, parser, relation)
+    where = None
+    if cursor.accept("WHERE"):
+        where = parser.expression_fragment(at_clause, scope=_root(relation))
+    return ParsedUpdate(table, alias, assignments, where)
+
+
+def parse_delete(cursor: Cursor) -> ParsedDelete:
+    """DELETE FROM t [[AS] alias] [WHERE condition]."""
+    cursor.expect("DELETE", "FROM")
+    table, alias, relation = _target(cursor)
+    where = None
+    if cursor.accept("WHERE"):
+        where = QueryParser(cursor).expression_fragment(at_clause, scope=_root(relation))
+    return ParsedDelete(table, alias, where)
+
+
+def _root(*relations: Relation) -> Scope:
+    scope = Scope()
+    scope.relations.extend(relations)
+    return scope
+
+
+def _assignments(
+    cursor: Cursor, parser: QueryParser, *relations: Relation
+) -> tuple[Assignment, ...]:
+    found = []
+    while True:
+        column = cursor.name("set clause")
+        while cursor.accept("."):  # the target's name or alias in front
+            column = cursor.name("set clause")
+        cursor.expect("=")
+        value = _expression_or_default(cursor, parser, _at_assignment_end, _root(*relations))
+        found.append(Assignment(column.lower(), value))
+        if not cursor.accept(","):
+            return tuple(found)
+
+
+def _at_assignment_end(cursor: Cursor) -> bool:
+    return cursor.key in (",", "WHEN") or at_clause(cursor)
+
+
+# -------------------------------------------------------------------- MERGE
+
+
+def parse_merge(cursor: Cursor) -> ParsedMerge:
+    """MERGE INTO t [[AS] alias] USING source [[AS] alias] ON condition WHEN ... THEN ..."""
+    cursor.expect("MERGE", "INTO")
+    table, alias, target = _target(cursor, "USING")
+    cursor.expect("USING")
+    parser = QueryParser(cursor)
+    source: Fragment | tuple[str, ...]
+    if cursor.accept("("):
+        source = parser.query_fragment()
+        cursor.expect(")")
+    else:
+        source = cursor.dotted_name()
+    source_alias = None
+    if cursor.accept("AS") or cursor.at_alias():
+        source_alias = cursor.name("table alias")
+    label = source_alias or ("" if isinstance(source, Fragment) else source[-1])
+    relations = (target, Relation((), label, target=True))
+    cursor.expect("ON")
+    on = parser.expression_fragment(lambda c: c.key == "WHEN", scope=_root(*relations))
+    clauses = []
+    while cursor.key == "WHEN":
+        clauses.append(_merge_clause(cursor, parser, relations))
+    if not clauses:
+        raise cursor.error("MERGE has no WHEN clause (rule whenClauses)")
+    return ParsedMerge(table, alias, source, source_alias, on, tuple(clauses))
+
+
+def _merge_clause(
+    cursor: Cursor, parser: QueryParser, relations: tuple[Relation, ...]
+) -> ParsedClause:
+    cursor.expect("WHEN")
+    matched = not cursor.accept("NOT")
+    cursor.expect("MATCHED")
+    by_source = False
+    if not matched and cursor.accept("BY"):
+        by_source = cursor.accept_any("SOURCE", "TARGET") == "SOURCE"
+    condition = None
+    if cursor.accept("AND"):
+        condition = parser.expression_fragment(lambda c: c.key == "THEN", scope=_root(*relations))
+    cursor.expect("THEN")
+    if matched or by_source:
+        if cursor.accept("DELETE"):
+            return ParsedClause("delete", matched, by_source, condition)
+        cursor.expect("UPDATE", "SET")
+        if cursor.accept("*"):
+            return ParsedClause("update", matched, by_source, condition, all_columns=True)
+        assignments = _assignments(cursor, parser, *relations)
+        return ParsedClause("update", matched, by_source, condition, assignments)
+    cursor.expect("INSERT")
+    if cursor.accept("*"):
+        return ParsedClause("insert", matched, by_source, condition, all_columns=True)
+    columns = column_list(cursor) if cursor.key == "(" else ()
+    cursor.expect("VALUES", "(")
+    root = _root(*relations)
+    values = [_expression_or_default(cursor, parser, _at_comma, root)]
+    while cursor.accept(","):
+        values.append(_expression_or_default(cursor, parser, _at_comma, _root(*relations)))
+    cursor.expect(")")
+    return ParsedClause(
+        "insert", matched, by_source, condition, columns=columns, values=tuple(values)
+    )

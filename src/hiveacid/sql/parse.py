@@ -1,0 +1,191 @@
+"""Text -> parsed statements; read this first.
+
+``parse`` splits at ``;`` and hands each statement to the grammar of its first word: ``dml``
+(queries and DML), ``ddl``, ``alter``, ``show``. Nothing is guessed: a statement that no grammar
+owns is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hiveacid.errors import SqlSyntaxError, UnsupportedError
+from hiveacid.sql.alter import parse_alter
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.ddl import parse_create, parse_drop, parse_truncate, parse_use
+from hiveacid.sql.dml import (
+    ParsedDml,
+    parse_delete,
+    parse_insert,
+    parse_merge,
+    parse_query,
+    parse_update,
+)
+from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
+from hiveacid.sql.parsed import ParsedCreateAs
+from hiveacid.sql.show import parse_abort, parse_describe, parse_show
+from hiveacid.statements import values_ddl as ddl
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedExplain:
+    """EXPLAIN [mode] statement."""
+
+    statement: Statement
+    mode: str
+
+
+Body = ParsedDml | ParsedCreateAs | ParsedExplain | ddl.DdlStatement
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement: ``text`` without the semicolon, ``line`` (from 1) where it starts, what it
+    says.
+    """
+
+    text: str
+    line: int
+    body: Body
+
+
+_GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
+    "SELECT": parse_query,
+    "FROM": parse_query,
+    "WITH": parse_query,
+    "VALUES": parse_query,
+    "(": parse_query,
+    "INSERT": parse_insert,
+    "UPDATE": parse_update,
+    "DELETE": parse_delete,
+    "MERGE": parse_merge,
+    "CREATE": parse_create,
+    "DROP": parse_drop,
+    "TRUNCATE": parse_truncate,
+    "ALTER": parse_alter,
+    "USE": parse_use,
+    "SHOW": parse_show,
+    "DESCRIBE": parse_describe,
+    "DESC": parse_describe,
+    "ABORT": parse_abort,
+}
+_UNSUPPORTED = {
+    "START": "START TRANSACTION is not supported yet",
+    "BEGIN": "BEGIN is not supported yet",
+    "COMMIT": "COMMIT is not supported yet",
+    "ROLLBACK": "ROLLBACK is not supported yet",
+    "LOAD": "LOAD DATA is not supported",
+    "ANALYZE": "ANALYZE TABLE is not supported",
+    "LOCK": "LOCK TABLE is not supported",
+    "UNLOCK": "UNLOCK TABLE is not supported",
+    "MSCK": "MSCK REPAIR TABLE is not supported",
+    "EXPORT": "EXPORT TABLE is not supported",
+    "IMPORT": "IMPORT TABLE is not supported",
+    "GRANT": "GRANT is not supported",
+    "REVOKE": "REVOKE is not supported",
+    "REPL": "REPL is not supported",
+    "KILL": "KILL QUERY is not supported",
+    "RELOAD": "RELOAD FUNCTION is not supported",
+    "ADD": "ADD JAR is not supported",
+    "DFS": "DFS is not supported",
+    "CACHE": "CACHE TABLE is not supported",
+    "PREPARE": "PREPARE is not supported",
+    "EXECUTE": "EXECUTE is not supported",
+}
+_EXPLAIN_MODES = frozenset(
+    {
+        "EXTENDED", "FORMATTED", "DEPENDENCY", "AUTHORIZATION", "LOCKS", "AST", "CBO", "COST",
+        "VECTORIZATION", "ANALYZE",
+    }
+)  # fmt: skip
+_SETTING = re.compile(r"set\s+([^\s=]+)\s*=\s*(.*?)\s*", re.IGNORECASE | re.DOTALL)
+
+
+def parse(text: str) -> tuple[Statement, ...]:
+    """All statements of ``text``; empty ones are left out.
+
+    Raises:
+        SqlSyntaxError: the text is not Hive SQL; with line and column.
+        UnsupportedError: a statement or clause that is known and not supported.
+    """
+    tokens = tokenize(text)
+    statements = []
+    start = 0
+    for index, token in enumerate(tokens):
+        if token.key == ";" or token.kind is TokenKind.END:
+            if index > start:
+                end = Token(TokenKind.END, "<EOF>", "<EOF>", token.start, token.start)
+                statements.append(_statement(text, (*tokens[start:index], end)))
+            start = index + 1
+    return tuple(statements)
+
+
+def parse_one(text: str) -> Statement:
+    """The one statement of ``text``.
+
+    Raises:
+        SqlSyntaxError: none or several statements, or as ``parse``.
+        UnsupportedError: as ``parse``.
+    """
+    statements = parse(text)
+    if len(statements) != 1:
+        what = "no statement" if not statements else "more than one statement"
+        at = 0 if not statements else text.find(statements[1].text)
+        raise syntax_error(text, at, what)
+    return statements[0]
+
+
+def _statement(source: str, tokens: tuple[Token, ...]) -> Statement:
+    text = source[tokens[0].start : tokens[-2].end]
+    line, _ = position(source, tokens[0].start)
+    cursor = Cursor(source=source, tokens=tokens)
+    return Statement(text, line, _body(cursor, text, line))
+
+
+def _body(cursor: Cursor, text: str, line: int) -> Body:
+    key = cursor.key
+    if key == "SET":
+        return _set(cursor, text)
+    if key == "RESET":
+        cursor.next()
+        keys = text.split()[1:]
+        return ddl.ResetProperties(tuple(keys))
+    if key == "EXPLAIN":
+        return _explain(cursor, line)
+    grammar = _GRAMMARS.get(key)
+    if grammar is None:
+        if key in _UNSUPPORTED:
+            raise UnsupportedError(_UNSUPPORTED[key], statement=text)
+        raise cursor.unrecognized("statement") if key else _no_statement(cursor)
+    body = grammar(cursor)
+    cursor.end_statement()
+    return body
+
+
+def _no_statement(cursor: Cursor) -> SqlSyntaxError:
+    return cursor.error(f"cannot recognize input near '{cursor.token.text}'")
+
+
+def _set(cursor: Cursor, text: str) -> ddl.SetProperty:
+    del cursor
+    match = _SETTING.fullmatch(text)
+    if match is not None:
+        return ddl.SetProperty(match.group(1), match.group(2))
+    words = text.split()[1:]
+    if words in ([], ["-v"]):
+        return ddl.SetProperty()
+    return ddl.SetProperty(" ".join(words))
+
+
+def _explain(cursor: Cursor, line: int) -> ParsedExplain:
+    cursor.expect("EXPLAIN")
+    modes = []
+    while cursor.key in _EXPLAIN_MODES:
+        modes.append(cursor.next().key.lower())
+    if cursor.at_end():
+        raise cursor.unrecognized("explain statement")
+    text = cursor.source[cursor.token.start : cursor.tokens[-2].end]
+    inner = Cursor(source=cursor.source, tokens=cursor.tokens[cursor.at :])
+    return ParsedExplain(Statement(text, line, _body(inner, text, line)), " ".join(modes))

@@ -1,0 +1,108 @@
+"""Grammar of SHOW, DESCRIBE and ABORT TRANSACTIONS."""
+
+from __future__ import annotations
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.model.ids import TxnId
+from hiveacid.model.tables import TableName
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.ddl import optional_partition
+from hiveacid.sql.lexer import TokenKind
+from hiveacid.statements import values_ddl as ddl
+
+
+def parse_show(cursor: Cursor) -> ddl.DdlStatement:
+    """SHOW ..."""
+    cursor.expect("SHOW")
+    word = cursor.key
+    if cursor.accept_any("DATABASES", "SCHEMAS") is not None:
+        return ddl.ShowDatabases(_pattern(cursor))
+    if cursor.accept("TABLES"):
+        database = None
+        if cursor.accept_any("IN", "FROM") is not None:
+            database = cursor.name("show tables").lower()
+        return ddl.ShowTables(database, _pattern(cursor))
+    if cursor.accept("PARTITIONS"):
+        name = cursor.table_name()
+        return ddl.ShowPartitions(name, optional_partition(cursor))
+    if cursor.accept("COLUMNS"):
+        return _columns(cursor)
+    if cursor.accept("TBLPROPERTIES"):
+        name = cursor.table_name()
+        key = None
+        if cursor.accept("("):
+            key = cursor.string("show properties")
+            cursor.expect(")")
+        return ddl.ShowTableProperties(name, key)
+    if cursor.accept("CREATE", "TABLE"):
+        return ddl.ShowCreateTable(cursor.table_name())
+    if cursor.accept("TRANSACTIONS"):
+        return ddl.ShowTransactions()
+    if cursor.accept("LOCKS"):
+        return _locks(cursor)
+    if cursor.accept("COMPACTIONS"):
+        while not cursor.at_end():
+            cursor.next()
+        return ddl.ShowCompactions()
+    raise UnsupportedError(f"SHOW {word} is not supported")
+
+
+def _pattern(cursor: Cursor) -> str | None:
+    if cursor.accept("LIKE") or cursor.token.kind is TokenKind.STRING:
+        return cursor.string("pattern")
+    return None
+
+
+def _columns(cursor: Cursor) -> ddl.ShowColumns:
+    if cursor.accept_any("IN", "FROM") is None:
+        raise cursor.unrecognized("show columns")
+    name = cursor.table_name()
+    if cursor.accept_any("IN", "FROM") is not None:
+        name = TableName(cursor.name("show columns"), name.table)
+    return ddl.ShowColumns(name, _pattern(cursor))
+
+
+def _locks(cursor: Cursor) -> ddl.ShowLocks:
+    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
+        schema = cursor.name("show locks").lower()
+        return ddl.ShowLocks(schema=schema, extended=cursor.accept("EXTENDED"))
+    name: TableName | None = None
+    partition: ddl.PartitionText = ()
+    if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED) and cursor.key != "EXTENDED":
+        name = cursor.table_name()
+        partition = optional_partition(cursor)
+    return ddl.ShowLocks(name, partition, extended=cursor.accept("EXTENDED"))
+
+
+def parse_describe(cursor: Cursor) -> ddl.DdlStatement:
+    """DESCRIBE | DESC [DATABASE | SCHEMA] [EXTENDED | FORMATTED] name ..."""
+    cursor.next()
+    if cursor.key in ("DATABASE", "SCHEMA") and cursor.peek(1).kind is not TokenKind.END:
+        cursor.next()
+        extended = cursor.accept("EXTENDED")
+        return ddl.DescribeDatabase(cursor.name("describe database").lower(), extended)
+    if cursor.key == "FUNCTION" and cursor.peek(1).kind is TokenKind.WORD:
+        raise UnsupportedError("DESCRIBE FUNCTION is not supported")
+    formatted = extended = False
+    if cursor.key in ("FORMATTED", "EXTENDED") and cursor.peek(1).kind in (
+        TokenKind.WORD,
+        TokenKind.QUOTED,
+    ):
+        word = cursor.next().key
+        formatted, extended = word == "FORMATTED", word == "EXTENDED"
+    name = cursor.table_name()
+    partition = optional_partition(cursor)
+    column = None
+    if not cursor.at_end():
+        column = cursor.name("describe statement").lower()
+    return ddl.DescribeTable(name, column, partition, formatted, extended)
+
+
+def parse_abort(cursor: Cursor) -> ddl.AbortTransactions:
+    """ABORT TRANSACTIONS id ..."""
+    cursor.expect("ABORT", "TRANSACTIONS")
+    found = [TxnId(cursor.integer("transaction ids"))]
+    while not cursor.at_end():
+        cursor.accept(",")
+        found.append(TxnId(cursor.integer("transaction ids")))
+    return ddl.AbortTransactions(tuple(found))

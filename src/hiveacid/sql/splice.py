@@ -1,0 +1,237 @@
+"""Fragments -> Spark SQL text: names of our tables become placeholders, the noted places are
+rewritten.
+
+Name resolution: WITH query, temporary view, our database, then Spark's catalogs (left as they are
+in the text). A table whose ROW__ID is mentioned gets ``TableRef(row_id=True)``; since ``*`` must
+not show that column, stars over such a table are written out.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.model.tables import Table, TableKind, TableName
+from hiveacid.sql.scopes import Edit, Fragment, Relation, Scope, Star
+from hiveacid.statements.values import TableRef
+
+
+class Names(Protocol):
+    """What binding needs to know of the catalog."""
+
+    @property
+    def current_database(self) -> str:
+        """The session's current database, in lower case."""
+
+    def table(self, name: TableName) -> Table | None:
+        """A table of ours, or None."""
+
+    def is_temporary_view(self, name: str) -> bool:
+        """True if Spark has a temporary view of this name."""
+
+
+class Splicer:
+    """Turns the fragments of ONE statement into text; ``tables`` collects what the placeholders
+    stand for.
+    """
+
+    def __init__(self, names: Names, *, prefix: str) -> None:
+        self._names = names
+        self.prefix = prefix
+        self.tables: dict[str, TableRef] = {}
+
+    def text(self, fragment: Fragment) -> str:
+        """The fragment as Spark SQL."""
+        return _spliced(fragment, self._edits(fragment.scope))
+
+    def qualify(self, name: TableName) -> TableName:
+        """The name with the current database where it has none."""
+        return name if name.database else TableName(self._names.current_database, name.table)
+
+    def resolve(self, parts: tuple[str, ...]) -> Table | None:
+        """The table of ours that a name in a query means; None where it means something of
+        Spark's.
+        """
+        if len(parts) == 1 and self._names.is_temporary_view(parts[0]):
+            return None
+        if len(parts) > 2:
+            return None
+        database = parts[0] if len(parts) == 2 else self._names.current_database
+        table = self._names.table(TableName(database, parts[-1]))
+        if table is not None and table.kind is TableKind.VIEW:
+            raise UnsupportedError(f"views are not supported: {table.name}", table=str(table.name))
+        return table
+
+    def placeholder(self, table: Table, *, row_id: bool) -> str:
+        """The identifier that stands for the table in this statement's text."""
+        wanted = TableRef(table.name, row_id)
+        for name, ref in self.tables.items():
+            if ref == wanted:
+                return name
+        name = f"{self.prefix}{len(self.tables)}"
+        self.tables[name] = wanted
+        return name
+
+    # ---------------------------------------------------------------- edits
+
+    def _edits(self, root: Scope) -> list[Edit]:
+        resolved: dict[int, Table | None] = {}
+        with_row_id: set[int] = set()
+        scopes = list(_walk(root))
+        for scope in scopes:
+            for relation in scope.relations:
+                if id(relation) not in resolved:
+                    resolved[id(relation)] = self._table_of(relation)
+        for scope in scopes:
+            for qualifier in scope.row_ids:
+                found = self._row_id_owner(scope, qualifier, resolved)
+                with_row_id |= {id(relation) for relation in found}
+        edits: list[Edit] = []
+        for scope in scopes:
+            edits += scope.edits
+            edits += self._relation_edits(scope, resolved, with_row_id)
+            edits += _star_edits(scope, resolved, with_row_id)
+            edits += _dotted_edits(scope, resolved)
+            database = self._names.current_database.replace("'", "\\'")
+            edits += [Edit(start, end, f"'{database}'") for start, end in scope.current_database]
+        return edits
+
+    def _table_of(self, relation: Relation) -> Table | None:
+        if not relation.parts or relation.cte:
+            return None
+        if relation.target:
+            name = self.qualify(TableName(*((("", *relation.parts))[-2:])))
+            return self._names.table(name)
+        return self.resolve(relation.parts)
+
+    def _row_id_owner(
+        self, scope: Scope, qualifier: tuple[str, ...], resolved: dict[int, Table | None]
+    ) -> list[Relation]:
+        inner: Scope | None = scope
+        while inner is not None:
+            if qualifier:
+                named = [r for r in inner.relations if r.label.lower() == qualifier[-1].lower()]
+                if named:
+                    return [r for r in named if resolved[id(r)] is not None and not r.target]
+            elif inner.relations:
+                return [r for r in inner.relations if resolved[id(r)] is not None and not r.target]
+            inner = inner.parent
+        return []
+
+    def _relation_edits(
+        self, scope: Scope, resolved: dict[int, Table | None], with_row_id: set[int]
+    ) -> list[Edit]:
+        edits = []
+        for relation in scope.relations:
+            table = resolved[id(relation)]
+            if table is None or relation.target:
+                continue
+            name = self.placeholder(table, row_id=id(relation) in with_row_id)
+            edits.append(Edit(relation.start, relation.end, name))
+            if relation.alias_at is not None:
+                at = relation.alias_at
+                edits.append(Edit(at, at, f" as {quoted(relation.label)}"))
+        return edits
+
+
+def quoted(name: str) -> str:
+    """The identifier in back-quotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _walk(scope: Scope) -> list[Scope]:
+    found = [scope]
+    for child in scope.children:
+        found += _walk(child)
+    return found
+
+
+def _star_edits(
+    scope: Scope, resolved: dict[int, Table | None], with_row_id: set[int]
+) -> list[Edit]:
+    edits = []
+    for star in scope.stars:
+        if not star.qualifier:
+            if any(id(relation) in with_row_id for relation in scope.relations):
+                edits.append(Edit(star.start, star.end, _all_columns(scope, resolved, with_row_id)))
+            continue
+        owner = _star_owner(scope, star, resolved)
+        if owner is None:
+            continue
+        if id(owner) in with_row_id:
+            edits.append(Edit(star.start, star.end, _columns(owner, resolved)))
+        elif len(star.qualifier) > 1:
+            edits.append(Edit(star.start, star.end, f"{quoted(owner.label)}.*"))
+    return edits
+
+
+def _star_owner(scope: Scope, star: Star, resolved: dict[int, Table | None]) -> Relation | None:
+    for relation in scope.relations:
+        table = resolved[id(relation)]
+        if table is None:
+            continue
+        if len(star.qualifier) == 1 and relation.label.lower() == star.qualifier[0].lower():
+            return relation
+        whole = len(star.qualifier) == 2 and relation.alias_at is not None
+        if whole and TableName(*star.qualifier) == table.name:
+            return relation
+    return None
+
+
+def _all_columns(scope: Scope, resolved: dict[int, Table | None], with_row_id: set[int]) -> str:
+    if scope.merged_columns:
+        raise UnsupportedError(
+            "SELECT * over JOIN USING or NATURAL JOIN together with ROW__ID is not supported",
+            note="Name the columns.",
+        )
+    parts = []
+    for relation in scope.relations:
+        if id(relation) in with_row_id:
+            parts.append(_columns(relation, resolved))
+        elif relation.label:
+            parts.append(f"{quoted(relation.label)}.*")
+        else:
+            raise InvalidInputError(
+                "SELECT * together with ROW__ID needs an alias for every subquery of FROM"
+            )
+    return ", ".join(parts)
+
+
+def _columns(relation: Relation, resolved: dict[int, Table | None]) -> str:
+    table = resolved[id(relation)]
+    assert table is not None
+    label = quoted(relation.label)
+    return ", ".join(f"{label}.{quoted(column.name)}" for column in table.all_columns)
+
+
+def _dotted_edits(scope: Scope, resolved: dict[int, Table | None]) -> list[Edit]:
+    """``database.table.column`` -> ``table.column`` where the text now holds a placeholder."""
+    edits = []
+    for dotted in scope.dotted:
+        name = TableName(dotted.parts[0], dotted.parts[1])
+        inner: Scope | None = scope
+        while inner is not None:
+            tables = [resolved[id(r)] for r in inner.relations if r.alias_at is not None]
+            if any(table is not None and table.name == name for table in tables):
+                edits.append(Edit(dotted.start, dotted.second, ""))
+                break
+            inner = inner.parent
+    return edits
+
+
+def _spliced(fragment: Fragment, edits: list[Edit]) -> str:
+    ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
+    return " ".join(_piece(fragment.source, piece, ordered) for piece in fragment.pieces)
+
+
+def _piece(source: str, piece: tuple[int, int], edits: list[Edit]) -> str:
+    at, end = piece
+    out = []
+    for edit in edits:
+        if edit.start < at or edit.end > end:
+            continue
+        out.append(source[at : edit.start])
+        out.append(edit.text)
+        at = edit.end
+    out.append(source[at:end])
+    return "".join(out)
