@@ -3,7 +3,7 @@
 Version 1 is Java's ``hashCode``, version 2 is Murmur3 over a byte form of the value. All results
 are signed 32-bit integers. Values are Python's: bool, int, float, str, bytes, ``date``,
 ``Decimal``; a timestamp is a naive ``datetime`` in UTC or an int of nanoseconds since 1970; a list
-is a sequence, a map a mapping, a struct a sequence of field values, a union a pair of tag and value.
+is a sequence, a map a mapping, a struct a sequence of field values, a union a (tag, value) pair.
 """
 
 from __future__ import annotations

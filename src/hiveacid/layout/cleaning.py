@@ -1,0 +1,95 @@
+"""What a cleaner may remove from a partition, and why each other entry stays (format.md 10.4).
+
+The lists decide: their watermarks must lie below every reader that could still need the state
+before the compaction. Then whatever ``resolve`` calls obsolete or aborted is needed by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from hiveacid.layout.names import is_hidden, is_marker, parse_directory
+from hiveacid.layout.resolve import Entry, resolve
+from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
+
+
+class Kept(Enum):
+    """Why an entry stays."""
+
+    CURRENT = "current"
+    """read by whoever comes now"""
+    OBSOLETE = "obsolete"
+    """not needed, but this cleaning takes only what aborted transactions left"""
+    COMPACTION_NOT_SEEN = "compaction-not-seen"
+    """made by a compaction that is open, or later than the oldest reader"""
+    NOT_DECIDED = "not-decided"
+    """holds open write ids or such above the watermark"""
+    NOT_OURS = "not-ours"
+    """hidden, empty or with a name that says nothing"""
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPlan:
+    """``remove`` and ``keep`` hold paths relative to the partition, each entry in one of them.
+
+    ``aborts_remain``: a directory that stays holds rows of aborted transactions beside others, so
+    their metadata must outlive this cleaning (HIVE-24481).
+    """
+
+    remove: tuple[str, ...]
+    keep: tuple[tuple[str, Kept], ...]
+    aborts_remain: bool
+
+
+def plan_cleaning(
+    entries: Iterable[Entry],
+    valid: ValidWriteIdList,
+    valid_txns: ValidTxnList,
+    *,
+    aborted_only: bool,
+) -> CleaningPlan:
+    """What goes and what stays, by the cleaner's lists (``ValidWriteIdList.for_cleaner``).
+
+    ``aborted_only`` is for what an aborted dynamic-partition write left: at a table's root
+    "obsolete" would not mean what it says.
+
+    Raises:
+        FormatError: a ``_metadata_acid`` that decides is not one.
+        SnapshotExpiredError: the only bases hold more than these lists allow to see.
+    """
+    found = resolve(entries, valid, valid_txns)
+    keep = [(path, Kept.CURRENT) for path in _current(found)]
+    keep += [(path, _why_ignored(path, valid_txns)) for path in found.ignored]
+    remove = list(found.aborted)
+    if aborted_only:
+        keep += [(path, Kept.OBSOLETE) for path in found.obsolete]
+    else:
+        remove += found.obsolete
+    return CleaningPlan(
+        remove=tuple(sorted(remove)),
+        keep=tuple(sorted(keep, key=lambda pair: pair[0])),
+        aborts_remain=any(
+            valid.range_aborted(delta.name.min_write_id, delta.name.max_write_id)
+            is not RangeValidity.NONE
+            for delta in found.deltas
+        ),
+    )
+
+
+def _current(found: AcidDirectory) -> list[str]:
+    paths = [file.path for file in found.originals]
+    paths += [delta.path for delta in found.deltas]
+    return paths if found.base is None else [found.base.path, *paths]
+
+
+def _why_ignored(path: str, valid_txns: ValidTxnList) -> Kept:
+    parts = path.split("/")
+    name = parse_directory(parts[-1])
+    if name is None or any(is_hidden(part) or is_marker(part) for part in parts):
+        return Kept.NOT_OURS
+    if not valid_txns.is_valid(name.visibility_txn):
+        return Kept.COMPACTION_NOT_SEEN
+    return Kept.NOT_DECIDED

@@ -1,0 +1,72 @@
+"""What a compaction reads and what it makes (format.md 10.1, 10.2). Pure: no row is touched here.
+
+Inputs come from ``resolve`` with the compactor's valid list, which hides whatever holds an open id.
+The result counts from the compactor's commit on, by its visibility suffix; without one (tables that
+Hive 3 reads) readers must be kept away while it is published (format.md 11.27).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hiveacid.layout.names import NO_TXN, BaseName, DeltaName
+from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
+from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, TxnId, WriteId
+
+
+@dataclass(frozen=True, slots=True)
+class MinorCompaction:
+    """Deltas into one delta, delete deltas into one delete delta; ``base`` and originals stay.
+
+    ``delta`` or ``delete_delta`` is None where there is nothing of its kind to put in.
+    """
+
+    inputs: tuple[DeltaDirectory, ...]
+    delta: DeltaName | None
+    delete_delta: DeltaName | None
+
+
+@dataclass(frozen=True, slots=True)
+class MajorCompaction:
+    """Everything into one base."""
+
+    base: BaseDirectory | None
+    originals: tuple[DataFile, ...]
+    inputs: tuple[DeltaDirectory, ...]
+    output: BaseName
+
+
+def plan_minor(directory: AcidDirectory, *, txn: TxnId = NO_TXN) -> MinorCompaction | None:
+    """The minor compaction of what ``resolve`` chose, None where there is not enough to do.
+
+    ``txn`` is the compactor's transaction, 0 for a result without visibility suffix. One delta and
+    one delete delta are left alone: as many directories would come out.
+    """
+    inputs = directory.deltas
+    inserts, deletes = directory.insert_deltas, directory.delete_deltas
+    if len(inserts) < 2 and len(deletes) < 2:
+        return None
+    first = min(delta.name.min_write_id for delta in inputs)
+    last = max(delta.name.max_write_id for delta in inputs)
+    return MinorCompaction(
+        inputs,
+        DeltaName(first, last, NO_STATEMENT, txn) if inserts else None,
+        DeltaName(first, last, NO_STATEMENT, txn, is_delete=True) if deletes else None,
+    )
+
+
+def plan_major(directory: AcidDirectory, *, txn: TxnId = NO_TXN) -> MajorCompaction | None:
+    """The major compaction of what ``resolve`` chose, None where there is not enough to do.
+
+    ``txn`` as in ``plan_minor``. Originals alone become ``base_-9223372036854775808``.
+    """
+    directories = len(directory.deltas) + (directory.base is not None)
+    if not directory.originals and directories < 2:
+        return None
+    highest = [delta.name.max_write_id for delta in directory.deltas]
+    if directory.base is not None:
+        highest.append(directory.base.name.write_id)
+    write_id = max(highest, default=WriteId(LONG_MIN))
+    return MajorCompaction(
+        directory.base, directory.originals, directory.deltas, BaseName(write_id, txn)
+    )
