@@ -1,1 +1,334 @@
-"""What a metastore answers: ``Catalog``, ``TxnStore``, ``LockManager``; together ``Metastore``."""
+"""What a metastore does, as protocols: catalog, transactions and locks.
+
+Names are stored in lower case, partition names as Hive renders them (``k=v/l=w``, escaped). All times are
+epoch milliseconds of the clock that the metastore was connected with. Messages are Hive's where Hive has one.
+A ``TransactionError`` carries ``state`` in its context: ``aborted``, ``committed``, ``open`` or ``unknown``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import TracebackType
+from typing import Protocol
+
+from hiveacid.model.ids import LockId, TxnId, WriteId
+from hiveacid.model.locks import LockComponent, LockInfo, LockState
+from hiveacid.model.tables import Database, Partition, Table, TableName
+from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+
+
+class ConflictUnit(Enum):
+    """What two concurrent writers must not both change."""
+
+    PARTITION = "partition"
+    """the partition, or the whole of an unpartitioned table: Hive's rule"""
+    ROW = "row"
+    """the row"""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTxns:
+    """The transactions that are not committed, as of now; ids are sorted.
+
+    ``open`` includes ids that were handed out but whose rows are not visible yet. ``min_open`` is the lowest
+    open transaction of any type, also of types left out of ``open``; None where none is open.
+    """
+
+    hwm: TxnId
+    open: tuple[TxnId, ...]
+    aborted: tuple[TxnId, ...]
+    min_open: TxnId | None
+
+    @property
+    def ids(self) -> tuple[TxnId, ...]:
+        """Open and aborted ids, sorted."""
+        return tuple(sorted((*self.open, *self.aborted)))
+
+
+@dataclass(frozen=True, slots=True)
+class TxnInfo:
+    """One stored transaction; ``reason`` is why it was aborted."""
+
+    id: TxnId
+    state: TxnState
+    type: TxnType
+    started_ms: int
+    last_heartbeat_ms: int
+    user: str
+    host: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatResult:
+    """The transactions of a range that are not open."""
+
+    aborted: tuple[TxnId, ...]
+    missing: tuple[TxnId, ...]
+    """committed or unknown"""
+
+
+@dataclass(frozen=True, slots=True)
+class LockResponse:
+    """State of a lock request; ``blocked_by`` is the first component in its way where it waits."""
+
+    lock_id: LockId
+    state: LockState
+    message: str | None = None
+    blocked_by: LockInfo | None = None
+
+
+class Catalog(Protocol):
+    """Databases, tables and partitions."""
+
+    def create_database(self, database: Database, *, if_not_exists: bool = False) -> bool:
+        """Create; False where it existed and ``if_not_exists``. Raises: AlreadyExistsError."""
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+        """Drop with all tables under ``cascade``; False where absent and ``if_exists``.
+
+        Raises: NotFoundError; InvalidInputError where it has tables and not ``cascade``.
+        """
+
+    def alter_database(self, database: Database) -> None:
+        """Replace comment, location and properties. Raises: NotFoundError."""
+
+    def list_databases(self) -> tuple[str, ...]:
+        """Names, sorted."""
+
+    def get_database(self, name: str) -> Database:
+        """Raises: NotFoundError."""
+
+    def create_table(self, table: Table, *, if_not_exists: bool = False) -> bool:
+        """Create; False where it existed and ``if_not_exists``.
+
+        Raises: AlreadyExistsError; NotFoundError where the database does not exist.
+        """
+
+    def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
+        """Forget the table, its partitions and its write ids; False where absent and ``if_exists``.
+
+        Raises: NotFoundError.
+        """
+
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """Names, sorted. Raises: NotFoundError where the database does not exist."""
+
+    def get_table(self, name: TableName) -> Table:
+        """Raises: NotFoundError (Hive's 10001)."""
+
+    def alter_table(self, name: TableName, table: Table) -> None:
+        """Replace the definition; renames where ``table.name`` differs, partition locations below
+        the old location move with it. Raises: NotFoundError; AlreadyExistsError."""
+
+    def rename_table(self, name: TableName, new_name: TableName, *, location: str) -> None:
+        """Rename here and in the transaction tables. Raises: as ``alter_table``."""
+
+    def add_partitions(
+        self, name: TableName, partitions: Sequence[Partition]
+    ) -> tuple[Partition, ...]:
+        """Add those that do not exist, in one step; returns them. Raises: NotFoundError."""
+
+    def alter_partition(self, name: TableName, partition: Partition) -> None:
+        """Replace location and properties. Raises: NotFoundError (Hive's 10006)."""
+
+    def drop_partitions(
+        self, name: TableName, values: Collection[tuple[str | None, ...]]
+    ) -> tuple[Partition, ...]:
+        """Forget those that exist; returns them. Raises: NotFoundError where the table is absent."""
+
+    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+        """Sorted by name. Raises: NotFoundError where the table is absent."""
+
+    def get_partition(self, name: TableName, values: tuple[str | None, ...]) -> Partition:
+        """Raises: NotFoundError (Hive's 10006)."""
+
+
+class TxnStore(Protocol):
+    """Transactions, write ids and what they wrote."""
+
+    def open_txns(
+        self,
+        n: int,
+        *,
+        user: str,
+        host: str,
+        txn_type: TxnType = TxnType.DEFAULT,
+        repl_policy: str | None = None,
+        source_ids: Sequence[int] = (),
+    ) -> tuple[TxnId, ...]:
+        """Open ``n`` transactions (at most the configured batch).
+
+        Raises: InvalidInputError; MetastoreError with ``retryable=True`` where it took so long that a
+        reader may have taken the ids for holes (metastore.md 2.1): the ids are lost, call again.
+        """
+
+    def get_open_txns(self, *, exclude_types: Collection[TxnType] = ()) -> OpenTxns:
+        """The transactions that are not committed (metastore.md 2.3)."""
+
+    def valid_txns(
+        self,
+        current: TxnId | None = None,
+        *,
+        exclude_types: Collection[TxnType] = (TxnType.READ_ONLY,),
+    ) -> ValidTxnList:
+        """What a reader sees now, inside transaction ``current`` or outside any."""
+
+    def txn_info(self, txn: TxnId) -> TxnInfo | None:
+        """The stored transaction; None where unknown or, when committed or aborted, cleaned."""
+
+    def show_txns(self) -> tuple[TxnInfo, ...]:
+        """Open and aborted transactions by id."""
+
+    def heartbeat(self, *, txn: TxnId | None = None, lock: LockId | None = None) -> None:
+        """Say that the transaction, or the lock without one, is alive.
+
+        Raises: TransactionError where it is not open; NotFoundError: no such lock.
+        """
+
+    def heartbeat_range(self, first: TxnId, last: TxnId) -> HeartbeatResult:
+        """Heartbeat of all of ``first..last``, both inclusive."""
+
+    def commit_txn(
+        self,
+        txn: TxnId,
+        *,
+        conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
+        excl_write_enabled: bool = False,
+    ) -> None:
+        """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
+
+        ``excl_write_enabled`` says that exclusive write locks were held: no conflict check.
+
+        Raises: ConflictError: another transaction committed first (this one is then aborted);
+        TransactionError: aborted or unknown; UnsupportedError: the unit is not available here.
+        """
+
+    def abort_txn(self, txn: TxnId, *, reason: AbortReason = AbortReason.NONE) -> None:
+        """Abort; an aborted one stays aborted. Raises: TransactionError: committed or unknown."""
+
+    def abort_txns(
+        self, txns: Iterable[TxnId], *, reason: AbortReason = AbortReason.NONE
+    ) -> tuple[TxnId, ...]:
+        """Abort those that are open; returns them."""
+
+    def allocate_write_ids(
+        self, txns: Sequence[TxnId], table: TableName, *, reallocate: bool = False
+    ) -> Mapping[TxnId, WriteId]:
+        """One write id of the table per transaction, increasing in the transactions' order; the same
+        again on a repeated call unless ``reallocate`` (metastore.md 2.5).
+
+        Raises: TransactionError where one is not open or is read-only.
+        """
+
+    def valid_write_ids(
+        self, tables: Sequence[TableName], valid_txns: ValidTxnList | None = None
+    ) -> tuple[ValidWriteIdList, ...]:
+        """The write ids a reader with these transactions sees, one list per table, in order."""
+
+    def seed_write_id(self, table: TableName, seed: int) -> None:
+        """Let the table's write ids start after ``seed``. Raises: AlreadyExistsError: it has some."""
+
+    def seed_txn_id(self, seed: int) -> None:
+        """Let the next transaction id be ``seed``. Raises: MetastoreError: not above the highest."""
+
+    def add_dynamic_partitions(
+        self,
+        txn: TxnId,
+        write_id: WriteId,
+        table: TableName,
+        partitions: Sequence[str | None],
+        operation: OperationType | None,
+    ) -> None:
+        """Record what was written, in place of the placeholder a lock left (metastore.md 2.7).
+
+        ``partitions`` are partition names; None stands for the whole of an unpartitioned table.
+
+        Raises: TransactionError where the transaction is not open.
+        """
+
+    def latest_txn_in_conflict(self, txn: TxnId) -> TxnId | None:
+        """The latest transaction that committed, since ``txn`` opened, an update or delete to what
+        ``txn`` recorded as its update and delete targets (metastore.md 3.7)."""
+
+    def newer_overwrite(self, txn: TxnId) -> TxnId | None:
+        """A committed transaction that replaced what ``txn`` is to write to under a higher write id,
+        so that what ``txn`` writes under its own would be obsolete at once."""
+
+    def perform_timeouts(self) -> tuple[TxnId, ...]:
+        """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""
+
+    def write_set_gc(self) -> None:
+        """Forget committed writes that no open transaction can conflict with."""
+
+    def clean_txn_to_write_id(self) -> None:
+        """Forget which transaction had a write id, where every snapshot takes it as committed."""
+
+    def clean_empty_txns(self) -> None:
+        """Forget committed transactions, and aborted ones that left nothing behind."""
+
+    def dedupe_completed_components(self) -> None:
+        """Keep the newest record, and the newest of an update or delete, of each partition."""
+
+    def run_housekeeping(self, *, interval_s: float) -> bool:
+        """All of the five above, unless some process did so within the interval; whether it ran."""
+
+
+class LockManager(Protocol):
+    """Locks on databases, tables and partitions."""
+
+    def lock(
+        self,
+        components: Sequence[LockComponent],
+        *,
+        txn: TxnId | None,
+        user: str,
+        host: str,
+        agent_info: str | None = None,
+        zero_wait_read: bool = False,
+        exclusive_ctas: bool = False,
+    ) -> LockResponse:
+        """Enqueue a request, record the intended writes and check it once (metastore.md 3.2).
+
+        Raises: TransactionError where the transaction is not open.
+        """
+
+    def check_lock(self, lock: LockId) -> LockResponse:
+        """Check a waiting request again, which is also a heartbeat.
+
+        Raises: NotFoundError: no such lock; TransactionError: its transaction is not open.
+        """
+
+    def unlock(self, lock: LockId) -> None:
+        """Drop a request that waits or has no transaction; nothing where it does not exist.
+
+        Raises: TransactionError: it is acquired and belongs to a transaction.
+        """
+
+    def show_locks(
+        self, *, database: str | None = None, table: str | None = None, txn: TxnId | None = None
+    ) -> tuple[LockInfo, ...]:
+        """All rows, acquired first, then by strength and id."""
+
+
+class Metastore(Catalog, TxnStore, LockManager, Protocol):
+    """All of it, over one connection; a context manager that closes."""
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+
+    def close(self) -> None:
+        """Give connections back; the object is of no use afterwards."""
+
+    def __enter__(self) -> Metastore: ...
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...

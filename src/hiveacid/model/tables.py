@@ -73,6 +73,7 @@ class Database:
     name: str
     location: str
     comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,7 @@ WRITE_SET = Table(
     Column("WS_TXNID", BigInteger, nullable=False),
     Column("WS_COMMIT_ID", BigInteger, nullable=False),
     Column("WS_OPERATION_TYPE", String(1), nullable=False),
+    Index("HIVEACID_WRITE_SET_TXN", "WS_TXNID"),
     Index("HIVEACID_WRITE_SET_TABLE", "WS_DATABASE", "WS_TABLE", "WS_COMMIT_ID"),
 )
 

@@ -1,0 +1,302 @@
+"""Commit, write sets and the conflict check: the first committer wins (metastore.md 2.7, 2.9).
+
+A commit takes as its commit id the highest transaction id in existence; another transaction overlaps it when it
+opened at or before that id. Updates and deletes of overlapping transactions to one partition conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.sql import ClauseElement
+
+from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
+from hiveacid.metastore.api import ConflictUnit
+from hiveacid.metastore.sql.engine import Database, Row, Unit, one_of
+from hiveacid.metastore.sql.locks import insert_components
+from hiveacid.metastore.sql.schema import (
+    COMPACTION_QUEUE,
+    COMPLETED_TXN_COMPONENTS,
+    MATERIALIZATION_REBUILD_LOCKS,
+    TXN_COMPONENTS,
+    TXN_TO_WRITE_ID,
+    TXNS,
+    WRITE_SET,
+)
+from hiveacid.metastore.sql.txns import abort, forget_open, not_open_error, open_txn_type
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.tables import TableName
+from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
+
+_C = TXN_COMPONENTS.c
+_S = WRITE_SET.c
+_COMPACT: Final = OperationType.COMPACT.value
+_INSERTED: Final = OperationType.INSERT.value
+_CHANGED: Final = (OperationType.UPDATE.value, OperationType.DELETE.value)
+_MINE: Final = _C.TC_TXNID == bindparam("txn")
+
+_HWM: Final = select(func.max(TXNS.c.TXN_ID))
+_HAS_CHANGES: Final = select(_C.TC_TXNID).where(_MINE, one_of(_C.TC_OPERATION_TYPE, _CHANGED)).limit(1)
+_WRITE_SET_COLUMNS: Final = (
+    "WS_DATABASE",
+    "WS_TABLE",
+    "WS_PARTITION",
+    "WS_TXNID",
+    "WS_COMMIT_ID",
+    "WS_OPERATION_TYPE",
+)
+
+
+def _write_set_from(condition: ClauseElement) -> ClauseElement:
+    mine = (
+        select(
+            _C.TC_DATABASE,
+            _C.TC_TABLE,
+            _C.TC_PARTITION,
+            _C.TC_TXNID,
+            bindparam("commit_id").label("commit_id"),
+            _C.TC_OPERATION_TYPE,
+        )
+        .where(_MINE, condition)
+        .distinct()
+    )
+    return insert(WRITE_SET).from_select(_WRITE_SET_COLUMNS, mine)
+
+
+_INSERT_CHANGES: Final = _write_set_from(one_of(_C.TC_OPERATION_TYPE, _CHANGED))
+_INSERT_ALL: Final = _write_set_from(_C.TC_OPERATION_TYPE != _COMPACT)
+
+_CUR = WRITE_SET.alias("cur")
+_WON = WRITE_SET.alias("committed")
+_CONFLICT: Final = (
+    select(
+        _WON.c.WS_DATABASE,
+        _WON.c.WS_TABLE,
+        _WON.c.WS_PARTITION,
+        _WON.c.WS_TXNID,
+        _WON.c.WS_COMMIT_ID,
+        _CUR.c.WS_OPERATION_TYPE,
+        _WON.c.WS_OPERATION_TYPE,
+    )
+    .join_from(
+        _CUR,
+        _WON,
+        and_(
+            _CUR.c.WS_DATABASE == _WON.c.WS_DATABASE,
+            _CUR.c.WS_TABLE == _WON.c.WS_TABLE,
+            or_(
+                _CUR.c.WS_PARTITION == _WON.c.WS_PARTITION,
+                and_(_CUR.c.WS_PARTITION.is_(None), _WON.c.WS_PARTITION.is_(None)),
+            ),
+        ),
+    )
+    .where(
+        _CUR.c.WS_TXNID == bindparam("txn"),
+        _WON.c.WS_TXNID != bindparam("txn"),
+        _WON.c.WS_COMMIT_ID >= bindparam("txn"),
+        one_of(_CUR.c.WS_OPERATION_TYPE, _CHANGED),
+        one_of(_WON.c.WS_OPERATION_TYPE, _CHANGED),
+    )
+    .order_by(_WON.c.WS_COMMIT_ID, _WON.c.WS_TXNID)
+    .limit(1)
+)
+_FORGET_WRITE_SET: Final = delete(WRITE_SET).where(_S.WS_TXNID == bindparam("txn"))
+_COMPLETE: Final = insert(COMPLETED_TXN_COMPONENTS).from_select(
+    (
+        "CTC_TXNID",
+        "CTC_DATABASE",
+        "CTC_TABLE",
+        "CTC_PARTITION",
+        "CTC_WRITEID",
+        "CTC_TIMESTAMP",
+        "CTC_UPDATE_DELETE",
+    ),
+    select(
+        _C.TC_TXNID,
+        _C.TC_DATABASE,
+        _C.TC_TABLE,
+        _C.TC_PARTITION,
+        _C.TC_WRITEID,
+        bindparam("at").label("at"),
+        bindparam("changes").label("changes"),
+    ).where(_MINE, _C.TC_OPERATION_TYPE != _COMPACT),
+)
+_DELETE_COMPONENTS: Final = delete(TXN_COMPONENTS).where(_MINE)
+_SET_COMMITTED: Final = (
+    update(TXNS)
+    .where(TXNS.c.TXN_ID == bindparam("txn"))
+    .values(TXN_STATE=TxnState.COMMITTED.value)
+)
+_STAMP_QUEUE: Final = (
+    update(COMPACTION_QUEUE)
+    .where(COMPACTION_QUEUE.c.CQ_TXN_ID == bindparam("txn"))
+    .values(CQ_NEXT_TXN_ID=bindparam("commit_id"), CQ_COMMIT_TIME=bindparam("now"))
+)
+_DELETE_REBUILD_LOCK: Final = delete(MATERIALIZATION_REBUILD_LOCKS).where(
+    MATERIALIZATION_REBUILD_LOCKS.c.MRL_TXN_ID == bindparam("txn")
+)
+_DELETE_PLACEHOLDER: Final = delete(TXN_COMPONENTS).where(
+    _MINE,
+    _C.TC_DATABASE == bindparam("db"),
+    _C.TC_TABLE == bindparam("table"),
+    _C.TC_PARTITION.is_(None),
+)
+_OVERLAPPING: Final = and_(
+    _S.WS_DATABASE == _C.TC_DATABASE,
+    _S.WS_TABLE == _C.TC_TABLE,
+    _S.WS_COMMIT_ID >= bindparam("txn"),
+    _S.WS_TXNID != bindparam("txn"),
+)
+_LATEST_IN_CONFLICT: Final = (
+    select(func.max(_S.WS_TXNID))
+    .join_from(WRITE_SET, TXN_COMPONENTS, _OVERLAPPING)
+    .where(
+        _MINE,
+        one_of(_C.TC_OPERATION_TYPE, _CHANGED),
+        _S.WS_OPERATION_TYPE != _INSERTED,
+        or_(_S.WS_PARTITION == _C.TC_PARTITION, _C.TC_PARTITION.is_(None)),
+    )
+)
+_W = TXN_TO_WRITE_ID.c
+_NEWER_OVERWRITE: Final = (
+    select(_S.WS_TXNID)
+    .join_from(WRITE_SET, TXN_COMPONENTS, _OVERLAPPING)
+    .join(
+        TXN_TO_WRITE_ID,
+        and_(
+            _W.T2W_TXNID == _S.WS_TXNID,
+            _W.T2W_DATABASE == _S.WS_DATABASE,
+            _W.T2W_TABLE == _S.WS_TABLE,
+        ),
+    )
+    .where(
+        _MINE,
+        _S.WS_OPERATION_TYPE == OperationType.UPDATE.value,
+        _W.T2W_WRITEID > _C.TC_WRITEID,
+        or_(
+            _S.WS_PARTITION == _C.TC_PARTITION,
+            _S.WS_PARTITION.is_(None),
+            _C.TC_PARTITION.is_(None),
+        ),
+    )
+    .limit(1)
+)
+
+
+class SqlCommits:
+    """The part of ``TxnStore`` about what was written, and the commit."""
+
+    _db: Database
+
+    def commit_txn(
+        self,
+        txn: TxnId,
+        *,
+        conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
+        excl_write_enabled: bool = False,
+    ) -> None:
+        """See ``TxnStore``."""
+        if conflict_unit is not ConflictUnit.PARTITION:
+            raise UnsupportedError("Row-level conflicts are not built yet", txn=txn)
+        with self._db.write() as unit:
+            kind = open_txn_type(unit, txn)
+            if kind is None:
+                error: TransactionError | ConflictError = not_open_error(unit, txn)
+                if error.context["state"] == "committed":
+                    return
+                raise error
+            conflict = _log_writes(
+                unit,
+                txn,
+                kind,
+                check=not excl_write_enabled,
+                only_changes=self._db.options.use_min_history_level,
+            )
+            if conflict is None:
+                _finish(unit, txn, kind)
+                return
+            unit.run(_FORGET_WRITE_SET, txn=txn)
+            abort(unit, txn, AbortReason.WRITE_CONFLICT)
+        raise conflict
+
+    def add_dynamic_partitions(
+        self,
+        txn: TxnId,
+        write_id: WriteId,
+        table: TableName,
+        partitions: Sequence[str | None],
+        operation: OperationType | None,
+    ) -> None:
+        """See ``TxnStore``."""
+        where = {"txn": txn, "db": table.database, "table": table.table}
+        letter = (operation or OperationType.UPDATE).value
+        with self._db.write() as unit:
+            if open_txn_type(unit, txn) is None:
+                raise not_open_error(unit, txn)
+            unit.run(_DELETE_PLACEHOLDER, **where)
+            insert_components(
+                unit,
+                [
+                    {**where, "partition": partition, "op": letter, "write_id": write_id}
+                    for partition in partitions
+                ],
+            )
+
+    def latest_txn_in_conflict(self, txn: TxnId) -> TxnId | None:
+        """See ``TxnStore``."""
+        with self._db.read() as unit:
+            found = unit.scalar(_LATEST_IN_CONFLICT, txn=txn)
+        return None if found is None else TxnId(found)
+
+    def newer_overwrite(self, txn: TxnId) -> TxnId | None:
+        """See ``TxnStore``."""
+        with self._db.read() as unit:
+            found = unit.scalar(_NEWER_OVERWRITE, txn=txn)
+        return None if found is None else TxnId(found)
+
+
+def _log_writes(
+    unit: Unit, txn: TxnId, kind: TxnType, *, check: bool, only_changes: bool
+) -> ConflictError | None:
+    """Write the WRITE_SET rows of the commit; the error where somebody else committed first."""
+    if kind is TxnType.READ_ONLY:
+        return None
+    commit_id = unit.scalar(_HWM)
+    if kind in (TxnType.SOFT_DELETE, TxnType.COMPACTION):
+        unit.run(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
+        return None
+    if unit.row(_HAS_CHANGES, txn=txn) is None:
+        if not only_changes:
+            unit.run(_INSERT_ALL, txn=txn, commit_id=commit_id)
+        return None
+    unit.run(_INSERT_CHANGES if only_changes else _INSERT_ALL, txn=txn, commit_id=commit_id)
+    found = unit.row(_CONFLICT, txn=txn) if check else None
+    return None if found is None else _conflict_error(txn, commit_id, found)
+
+
+def _finish(unit: Unit, txn: TxnId, kind: TxnType) -> None:
+    if kind is not TxnType.READ_ONLY:
+        if kind not in (TxnType.COMPACTION, TxnType.REBALANCE_COMPACTION):
+            changes = unit.row(_HAS_CHANGES, txn=txn) is not None
+            at = unit.dialect.timestamp(unit.now_ms)
+            unit.run(_COMPLETE, txn=txn, at=at, changes="Y" if changes else "N")
+        unit.run(_DELETE_COMPONENTS, txn=txn)
+    unit.run(_SET_COMMITTED, txn=txn)
+    forget_open(unit, txn)
+    if kind is TxnType.MATER_VIEW_REBUILD:
+        unit.run(_DELETE_REBUILD_LOCK, txn=txn)
+
+
+def _conflict_error(txn: TxnId, commit_id: int, row: Row) -> ConflictError:
+    database, table, partition, winner, winner_commit_id, mine, theirs = row
+    resource = "/".join(filter(None, (database, table, partition)))
+    return ConflictError(
+        f"Aborting [txnid:{txn},{commit_id}] due to a write conflict on {resource} "
+        f"committed by [txnid:{winner},{winner_commit_id}] {mine}/{theirs}",
+        txn=txn,
+        winner=TxnId(winner),
+        table=f"{database}.{table}",
+        partition=partition,
+    )

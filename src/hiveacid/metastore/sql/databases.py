@@ -1,0 +1,124 @@
+"""The catalog's databases."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from hiveacid.errors import AlreadyExistsError, InvalidInputError
+from hiveacid.metastore.sql.catalog_schema import DATABASE_PARAMS, DBS, TBLS
+from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.lookup import CATALOG, database_id, find_database
+from hiveacid.metastore.sql.objects import take_ids
+from hiveacid.metastore.sql.tables import delete_table
+from hiveacid.model import tables as model
+from hiveacid.model.tables import TableName
+
+_D = DBS.c
+_P = DATABASE_PARAMS.c
+_NAMES: Final = select(_D.NAME).where(_D.CTLG_NAME == CATALOG).order_by(_D.NAME)
+_GET: Final = select(_D.DB_ID, _D.DB_LOCATION_URI, _D.DESC).where(
+    _D.NAME == bindparam("name"), _D.CTLG_NAME == CATALOG
+)
+_PARAMS: Final = select(_P.PARAM_KEY, _P.PARAM_VALUE).where(_P.DB_ID == bindparam("db"))
+_INSERT: Final = insert(DBS).values(
+    DB_ID=bindparam("db"),
+    NAME=bindparam("name"),
+    DB_LOCATION_URI=bindparam("location"),
+    DESC=bindparam("comment"),
+    CTLG_NAME=CATALOG,
+    CREATE_TIME=bindparam("created"),
+    OWNER_TYPE="USER",
+)
+_UPDATE: Final = (
+    update(DBS)
+    .where(_D.DB_ID == bindparam("db"))
+    .values(DB_LOCATION_URI=bindparam("location"), DESC=bindparam("comment"))
+)
+_DELETE: Final = delete(DBS).where(_D.DB_ID == bindparam("db"))
+_DELETE_PARAMS: Final = delete(DATABASE_PARAMS).where(_P.DB_ID == bindparam("db"))
+_INSERT_PARAM: Final = insert(DATABASE_PARAMS).values(
+    DB_ID=bindparam("db"), PARAM_KEY=bindparam("key"), PARAM_VALUE=bindparam("value")
+)
+_TABLES: Final = select(TBLS.c.TBL_NAME).where(TBLS.c.DB_ID == bindparam("db")).order_by(
+    TBLS.c.TBL_NAME
+)
+
+
+class SqlDatabases:
+    """The part of ``Catalog`` about databases."""
+
+    _db: Database
+
+    def create_database(self, database: model.Database, *, if_not_exists: bool = False) -> bool:
+        """See ``Catalog``."""
+        name = database.name.lower()
+        with self._db.write() as unit:
+            if find_database(unit, name) is not None:
+                if if_not_exists:
+                    return False
+                raise AlreadyExistsError(f"Database {name} already exists", database=name)
+            (found,) = take_ids(unit, "MDatabase", 1)
+            unit.run(
+                _INSERT,
+                db=found,
+                name=name,
+                location=database.location,
+                comment=database.comment,
+                created=unit.now_ms // 1000,
+            )
+            _set_params(unit, found, database)
+            return True
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+        """See ``Catalog``."""
+        with self._db.write() as unit:
+            if if_exists and find_database(unit, name) is None:
+                return False
+            found = database_id(unit, name)
+            tables = [row[0] for row in unit.rows(_TABLES, db=found)]
+            if tables and not cascade:
+                raise InvalidInputError(
+                    f"Database {name.lower()} is not empty. One or more tables exist.",
+                    database=name.lower(),
+                )
+            for table in tables:
+                delete_table(unit, TableName(name, table))
+            unit.run(_DELETE_PARAMS, db=found)
+            unit.run(_DELETE, db=found)
+            return True
+
+    def alter_database(self, database: model.Database) -> None:
+        """See ``Catalog``."""
+        with self._db.write() as unit:
+            found = database_id(unit, database.name)
+            unit.run(_UPDATE, db=found, location=database.location, comment=database.comment)
+            unit.run(_DELETE_PARAMS, db=found)
+            _set_params(unit, found, database)
+
+    def list_databases(self) -> tuple[str, ...]:
+        """See ``Catalog``."""
+        with self._db.read() as unit:
+            return tuple(row[0] for row in unit.rows(_NAMES))
+
+    def get_database(self, name: str) -> model.Database:
+        """See ``Catalog``."""
+        with self._db.read() as unit:
+            database_id(unit, name)
+            row = unit.rows(_GET, name=name.lower())[0]
+            params = dict(unit.rows(_PARAMS, db=row[0]))
+        return model.Database(name.lower(), row[1], row[2], params)
+
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """See ``Catalog``."""
+        with self._db.read() as unit:
+            found = database_id(unit, database)
+            return tuple(row[0] for row in unit.rows(_TABLES, db=found))
+
+
+def _set_params(unit: Unit, found: int, database: model.Database) -> None:
+    unit.run_many(
+        _INSERT_PARAM,
+        [{"db": found, "key": key, "value": value} for key, value in database.properties.items()],
+    )

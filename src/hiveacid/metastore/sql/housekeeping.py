@@ -1,0 +1,176 @@
+"""Time-outs and the removal of what nobody needs any more (metastore.md 2.11)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, update
+
+from hiveacid.metastore.sql.engine import Database, Unit, one_of
+from hiveacid.metastore.sql.schema import (
+    AUX_TABLE,
+    COMPLETED_TXN_COMPONENTS,
+    HIVE_LOCKS,
+    MIN_HISTORY_LEVEL,
+    TXN_COMPONENTS,
+    TXN_TO_WRITE_ID,
+    TXNS,
+    WRITE_SET,
+)
+from hiveacid.metastore.sql.txns import abort, watermarks
+from hiveacid.model.ids import LONG_MAX, TxnId
+from hiveacid.model.transactions import AbortReason, TxnState, TxnType
+
+_T = TXNS.c
+_W = TXN_TO_WRITE_ID.c
+_C = COMPLETED_TXN_COMPONENTS.c
+_A = AUX_TABLE.c
+_MUTEX: Final = "HouseKeeper"
+
+_DROP_LOCKS: Final = delete(HIVE_LOCKS).where(
+    HIVE_LOCKS.c.HL_TXNID == 0, HIVE_LOCKS.c.HL_LAST_HEARTBEAT < bindparam("before")
+)
+_ABANDONED: Final = (
+    select(_T.TXN_ID)
+    .where(
+        _T.TXN_STATE == TxnState.OPEN.value,
+        or_(
+            and_(
+                func.coalesce(_T.TXN_TYPE, 0) != int(TxnType.REPL_CREATED),
+                _T.TXN_LAST_HEARTBEAT < bindparam("before"),
+            ),
+            and_(
+                _T.TXN_TYPE == int(TxnType.REPL_CREATED),
+                _T.TXN_LAST_HEARTBEAT < bindparam("repl_before"),
+            ),
+        ),
+    )
+    .order_by(_T.TXN_ID)
+)
+_WRITE_SET_GC: Final = delete(WRITE_SET).where(WRITE_SET.c.WS_COMMIT_ID < bindparam("below"))
+_MIN_ABORTED: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == TxnState.ABORTED.value)
+_MIN_WRITE_SET: Final = select(func.min(WRITE_SET.c.WS_TXNID))
+_MIN_SEEN_OPEN: Final = select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
+_KEPT = TXN_TO_WRITE_ID.alias("kept")
+# A write id whose table keeps the row of a lower one stays too: the reader's watermark is the highest
+# row, so dropping it would hide a committed write of an older transaction (metastore.md, surprise 3).
+_CLEAN_WRITE_IDS: Final = delete(TXN_TO_WRITE_ID).where(
+    _W.T2W_TXNID < bindparam("below"),
+    ~exists().where(
+        _KEPT.c.T2W_DATABASE == _W.T2W_DATABASE,
+        _KEPT.c.T2W_TABLE == _W.T2W_TABLE,
+        _KEPT.c.T2W_TXNID >= bindparam("below"),
+        _KEPT.c.T2W_WRITEID < _W.T2W_WRITEID,
+    ),
+)
+_CLEAN_TXNS: Final = delete(TXNS).where(
+    _T.TXN_ID < bindparam("below"),
+    one_of(_T.TXN_STATE, [TxnState.ABORTED.value, TxnState.COMMITTED.value]),
+    ~exists().where(TXN_COMPONENTS.c.TC_TXNID == _T.TXN_ID),
+)
+_NEWER = COMPLETED_TXN_COMPONENTS.alias("newer")
+_DEDUPE: Final = delete(COMPLETED_TXN_COMPONENTS).where(
+    exists().where(
+        _NEWER.c.CTC_DATABASE == _C.CTC_DATABASE,
+        _NEWER.c.CTC_TABLE == _C.CTC_TABLE,
+        or_(
+            _NEWER.c.CTC_PARTITION == _C.CTC_PARTITION,
+            and_(_NEWER.c.CTC_PARTITION.is_(None), _C.CTC_PARTITION.is_(None)),
+        ),
+        _NEWER.c.CTC_WRITEID > _C.CTC_WRITEID,
+        or_(_C.CTC_UPDATE_DELETE == "N", _NEWER.c.CTC_UPDATE_DELETE == "Y"),
+    )
+)
+_LAST_RUN: Final = (
+    select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key")).with_for_update()
+)
+_FIRST_RUN: Final = insert(AUX_TABLE).values(MT_KEY1=bindparam("key"), MT_KEY2=bindparam("now"))
+_SET_LAST_RUN: Final = (
+    update(AUX_TABLE).where(_A.MT_KEY1 == bindparam("key")).values(MT_KEY2=bindparam("now"))
+)
+
+
+class SqlHousekeeping:
+    """The part of ``TxnStore`` that Hive's metastore does in the background."""
+
+    _db: Database
+
+    def perform_timeouts(self) -> tuple[TxnId, ...]:
+        """See ``TxnStore``."""
+        options = self._db.options
+        with self._db.read() as unit:
+            moments = {
+                "before": unit.now_ms - options.txn_timeout_ms,
+                "repl_before": unit.now_ms - options.repl_txn_timeout_ms,
+            }
+            stale_locks = unit.query(
+                select(HIVE_LOCKS.c.HL_LOCK_EXT_ID)
+                .where(
+                    HIVE_LOCKS.c.HL_TXNID == 0,
+                    HIVE_LOCKS.c.HL_LAST_HEARTBEAT < moments["before"],
+                )
+                .limit(1)
+            )
+            if not stale_locks and not unit.rows(_ABANDONED, **moments):
+                return ()
+        with self._db.write() as unit:
+            unit.run(_DROP_LOCKS, before=moments["before"])
+            return tuple(
+                TxnId(txn)
+                for (txn,) in unit.rows(_ABANDONED, **moments)
+                if abort(unit, TxnId(txn), AbortReason.TIMEOUT)
+            )
+
+    def write_set_gc(self) -> None:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            lowest, boundary, _ = self._watermarks(unit)
+            unit.run(_WRITE_SET_GC, below=min(lowest, boundary + 1))
+
+    def clean_txn_to_write_id(self) -> None:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            lowest, _, hwm = self._watermarks(unit)
+            below = min(hwm + 1, _or_max(unit.scalar(_MIN_ABORTED)))
+            if self._db.options.use_min_history_level:
+                below = min(below, _or_max(unit.scalar(_MIN_SEEN_OPEN)))
+            else:
+                below = min(below, lowest, _or_max(unit.scalar(_MIN_WRITE_SET)))
+            unit.run(_CLEAN_WRITE_IDS, below=below)
+
+    def clean_empty_txns(self) -> None:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            _, boundary, _ = self._watermarks(unit)
+            unit.run(_CLEAN_TXNS, below=boundary)
+
+    def dedupe_completed_components(self) -> None:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            unit.run(_DEDUPE)
+
+    def run_housekeeping(self, *, interval_s: float) -> bool:
+        """See ``TxnStore``."""
+        due_ms = interval_s * 1000
+        with self._db.read() as unit:
+            last = unit.scalar(_LAST_RUN, key=_MUTEX)
+            if last is not None and 0 <= unit.now_ms - last < due_ms:
+                return False
+        with self._db.write() as unit:
+            last = unit.scalar(_LAST_RUN, key=_MUTEX)
+            if last is not None and 0 <= unit.now_ms - last < due_ms:
+                return False
+            unit.run(_FIRST_RUN if last is None else _SET_LAST_RUN, key=_MUTEX, now=unit.now_ms)
+        self.perform_timeouts()
+        self.write_set_gc()
+        self.clean_txn_to_write_id()
+        self.clean_empty_txns()
+        self.dedupe_completed_components()
+        return True
+
+    def _watermarks(self, unit: Unit) -> tuple[int, int, int]:
+        return watermarks(unit, self._db.options.open_txn_timeout_ms)
+
+
+def _or_max(found: int | None) -> int:
+    return LONG_MAX if found is None else found

@@ -1,0 +1,315 @@
+"""Locks: enqueue, check, unlock, show (metastore.md section 3).
+
+A request's rows get an id under the counter, so ids are in the order in which requests become
+visible; a check looks only at smaller ids, waiting ones too. That makes the queue fair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from hiveacid.errors import InvalidInputError, TransactionError
+from hiveacid.metastore.api import LockResponse
+from hiveacid.metastore.sql.engine import Database, Row, Unit
+from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID, TXN_COMPONENTS
+from hiveacid.metastore.sql.txns import (
+    heartbeat_lock,
+    heartbeat_txn,
+    no_such_lock,
+    not_open_error,
+    open_txn_type,
+)
+from hiveacid.metastore.sql.write_ids import write_id_of
+from hiveacid.model.ids import LockId, TxnId
+from hiveacid.model.locks import LockComponent, LockInfo, LockSemantics, LockState, LockType, must_wait
+from hiveacid.model.transactions import OperationType
+
+_L = HIVE_LOCKS.c
+_COLUMNS: Final = (
+    _L.HL_LOCK_EXT_ID,
+    _L.HL_LOCK_INT_ID,
+    _L.HL_TXNID,
+    _L.HL_DB,
+    _L.HL_TABLE,
+    _L.HL_PARTITION,
+    _L.HL_LOCK_STATE,
+    _L.HL_LOCK_TYPE,
+    _L.HL_LAST_HEARTBEAT,
+    _L.HL_ACQUIRED_AT,
+    _L.HL_USER,
+    _L.HL_HOST,
+    _L.HL_AGENT_INFO,
+    _L.HL_BLOCKEDBY_EXT_ID,
+    _L.HL_BLOCKEDBY_INT_ID,
+)
+_OF_REQUEST: Final = _L.HL_LOCK_EXT_ID == bindparam("lock")
+
+_NEXT: Final = select(NEXT_LOCK_ID.c.NL_NEXT).with_for_update()
+_SET_NEXT: Final = update(NEXT_LOCK_ID).values(NL_NEXT=bindparam("next"))
+_INSERT: Final = insert(HIVE_LOCKS).values(
+    HL_LOCK_EXT_ID=bindparam("lock"),
+    HL_LOCK_INT_ID=bindparam("component"),
+    HL_TXNID=bindparam("txn"),
+    HL_DB=bindparam("db"),
+    HL_TABLE=bindparam("table"),
+    HL_PARTITION=bindparam("partition"),
+    HL_LOCK_STATE=LockState.WAITING.value,
+    HL_LOCK_TYPE=bindparam("type"),
+    HL_LAST_HEARTBEAT=bindparam("heartbeat"),
+    HL_USER=bindparam("user"),
+    HL_HOST=bindparam("host"),
+    HL_AGENT_INFO=bindparam("agent"),
+)
+_INSERT_COMPONENT: Final = insert(TXN_COMPONENTS).values(
+    TC_TXNID=bindparam("txn"),
+    TC_DATABASE=bindparam("db"),
+    TC_TABLE=bindparam("table"),
+    TC_PARTITION=bindparam("partition"),
+    TC_OPERATION_TYPE=bindparam("op"),
+    TC_WRITEID=bindparam("write_id"),
+)
+_REQUEST: Final = select(*_COLUMNS).where(_OF_REQUEST).order_by(_L.HL_LOCK_INT_ID)
+_EARLIER: Final = (
+    select(*_COLUMNS)
+    .where(_L.HL_LOCK_EXT_ID < bindparam("lock"), _L.HL_DB == bindparam("db"))
+    .order_by(_L.HL_LOCK_EXT_ID, _L.HL_LOCK_INT_ID)
+)
+_GRANT: Final = (
+    update(HIVE_LOCKS)
+    .where(_OF_REQUEST)
+    .values(
+        HL_LOCK_STATE=LockState.ACQUIRED.value,
+        HL_LAST_HEARTBEAT=bindparam("heartbeat"),
+        HL_ACQUIRED_AT=bindparam("now"),
+        HL_BLOCKEDBY_EXT_ID=None,
+        HL_BLOCKEDBY_INT_ID=None,
+    )
+)
+_BLOCK: Final = (
+    update(HIVE_LOCKS)
+    .where(_OF_REQUEST, _L.HL_LOCK_INT_ID == bindparam("component"))
+    .values(HL_BLOCKEDBY_EXT_ID=bindparam("by"), HL_BLOCKEDBY_INT_ID=bindparam("by_component"))
+)
+_DELETE: Final = delete(HIVE_LOCKS).where(_OF_REQUEST)
+
+_CHECK_ORDER: Final = (
+    LockType.SHARED_READ,
+    LockType.EXCLUSIVE,
+    LockType.SHARED_WRITE,
+    LockType.EXCL_WRITE,
+)
+
+
+class SqlLocks:
+    """``LockManager`` on the tables HIVE_LOCKS and TXN_COMPONENTS."""
+
+    _db: Database
+
+    def lock(
+        self,
+        components: Sequence[LockComponent],
+        *,
+        txn: TxnId | None,
+        user: str,
+        host: str,
+        agent_info: str | None = None,
+        zero_wait_read: bool = False,
+        exclusive_ctas: bool = False,
+    ) -> LockResponse:
+        """See ``LockManager``."""
+        if not components:
+            raise InvalidInputError("A lock request needs at least one component")
+        with self._db.write() as unit:
+            if txn is not None:
+                if open_txn_type(unit, txn) is None:
+                    raise not_open_error(unit, txn)
+                _record_writes(unit, txn, components)
+            lock = LockId(unit.scalar(_NEXT))
+            unit.run(_SET_NEXT, next=lock + 1)
+            unit.run_many(
+                _INSERT,
+                [
+                    {
+                        "lock": lock,
+                        "component": at,
+                        "txn": txn or 0,
+                        "db": one.database.lower(),
+                        "table": _lower(one.table),
+                        "partition": one.partition,
+                        "type": one.type.value,
+                        "heartbeat": 0 if txn else unit.now_ms,
+                        "user": user,
+                        "host": host,
+                        "agent": agent_info,
+                    }
+                    for at, one in enumerate(components, start=1)
+                ],
+            )
+            blocked = _check(unit, lock, self._db.options.lock_semantics)
+            refusal = None
+            if blocked is not None:
+                refusal = _refusal(*blocked, zero_wait_read=zero_wait_read, ctas=exclusive_ctas)
+            if refusal is not None:
+                unit.run(_DELETE, lock=lock)
+                return LockResponse(lock, LockState.NOT_ACQUIRED, refusal)
+            return _response(lock, blocked)
+
+    def check_lock(self, lock: LockId) -> LockResponse:
+        """See ``LockManager``."""
+        with self._db.write() as unit:
+            rows = unit.rows(_REQUEST, lock=lock)
+            if not rows:
+                raise no_such_lock(lock)
+            txn = _info(rows[0]).txn_id
+            if txn:
+                heartbeat_txn(unit, txn)
+            else:
+                heartbeat_lock(unit, lock)
+            return _response(lock, _check(unit, lock, self._db.options.lock_semantics))
+
+    def unlock(self, lock: LockId) -> None:
+        """See ``LockManager``."""
+        with self._db.write() as unit:
+            rows = [_info(row) for row in unit.rows(_REQUEST, lock=lock)]
+            if any(one.txn_id and one.state is LockState.ACQUIRED for one in rows):
+                raise TransactionError(
+                    "Unlocking locks associated with transaction not permitted. "
+                    f"LockId: {lock}, TxnId: {rows[0].txn_id}",
+                    lock_id=lock,
+                    txn=rows[0].txn_id,
+                    state="open",
+                )
+            unit.run(_DELETE, lock=lock)
+
+    def show_locks(
+        self, *, database: str | None = None, table: str | None = None, txn: TxnId | None = None
+    ) -> tuple[LockInfo, ...]:
+        """See ``LockManager``."""
+        query = select(*_COLUMNS)
+        if database is not None:
+            query = query.where(_L.HL_DB == database.lower())
+        if table is not None:
+            query = query.where(_L.HL_TABLE == table.lower())
+        if txn is not None:
+            query = query.where(_L.HL_TXNID == txn)
+        with self._db.read() as unit:
+            found = [_info(row) for row in unit.query(query)]
+        return tuple(
+            sorted(
+                found,
+                key=lambda one: (
+                    one.state is not LockState.ACQUIRED,
+                    one.type.strength,
+                    one.lock_id,
+                    one.component_id,
+                ),
+            )
+        )
+
+
+def insert_components(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
+    """Record intended writes: ``txn``, ``db``, ``table``, ``partition``, ``op``, ``write_id``."""
+    unit.run_many(_INSERT_COMPONENT, rows)
+
+
+def _record_writes(unit: Unit, txn: TxnId, components: Sequence[LockComponent]) -> None:
+    """Write TXN_COMPONENTS (metastore.md 3.3); dynamic partitions leave one placeholder a table."""
+    rows: list[dict[str, object]] = []
+    placeholders: dict[tuple[str, str | None], str] = {}
+    for one in components:
+        operation = one.operation or OperationType.UPDATE
+        if one.transactional is False or not operation.is_write:
+            continue
+        database, table = one.database.lower(), _lower(one.table)
+        if one.dynamic:
+            strict = operation is not OperationType.INSERT
+            letter = placeholders.setdefault((database, table), OperationType.INSERT.value)
+            placeholders[database, table] = OperationType.UPDATE.value if strict else letter
+        else:
+            rows.append(
+                {"db": database, "table": table, "partition": one.partition, "op": operation.value}
+            )
+    rows += [
+        {"db": database, "table": table, "partition": None, "op": letter}
+        for (database, table), letter in placeholders.items()
+    ]
+    for row in rows:
+        row["txn"] = txn
+        row["write_id"] = (
+            write_id_of(unit, txn, str(row["db"]), str(row["table"])) if row["table"] else None
+        )
+    insert_components(unit, rows)
+
+
+def _check(
+    unit: Unit, lock: LockId, semantics: LockSemantics
+) -> tuple[LockInfo, LockInfo] | None:
+    """Grant the request, or return the first blocked component and its blocker and note it."""
+    request = [_info(row) for row in unit.rows(_REQUEST, lock=lock)]
+    if all(one.state is LockState.ACQUIRED for one in request):
+        return None
+    earlier = [
+        _info(row)
+        for database in sorted({one.database for one in request})
+        for row in unit.rows(_EARLIER, lock=lock, db=database)
+    ]
+    for wanted in sorted(request, key=lambda one: _CHECK_ORDER.index(one.type)):
+        for other in earlier:
+            if must_wait(wanted, other, semantics=semantics):
+                unit.run(
+                    _BLOCK,
+                    lock=lock,
+                    component=wanted.component_id,
+                    by=other.lock_id,
+                    by_component=other.component_id,
+                )
+                return wanted, other
+    heartbeat = 0 if request[0].txn_id else unit.now_ms
+    unit.run(_GRANT, lock=lock, now=unit.now_ms, heartbeat=heartbeat)
+    return None
+
+
+def _refusal(
+    wanted: LockInfo, blocker: LockInfo, *, zero_wait_read: bool, ctas: bool
+) -> str | None:
+    if zero_wait_read and wanted.type is LockType.SHARED_READ and wanted.txn_id:
+        return f"Unable to acquire read lock due to an existing exclusive lock {blocker}"
+    if ctas:
+        return (
+            "Failed to initiate a concurrent CTAS operation with the same table name, "
+            f"lockInfo : {blocker}"
+        )
+    return None
+
+
+def _response(lock: LockId, blocked: tuple[LockInfo, LockInfo] | None) -> LockResponse:
+    if blocked is None:
+        return LockResponse(lock, LockState.ACQUIRED)
+    return LockResponse(lock, LockState.WAITING, blocked_by=blocked[1])
+
+
+def _info(row: Row) -> LockInfo:
+    return LockInfo(
+        lock_id=LockId(row[0]),
+        component_id=row[1],
+        txn_id=TxnId(row[2]),
+        database=row[3],
+        table=row[4],
+        partition=row[5],
+        state=LockState(row[6]),
+        type=LockType(row[7]),
+        last_heartbeat_ms=row[8],
+        acquired_at_ms=row[9],
+        user=row[10],
+        host=row[11],
+        agent_info=row[12],
+        blocked_by_lock_id=None if row[13] is None else LockId(row[13]),
+        blocked_by_component_id=row[14],
+    )
+
+
+def _lower(name: str | None) -> str | None:
+    return None if name is None else name.lower()

@@ -1,0 +1,75 @@
+"""From names to the ids of databases and tables, or Hive's error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import bindparam, select
+
+from hiveacid.errors import NotFoundError
+from hiveacid.metastore.sql.catalog_schema import DBS, SDS, TBLS
+from hiveacid.metastore.sql.engine import Unit
+from hiveacid.model.tables import TableName
+
+CATALOG: Final = "hive"
+_DATABASE: Final = select(DBS.c.DB_ID).where(
+    DBS.c.NAME == bindparam("name"), DBS.c.CTLG_NAME == CATALOG
+)
+_TABLE: Final = (
+    select(TBLS.c.TBL_ID, TBLS.c.DB_ID, TBLS.c.SD_ID, SDS.c.CD_ID, SDS.c.SERDE_ID, SDS.c.LOCATION)
+    .join_from(TBLS, DBS, TBLS.c.DB_ID == DBS.c.DB_ID)
+    .join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
+    .where(
+        DBS.c.NAME == bindparam("database"),
+        DBS.c.CTLG_NAME == CATALOG,
+        TBLS.c.TBL_NAME == bindparam("table"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableIds:
+    """The keys under which a table's definition is stored."""
+
+    table: int
+    database: int
+    storage: int
+    columns: int
+    serde: int
+    location: str
+
+
+def find_database(unit: Unit, name: str) -> int | None:
+    """The database's id, None where absent."""
+    found = unit.scalar(_DATABASE, name=name.lower())
+    return None if found is None else int(found)
+
+
+def database_id(unit: Unit, name: str) -> int:
+    """Raises: NotFoundError (Hive's 10072)."""
+    found = find_database(unit, name)
+    if found is None:
+        raise NotFoundError(
+            f"Database does not exist: {name.lower()}", code=10072, database=name.lower()
+        )
+    return found
+
+
+def find_table(unit: Unit, name: TableName) -> TableIds | None:
+    """The table's ids, None where absent."""
+    row = unit.row(_TABLE, database=name.database, table=name.table)
+    return None if row is None else TableIds(*row)
+
+
+def table_ids(unit: Unit, name: TableName) -> TableIds:
+    """Raises: NotFoundError (Hive's 10001)."""
+    found = find_table(unit, name)
+    if found is None:
+        raise no_such_table(name)
+    return found
+
+
+def no_such_table(name: TableName) -> NotFoundError:
+    """Hive's error 10001."""
+    return NotFoundError(f"Table not found {name}", code=10001, table=str(name))

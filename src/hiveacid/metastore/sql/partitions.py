@@ -1,0 +1,264 @@
+"""The catalog's partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.layout.names import DEFAULT_PARTITION, partition_name
+from hiveacid.metastore.sql.catalog_schema import (
+    PARTITION_KEY_VALS,
+    PARTITION_KEYS,
+    PARTITION_PARAMS,
+    PARTITIONS,
+    SDS,
+    SERDES,
+)
+from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.lookup import TableIds, table_ids
+from hiveacid.metastore.sql.objects import forget_partition, take_ids
+from hiveacid.model.tables import Partition, TableName
+
+_P = PARTITIONS.c
+_V = PARTITION_KEY_VALS.c
+_OF_TABLE: Final = _P.TBL_ID == bindparam("table")
+
+_KEY_NAMES: Final = (
+    select(PARTITION_KEYS.c.PKEY_NAME)
+    .where(PARTITION_KEYS.c.TBL_ID == bindparam("table"))
+    .order_by(PARTITION_KEYS.c.INTEGER_IDX)
+)
+_BY_NAME: Final = select(_P.PART_ID, _P.SD_ID).where(_OF_TABLE, _P.PART_NAME == bindparam("name"))
+_LIST: Final = (
+    select(_P.PART_ID, SDS.c.LOCATION)
+    .join_from(PARTITIONS, SDS, SDS.c.SD_ID == _P.SD_ID)
+    .where(_OF_TABLE)
+    .order_by(_P.PART_NAME)
+)
+_LIST_VALUES: Final = (
+    select(_V.PART_ID, _V.PART_KEY_VAL)
+    .join_from(PARTITION_KEY_VALS, PARTITIONS, _V.PART_ID == _P.PART_ID)
+    .where(_OF_TABLE)
+    .order_by(_V.PART_ID, _V.INTEGER_IDX)
+)
+_LIST_PARAMS: Final = (
+    select(
+        PARTITION_PARAMS.c.PART_ID, PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE
+    )
+    .join_from(PARTITION_PARAMS, PARTITIONS, PARTITION_PARAMS.c.PART_ID == _P.PART_ID)
+    .where(_OF_TABLE)
+)
+_NAMES: Final = select(_P.PART_NAME).where(_OF_TABLE)
+_ONE: Final = _LIST.where(_P.PART_NAME == bindparam("name"))
+_PARAMS_OF: Final = select(
+    PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE
+).where(PARTITION_PARAMS.c.PART_ID == bindparam("part"))
+_STORAGE_OF_TABLE: Final = select(
+    SDS.c.CD_ID, SDS.c.INPUT_FORMAT, SDS.c.OUTPUT_FORMAT, SDS.c.NUM_BUCKETS, SERDES.c.SLIB
+).join_from(SDS, SERDES, SDS.c.SERDE_ID == SERDES.c.SERDE_ID).where(
+    SDS.c.SD_ID == bindparam("storage")
+)
+_INSERT_SERDE: Final = insert(SERDES).values(SERDE_ID=bindparam("serde"), SLIB=bindparam("lib"))
+_INSERT_STORAGE: Final = insert(SDS).values(
+    SD_ID=bindparam("storage"),
+    CD_ID=bindparam("columns"),
+    SERDE_ID=bindparam("serde"),
+    INPUT_FORMAT=bindparam("input"),
+    OUTPUT_FORMAT=bindparam("output"),
+    NUM_BUCKETS=bindparam("buckets"),
+    LOCATION=bindparam("location"),
+    IS_COMPRESSED=bindparam("no"),
+    IS_STOREDASSUBDIRECTORIES=bindparam("no"),
+)
+_INSERT: Final = insert(PARTITIONS).values(
+    PART_ID=bindparam("part"),
+    TBL_ID=bindparam("table"),
+    SD_ID=bindparam("storage"),
+    PART_NAME=bindparam("name"),
+    CREATE_TIME=bindparam("created"),
+    LAST_ACCESS_TIME=0,
+)
+_INSERT_VALUE: Final = insert(PARTITION_KEY_VALS).values(
+    PART_ID=bindparam("part"), PART_KEY_VAL=bindparam("value"), INTEGER_IDX=bindparam("at")
+)
+_INSERT_PARAM: Final = insert(PARTITION_PARAMS).values(
+    PART_ID=bindparam("part"), PARAM_KEY=bindparam("key"), PARAM_VALUE=bindparam("value")
+)
+_SET_LOCATION: Final = (
+    update(SDS).where(SDS.c.SD_ID == bindparam("storage")).values(LOCATION=bindparam("location"))
+)
+_DELETE_PARAMS: Final = delete(PARTITION_PARAMS).where(
+    PARTITION_PARAMS.c.PART_ID == bindparam("part")
+)
+
+
+class SqlPartitions:
+    """The part of ``Catalog`` about partitions."""
+
+    _db: Database
+
+    def add_partitions(
+        self, name: TableName, partitions: Sequence[Partition]
+    ) -> tuple[Partition, ...]:
+        """See ``Catalog``."""
+        with self._db.write() as unit:
+            ids = table_ids(unit, name)
+            keys = _keys(unit, ids)
+            existing = {row[0] for row in unit.rows(_NAMES, table=ids.table)}
+            new: dict[str, Partition] = {}
+            for partition in partitions:
+                text = _name(name, keys, partition.values)
+                if text not in existing:
+                    new.setdefault(text, partition)
+            _insert_partitions(unit, ids, new)
+            return tuple(new.values())
+
+    def alter_partition(self, name: TableName, partition: Partition) -> None:
+        """See ``Catalog``."""
+        with self._db.write() as unit:
+            ids = table_ids(unit, name)
+            part, storage = _find(unit, ids, name, partition.values)
+            unit.run(_SET_LOCATION, storage=storage, location=partition.location)
+            unit.run(_DELETE_PARAMS, part=part)
+            _insert_params(unit, part, partition)
+
+    def drop_partitions(
+        self, name: TableName, values: Collection[tuple[str | None, ...]]
+    ) -> tuple[Partition, ...]:
+        """See ``Catalog``."""
+        wanted = set(values)
+        with self._db.write() as unit:
+            ids = table_ids(unit, name)
+            keys = _keys(unit, ids)
+            gone = tuple(one for one in _list(unit, ids) if one.values in wanted)
+            for partition in gone:
+                text = _name(name, keys, partition.values)
+                part, storage = _find(unit, ids, name, partition.values)
+                serde = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID == storage)
+                unit.change(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serde)))
+                unit.change(delete(SDS).where(SDS.c.SD_ID == storage))
+                for table in (PARTITION_KEY_VALS, PARTITION_PARAMS, PARTITIONS):
+                    unit.change(delete(table).where(table.c.PART_ID == part))
+                forget_partition(unit, name, text)
+            return gone
+
+    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+        """See ``Catalog``."""
+        with self._db.read() as unit:
+            return _list(unit, table_ids(unit, name))
+
+    def get_partition(self, name: TableName, values: tuple[str | None, ...]) -> Partition:
+        """See ``Catalog``."""
+        with self._db.read() as unit:
+            ids = table_ids(unit, name)
+            text = _name(name, _keys(unit, ids), values)
+            row = unit.row(_ONE, table=ids.table, name=text)
+            if row is None:
+                raise _missing(name, text)
+            return Partition(values, row[1] or "", dict(unit.rows(_PARAMS_OF, part=row[0])))
+
+
+def _list(unit: Unit, ids: TableIds) -> tuple[Partition, ...]:
+    values: dict[int, list[str | None]] = {}
+    for part, text in unit.rows(_LIST_VALUES, table=ids.table):
+        values.setdefault(part, []).append(None if text == DEFAULT_PARTITION else text)
+    params: dict[int, dict[str, str]] = {}
+    for part, key, value in unit.rows(_LIST_PARAMS, table=ids.table):
+        params.setdefault(part, {})[key] = value
+    return tuple(
+        Partition(tuple(values[part]), location or "", params.get(part, {}))
+        for part, location in unit.rows(_LIST, table=ids.table)
+    )
+
+
+def _insert_partitions(unit: Unit, ids: TableIds, new: dict[str, Partition]) -> None:
+    if not new:
+        return
+    columns, input_format, output_format, buckets, lib = unit.rows(
+        _STORAGE_OF_TABLE, storage=ids.storage
+    )[0]
+    keyed = list(
+        zip(
+            take_ids(unit, "MPartition", len(new)),
+            take_ids(unit, "MStorageDescriptor", len(new)),
+            take_ids(unit, "MSerDeInfo", len(new)),
+            new.items(),
+        )
+    )
+    unit.run_many(_INSERT_SERDE, [{"serde": serde, "lib": lib} for _, _, serde, _ in keyed])
+    unit.run_many(
+        _INSERT_STORAGE,
+        [
+            {
+                "storage": storage,
+                "columns": columns,
+                "serde": serde,
+                "input": input_format,
+                "output": output_format,
+                "buckets": buckets,
+                "location": partition.location,
+                "no": False,
+            }
+            for _, storage, serde, (_, partition) in keyed
+        ],
+    )
+    created_s = unit.now_ms // 1000
+    unit.run_many(
+        _INSERT,
+        [
+            {"part": part, "table": ids.table, "storage": storage, "name": text, "created": created_s}
+            for part, storage, _, (text, _) in keyed
+        ],
+    )
+    for part, _, _, (_, partition) in keyed:
+        unit.run_many(
+            _INSERT_VALUE,
+            [
+                {"part": part, "value": DEFAULT_PARTITION if text is None else text, "at": at}
+                for at, text in enumerate(partition.values)
+            ],
+        )
+        _insert_params(unit, part, partition)
+
+
+def _insert_params(unit: Unit, part: int, partition: Partition) -> None:
+    unit.run_many(
+        _INSERT_PARAM,
+        [
+            {"part": part, "key": key, "value": value}
+            for key, value in partition.properties.items()
+        ],
+    )
+
+
+def _keys(unit: Unit, ids: TableIds) -> tuple[str, ...]:
+    return tuple(row[0] for row in unit.rows(_KEY_NAMES, table=ids.table))
+
+
+def _name(name: TableName, keys: tuple[str, ...], values: tuple[str | None, ...]) -> str:
+    if not keys or len(keys) != len(values):
+        raise InvalidInputError(
+            f"Table {name} has {len(keys)} partition columns, {len(values)} values were given",
+            table=str(name),
+            columns=keys,
+            values=values,
+        )
+    return partition_name(keys, values)
+
+
+def _find(
+    unit: Unit, ids: TableIds, name: TableName, values: tuple[str | None, ...]
+) -> tuple[int, int]:
+    text = _name(name, _keys(unit, ids), values)
+    row = unit.row(_BY_NAME, table=ids.table, name=text)
+    if row is None:
+        raise _missing(name, text)
+    return int(row[0]), int(row[1])
+
+
+def _missing(name: TableName, text: str) -> NotFoundError:
+    shown = "{" + text.replace("/", ", ") + "}"
+    return NotFoundError(f"Partition not found {shown}", code=10006, table=str(name), partition=text)

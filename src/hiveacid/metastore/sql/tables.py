@@ -1,0 +1,353 @@
+"""The catalog's tables: one row of TBLS, its storage, columns and parameters."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy.schema import Table as SqlTable
+
+from hiveacid.errors import AlreadyExistsError
+from hiveacid.metastore.sql.catalog_schema import (
+    BUCKETING_COLS,
+    CDS,
+    COLUMNS_V2,
+    PARTITION_KEY_VALS,
+    PARTITION_KEYS,
+    PARTITION_PARAMS,
+    PARTITIONS,
+    SDS,
+    SERDE_PARAMS,
+    SERDES,
+    SORT_COLS,
+    TABLE_PARAMS,
+    TBLS,
+)
+from hiveacid.metastore.sql.definitions import (
+    STORAGE_CLASSES,
+    stored_parameters,
+    table_from_rows,
+)
+from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.lookup import (
+    TableIds,
+    database_id,
+    find_table,
+    no_such_table,
+    table_ids,
+)
+from hiveacid.metastore.sql.objects import forget_table, rename_table, take_ids
+from hiveacid.model.tables import Table, TableKind, TableName
+
+_T = TBLS.c
+_HEAD: Final = (
+    select(
+        _T.OWNER,
+        _T.CREATE_TIME,
+        _T.TBL_TYPE,
+        _T.VIEW_ORIGINAL_TEXT,
+        SDS.c.LOCATION,
+        SDS.c.INPUT_FORMAT,
+        SDS.c.NUM_BUCKETS,
+    )
+    .join_from(TBLS, SDS, SDS.c.SD_ID == _T.SD_ID)
+    .where(_T.TBL_ID == bindparam("id"))
+)
+_COLUMNS: Final = (
+    select(COLUMNS_V2.c.COLUMN_NAME, COLUMNS_V2.c.TYPE_NAME, COLUMNS_V2.c.COMMENT)
+    .where(COLUMNS_V2.c.CD_ID == bindparam("id"))
+    .order_by(COLUMNS_V2.c.INTEGER_IDX)
+)
+_KEYS: Final = (
+    select(PARTITION_KEYS.c.PKEY_NAME, PARTITION_KEYS.c.PKEY_TYPE, PARTITION_KEYS.c.PKEY_COMMENT)
+    .where(PARTITION_KEYS.c.TBL_ID == bindparam("id"))
+    .order_by(PARTITION_KEYS.c.INTEGER_IDX)
+)
+_PARAMS: Final = select(TABLE_PARAMS.c.PARAM_KEY, TABLE_PARAMS.c.PARAM_VALUE).where(
+    TABLE_PARAMS.c.TBL_ID == bindparam("id")
+)
+_BUCKET_COLUMNS: Final = (
+    select(BUCKETING_COLS.c.BUCKET_COL_NAME)
+    .where(BUCKETING_COLS.c.SD_ID == bindparam("id"))
+    .order_by(BUCKETING_COLS.c.INTEGER_IDX)
+)
+_SORT_COLUMNS: Final = (
+    select(SORT_COLS.c.COLUMN_NAME)
+    .where(SORT_COLS.c.SD_ID == bindparam("id"))
+    .order_by(SORT_COLS.c.INTEGER_IDX)
+)
+_MOVE: Final = (
+    update(TBLS)
+    .where(_T.TBL_ID == bindparam("id"))
+    .values(TBL_NAME=bindparam("name"), DB_ID=bindparam("db"))
+)
+_SET_LOCATION: Final = (
+    update(SDS).where(SDS.c.SD_ID == bindparam("sd")).values(LOCATION=bindparam("location"))
+)
+_PARTITION_LOCATIONS: Final = (
+    select(SDS.c.SD_ID, SDS.c.LOCATION)
+    .join_from(PARTITIONS, SDS, SDS.c.SD_ID == PARTITIONS.c.SD_ID)
+    .where(PARTITIONS.c.TBL_ID == bindparam("id"))
+)
+
+
+class SqlTables:
+    """The part of ``Catalog`` about tables."""
+
+    _db: Database
+
+    def create_table(self, table: Table, *, if_not_exists: bool = False) -> bool:
+        """See ``Catalog``."""
+        with self._db.write() as unit:
+            database = database_id(unit, table.name.database)
+            if find_table(unit, table.name) is not None:
+                if if_not_exists:
+                    return False
+                raise _exists(table.name)
+            storage = insert_storage(unit, table)
+            (found,) = take_ids(unit, "MTable", 1)
+            created_s = (table.created_at_ms or unit.now_ms) // 1000
+            unit.change(
+                insert(TBLS).values(
+                    TBL_ID=found,
+                    DB_ID=database,
+                    SD_ID=storage,
+                    TBL_NAME=table.name.table,
+                    CREATE_TIME=created_s,
+                    LAST_ACCESS_TIME=0,
+                    RETENTION=0,
+                    OWNER=table.owner or None,
+                    OWNER_TYPE="USER",
+                    **_kind_values(table),
+                )
+            )
+            _insert_details(unit, found, table)
+            return True
+
+    def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
+        """See ``Catalog``."""
+        with self._db.write() as unit:
+            if delete_table(unit, name):
+                return True
+        if if_exists:
+            return False
+        raise no_such_table(name)
+
+    def get_table(self, name: TableName) -> Table:
+        """See ``Catalog``."""
+        with self._db.read() as unit:
+            return read_table(unit, name)
+
+    def alter_table(self, name: TableName, table: Table) -> None:
+        """See ``Catalog``."""
+        with self._db.write() as unit:
+            ids = table_ids(unit, name)
+            if table.name != name:
+                _rename(unit, ids, name, table.name)
+            if table.location != ids.location:
+                _move_partitions(unit, ids, table.location)
+            _delete_details(unit, ids)
+            unit.change(
+                update(SDS).where(SDS.c.SD_ID == ids.storage).values(**_storage_values(table))
+            )
+            unit.change(
+                update(SERDES)
+                .where(SERDES.c.SERDE_ID == ids.serde)
+                .values(SLIB=STORAGE_CLASSES[table.format].serde)
+            )
+            unit.change(
+                update(TBLS)
+                .where(_T.TBL_ID == ids.table)
+                .values(OWNER=table.owner or None, **_kind_values(table))
+            )
+            _insert_columns(unit, ids.columns, table)
+            _insert_storage_details(unit, ids.storage, table)
+            _insert_details(unit, ids.table, table)
+
+    def rename_table(self, name: TableName, new_name: TableName, *, location: str) -> None:
+        """See ``Catalog``."""
+        with self._db.write() as unit:
+            ids = table_ids(unit, name)
+            _rename(unit, ids, name, new_name)
+            _move_partitions(unit, ids, location)
+            unit.run(_SET_LOCATION, sd=ids.storage, location=location)
+
+
+def read_table(unit: Unit, name: TableName) -> Table:
+    """Raises: NotFoundError (Hive's 10001)."""
+    ids = table_ids(unit, name)
+    return table_from_rows(
+        name,
+        unit.rows(_HEAD, id=ids.table)[0],
+        columns=unit.rows(_COLUMNS, id=ids.columns),
+        partition_columns=unit.rows(_KEYS, id=ids.table),
+        parameters=dict(unit.rows(_PARAMS, id=ids.table)),
+        bucket_columns=unit.rows(_BUCKET_COLUMNS, id=ids.storage),
+        sort_columns=unit.rows(_SORT_COLUMNS, id=ids.storage),
+    )
+
+
+def delete_table(unit: Unit, name: TableName) -> bool:
+    """Forget the table and all that hangs on it; False where it does not exist."""
+    ids = find_table(unit, name)
+    if ids is None:
+        return False
+    parts = select(PARTITIONS.c.PART_ID).where(PARTITIONS.c.TBL_ID == ids.table)
+    storages = select(PARTITIONS.c.SD_ID).where(PARTITIONS.c.TBL_ID == ids.table)
+    serdes = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID.in_(storages))
+    for table in (PARTITION_KEY_VALS, PARTITION_PARAMS):
+        unit.change(delete(table).where(table.c.PART_ID.in_(parts)))
+    unit.change(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serdes)))
+    unit.change(delete(SDS).where(SDS.c.SD_ID.in_(storages)))
+    unit.change(delete(PARTITIONS).where(PARTITIONS.c.TBL_ID == ids.table))
+    _delete_details(unit, ids)
+    unit.change(delete(TBLS).where(_T.TBL_ID == ids.table))
+    unit.change(delete(SDS).where(SDS.c.SD_ID == ids.storage))
+    for serde_table in (SERDE_PARAMS, SERDES):
+        unit.change(delete(serde_table).where(serde_table.c.SERDE_ID == ids.serde))
+    unit.change(delete(CDS).where(CDS.c.CD_ID == ids.columns))
+    forget_table(unit, name)
+    return True
+
+
+def insert_storage(unit: Unit, table: Table) -> int:
+    """Store the table's location, format, buckets and columns; the id of the storage."""
+    (columns,) = take_ids(unit, "MColumnDescriptor", 1)
+    (serde,) = take_ids(unit, "MSerDeInfo", 1)
+    (storage,) = take_ids(unit, "MStorageDescriptor", 1)
+    unit.change(insert(CDS).values(CD_ID=columns))
+    _insert_columns(unit, columns, table)
+    unit.change(
+        insert(SERDES).values(SERDE_ID=serde, SLIB=STORAGE_CLASSES[table.format].serde)
+    )
+    unit.change(
+        insert(SDS).values(
+            SD_ID=storage,
+            CD_ID=columns,
+            SERDE_ID=serde,
+            IS_COMPRESSED=False,
+            IS_STOREDASSUBDIRECTORIES=False,
+            **_storage_values(table),
+        )
+    )
+    _insert_storage_details(unit, storage, table)
+    return storage
+
+
+def _storage_values(table: Table) -> dict[str, Any]:
+    classes = STORAGE_CLASSES[table.format]
+    return {
+        "INPUT_FORMAT": classes.input_format,
+        "OUTPUT_FORMAT": classes.output_format,
+        "LOCATION": table.location,
+        "NUM_BUCKETS": -1 if table.bucket is None else table.bucket.count,
+    }
+
+
+def _kind_values(table: Table) -> dict[str, Any]:
+    text = table.view_text if table.kind is TableKind.VIEW else None
+    return {
+        "TBL_TYPE": table.kind.value,
+        "VIEW_ORIGINAL_TEXT": text,
+        "VIEW_EXPANDED_TEXT": text,
+        "IS_REWRITE_ENABLED": False,
+    }
+
+
+def _insert_all(unit: Unit, table: SqlTable, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        unit.change(insert(table).values(rows))
+
+
+def _insert_columns(unit: Unit, columns: int, table: Table) -> None:
+    _insert_all(
+        unit,
+        COLUMNS_V2,
+        [
+            {
+                "CD_ID": columns,
+                "COLUMN_NAME": column.name.lower(),
+                "TYPE_NAME": str(column.type),
+                "COMMENT": column.comment,
+                "INTEGER_IDX": at,
+            }
+            for at, column in enumerate(table.columns)
+        ],
+    )
+
+
+def _insert_storage_details(unit: Unit, storage: int, table: Table) -> None:
+    bucket_columns = () if table.bucket is None else table.bucket.columns
+    _insert_all(
+        unit,
+        BUCKETING_COLS,
+        [
+            {"SD_ID": storage, "BUCKET_COL_NAME": name, "INTEGER_IDX": at}
+            for at, name in enumerate(bucket_columns)
+        ],
+    )
+    _insert_all(
+        unit,
+        SORT_COLS,
+        [
+            {"SD_ID": storage, "COLUMN_NAME": name, "ORDER": 1, "INTEGER_IDX": at}
+            for at, name in enumerate(table.sort_columns)
+        ],
+    )
+
+
+def _insert_details(unit: Unit, found: int, table: Table) -> None:
+    _insert_all(
+        unit,
+        PARTITION_KEYS,
+        [
+            {
+                "TBL_ID": found,
+                "PKEY_NAME": column.name.lower(),
+                "PKEY_TYPE": str(column.type),
+                "PKEY_COMMENT": column.comment,
+                "INTEGER_IDX": at,
+            }
+            for at, column in enumerate(table.partition_columns)
+        ],
+    )
+    _insert_all(
+        unit,
+        TABLE_PARAMS,
+        [
+            {"TBL_ID": found, "PARAM_KEY": key, "PARAM_VALUE": value}
+            for key, value in stored_parameters(table).items()
+        ],
+    )
+
+
+def _delete_details(unit: Unit, ids: TableIds) -> None:
+    unit.change(delete(COLUMNS_V2).where(COLUMNS_V2.c.CD_ID == ids.columns))
+    for table in (PARTITION_KEYS, TABLE_PARAMS):
+        unit.change(delete(table).where(table.c.TBL_ID == ids.table))
+    for table in (BUCKETING_COLS, SORT_COLS):
+        unit.change(delete(table).where(table.c.SD_ID == ids.storage))
+
+
+def _rename(unit: Unit, ids: TableIds, old: TableName, new: TableName) -> None:
+    database = database_id(unit, new.database)
+    if find_table(unit, new) is not None:
+        raise _exists(new)
+    unit.run(_MOVE, id=ids.table, name=new.table, db=database)
+    rename_table(unit, old, new)
+
+
+def _move_partitions(unit: Unit, ids: TableIds, location: str) -> None:
+    old = ids.location.rstrip("/") + "/"
+    unit.run_many(
+        _SET_LOCATION,
+        [
+            {"sd": storage, "location": location.rstrip("/") + "/" + found[len(old) :]}
+            for storage, found in unit.rows(_PARTITION_LOCATIONS, id=ids.table)
+            if found is not None and found.startswith(old)
+        ],
+    )
+
+
+def _exists(name: TableName) -> AlreadyExistsError:
+    return AlreadyExistsError(f"Table {name} already exists", table=str(name))

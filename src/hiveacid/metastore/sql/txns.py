@@ -1,0 +1,400 @@
+"""Opening, heartbeat, abort and the list of open transactions (metastore.md 2.1 - 2.4, 2.8, 2.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, union_all, update
+
+from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
+from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo
+from hiveacid.metastore.sql.engine import Database, Row, Unit, one_of
+from hiveacid.metastore.sql.schema import (
+    COMPLETED_TXN_COMPONENTS,
+    HIVE_LOCKS,
+    MATERIALIZATION_REBUILD_LOCKS,
+    MIN_HISTORY_LEVEL,
+    MIN_HISTORY_WRITE_ID,
+    REPL_TXN_MAP,
+    TXNS,
+)
+from hiveacid.model.ids import LONG_MAX, LockId, TxnId
+from hiveacid.model.transactions import AbortReason, TxnState, TxnType
+from hiveacid.model.valid import ValidTxnList
+
+_T = TXNS.c
+_OPEN: Final = TxnState.OPEN.value
+_COMMITTED: Final = TxnState.COMMITTED.value
+
+_MIN_OPEN: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == _OPEN)
+_LOW_BOUNDARY: Final = (
+    select(_T.TXN_ID)
+    .where(_T.TXN_STARTED < bindparam("old"))
+    .order_by(_T.TXN_ID.desc())
+    .limit(1)
+)
+_HWM: Final = select(func.max(_T.TXN_ID))
+_WATERMARKS: Final = select(
+    _MIN_OPEN.scalar_subquery(), _LOW_BOUNDARY.scalar_subquery(), _HWM.scalar_subquery()
+)
+_INSERT: Final = (
+    insert(TXNS)
+    .values(
+        TXN_STATE=_OPEN,
+        TXN_STARTED=bindparam("now"),
+        TXN_LAST_HEARTBEAT=bindparam("now"),
+        TXN_USER=bindparam("user"),
+        TXN_HOST=bindparam("host"),
+        TXN_TYPE=bindparam("type"),
+    )
+    .returning(_T.TXN_ID)
+)
+_INSERT_HISTORY: Final = insert(MIN_HISTORY_LEVEL).values(
+    MHL_TXNID=bindparam("txn"), MHL_MIN_OPEN_TXNID=bindparam("min_open")
+)
+_DELETE_TXN: Final = delete(TXNS).where(_T.TXN_ID == bindparam("txn"))
+_DELETE_HISTORY: Final = delete(MIN_HISTORY_LEVEL).where(
+    MIN_HISTORY_LEVEL.c.MHL_TXNID == bindparam("txn")
+)
+_DELETE_HISTORY_WRITE_ID: Final = delete(MIN_HISTORY_WRITE_ID).where(
+    MIN_HISTORY_WRITE_ID.c.MH_TXNID == bindparam("txn")
+)
+_DELETE_LOCKS: Final = delete(HIVE_LOCKS).where(HIVE_LOCKS.c.HL_TXNID == bindparam("txn"))
+_DELETE_REBUILD_LOCKS: Final = delete(MATERIALIZATION_REBUILD_LOCKS).where(
+    MATERIALIZATION_REBUILD_LOCKS.c.MRL_TXN_ID == bindparam("txn")
+)
+_DELETE_REPL_MAP: Final = delete(REPL_TXN_MAP).where(
+    REPL_TXN_MAP.c.RTM_TARGET_TXN_ID == bindparam("txn")
+)
+_INSERT_REPL_MAP: Final = insert(REPL_TXN_MAP).values(
+    RTM_REPL_POLICY=bindparam("policy"),
+    RTM_SRC_TXN_ID=bindparam("source"),
+    RTM_TARGET_TXN_ID=bindparam("txn"),
+)
+_FIND_REPL: Final = select(REPL_TXN_MAP.c.RTM_TARGET_TXN_ID).where(
+    REPL_TXN_MAP.c.RTM_REPL_POLICY == bindparam("policy"),
+    REPL_TXN_MAP.c.RTM_SRC_TXN_ID == bindparam("source"),
+)
+_NOT_COMMITTED: Final = select(_T.TXN_ID, _T.TXN_STATE, _T.TXN_TYPE, _T.TXN_STARTED).where(
+    one_of(_T.TXN_STATE, [_OPEN, TxnState.ABORTED.value])
+)
+_SNAPSHOT: Final = union_all(
+    _NOT_COMMITTED,
+    select(_T.TXN_ID, _T.TXN_STATE, _T.TXN_TYPE, _T.TXN_STARTED).where(
+        and_(_T.TXN_STARTED > bindparam("young"), _T.TXN_STATE == _COMMITTED)
+    ),
+)
+_BEFORE: Final = select(func.max(_T.TXN_ID)).where(_T.TXN_ID < bindparam("txn"))
+_OPEN_TYPE: Final = select(_T.TXN_TYPE).where(
+    _T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN
+)
+_STATE: Final = select(_T.TXN_STATE).where(_T.TXN_ID == bindparam("txn"))
+_COMPLETED: Final = (
+    select(COMPLETED_TXN_COMPONENTS.c.CTC_TXNID)
+    .where(COMPLETED_TXN_COMPONENTS.c.CTC_TXNID == bindparam("txn"))
+    .limit(1)
+)
+_SET_ABORTED: Final = (
+    update(TXNS)
+    .where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
+    .values(TXN_STATE=TxnState.ABORTED.value, TXN_META_INFO=bindparam("reason"))
+)
+_HEARTBEAT: Final = (
+    update(TXNS)
+    .where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
+    .values(TXN_LAST_HEARTBEAT=bindparam("now"))
+)
+_HEARTBEAT_RANGE: Final = (
+    update(TXNS)
+    .where(_T.TXN_ID.between(bindparam("first"), bindparam("last")), _T.TXN_STATE == _OPEN)
+    .values(TXN_LAST_HEARTBEAT=bindparam("now"))
+)
+_STATES_IN_RANGE: Final = select(_T.TXN_ID, _T.TXN_STATE).where(
+    _T.TXN_ID.between(bindparam("first"), bindparam("last"))
+)
+_HEARTBEAT_LOCK: Final = (
+    update(HIVE_LOCKS)
+    .where(HIVE_LOCKS.c.HL_LOCK_EXT_ID == bindparam("lock"))
+    .values(HL_LAST_HEARTBEAT=bindparam("now"))
+)
+_INFO_COLUMNS: Final = (
+    _T.TXN_ID,
+    _T.TXN_STATE,
+    _T.TXN_TYPE,
+    _T.TXN_STARTED,
+    _T.TXN_LAST_HEARTBEAT,
+    _T.TXN_USER,
+    _T.TXN_HOST,
+    _T.TXN_META_INFO,
+)
+_INFO: Final = select(*_INFO_COLUMNS).where(_T.TXN_ID == bindparam("txn"))
+_SHOW: Final = (
+    select(*_INFO_COLUMNS)
+    .where(or_(_T.TXN_STATE == _OPEN, _T.TXN_STATE == TxnState.ABORTED.value))
+    .order_by(_T.TXN_ID)
+)
+
+
+class SqlTxns:
+    """The part of ``TxnStore`` about the transactions themselves."""
+
+    _db: Database
+
+    def open_txns(
+        self,
+        n: int,
+        *,
+        user: str,
+        host: str,
+        txn_type: TxnType = TxnType.DEFAULT,
+        repl_policy: str | None = None,
+        source_ids: Sequence[int] = (),
+    ) -> tuple[TxnId, ...]:
+        """See ``TxnStore``."""
+        if n <= 0:
+            raise InvalidInputError(f"Invalid input for number of txns: {n}", n=n)
+        options = self._db.options
+        with self._db.write() as unit:
+            if repl_policy is not None:
+                found = _replicated(unit, repl_policy, source_ids)
+                if found:
+                    return found
+            watermark = min_open_txn(unit, options.open_txn_timeout_ms)
+            txns = tuple(
+                TxnId(
+                    unit.insert_returning_id(
+                        _INSERT, now=unit.now_ms, user=user, host=host, type=int(txn_type)
+                    )
+                )
+                for _ in range(min(n, options.open_batch_max))
+            )
+            if options.use_min_history_level:
+                unit.run_many(
+                    _INSERT_HISTORY, [{"txn": txn, "min_open": watermark} for txn in txns]
+                )
+            if repl_policy is not None:
+                unit.run_many(
+                    _INSERT_REPL_MAP,
+                    [
+                        {"policy": repl_policy, "source": source, "txn": txn}
+                        for source, txn in zip(source_ids, txns)
+                    ],
+                )
+            elapsed_ms = self._db.clock.now_ms() - unit.now_ms
+            too_slow = (
+                elapsed_ms >= options.open_txn_timeout_ms and txn_type is not TxnType.READ_ONLY
+            )
+            if too_slow:
+                by_txn = [{"txn": txn} for txn in txns]
+                for statement in (_DELETE_TXN, _DELETE_HISTORY, _DELETE_REPL_MAP):
+                    unit.run_many(statement, by_txn)
+        if too_slow:
+            raise MetastoreError(
+                "OpenTxnTimeOut exceeded commit duration, deleting transactionIds: "
+                f"{', '.join(map(str, txns))}",
+                retryable=True,
+                elapsed_ms=elapsed_ms,
+            )
+        return txns
+
+    def get_open_txns(self, *, exclude_types: Collection[TxnType] = ()) -> OpenTxns:
+        """See ``TxnStore``."""
+        with self._db.read() as unit:
+            return read_open_txns(unit, self._db.options.open_txn_timeout_ms, exclude_types)
+
+    def valid_txns(
+        self,
+        current: TxnId | None = None,
+        *,
+        exclude_types: Collection[TxnType] = (TxnType.READ_ONLY,),
+    ) -> ValidTxnList:
+        """See ``TxnStore``."""
+        found = self.get_open_txns(exclude_types=exclude_types)
+        return ValidTxnList.of(
+            hwm=found.hwm, open=found.open, aborted=found.aborted, current=current or 0
+        )
+
+    def txn_info(self, txn: TxnId) -> TxnInfo | None:
+        """See ``TxnStore``."""
+        with self._db.read() as unit:
+            row = unit.row(_INFO, txn=txn)
+        return None if row is None else _info(row)
+
+    def show_txns(self) -> tuple[TxnInfo, ...]:
+        """See ``TxnStore``."""
+        with self._db.read() as unit:
+            return tuple(_info(row) for row in unit.rows(_SHOW))
+
+    def heartbeat(self, *, txn: TxnId | None = None, lock: LockId | None = None) -> None:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            if txn:
+                heartbeat_txn(unit, txn)
+            if lock:
+                heartbeat_lock(unit, lock)
+
+    def heartbeat_range(self, first: TxnId, last: TxnId) -> HeartbeatResult:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            touched = unit.run(_HEARTBEAT_RANGE, first=first, last=last, now=unit.now_ms)
+            if touched == last - first + 1:
+                return HeartbeatResult((), ())
+            states = dict(unit.rows(_STATES_IN_RANGE, first=first, last=last))
+        wanted = [TxnId(txn) for txn in range(first, last + 1)]
+        aborted = TxnState.ABORTED.value
+        return HeartbeatResult(
+            aborted=tuple(txn for txn in wanted if states.get(txn) == aborted),
+            missing=tuple(txn for txn in wanted if states.get(txn) not in (_OPEN, aborted)),
+        )
+
+    def abort_txn(self, txn: TxnId, *, reason: AbortReason = AbortReason.NONE) -> None:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            if abort(unit, txn, reason):
+                return
+            error = not_open_error(unit, txn)
+        if error.context["state"] != "aborted":
+            raise error
+
+    def abort_txns(
+        self, txns: Iterable[TxnId], *, reason: AbortReason = AbortReason.NONE
+    ) -> tuple[TxnId, ...]:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            return tuple(txn for txn in txns if abort(unit, txn, reason))
+
+    def seed_txn_id(self, seed: int) -> None:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            hwm = unit.scalar(_HWM)
+            if hwm >= seed:
+                raise MetastoreError(
+                    f"Invalid txnId seed {seed}, the highWaterMark is {hwm}", seed=seed, hwm=hwm
+                )
+            unit.dialect.set_next_txn_id(unit.cursor, seed)
+
+
+def read_open_txns(unit: Unit, timeout_ms: int, exclude_types: Collection[TxnType]) -> OpenTxns:
+    """Take the snapshot of metastore.md 2.3.
+
+    Ids come from a sequence, so a row may become visible after one with a higher id: a hole just
+    below a row younger than ``timeout_ms`` counts as open.
+    """
+    young = unit.now_ms - timeout_ms
+    hwm = unit.scalar(_HWM)
+    rows = sorted(unit.rows(_SNAPSHOT, young=young))
+    excluded = {int(kind) for kind in exclude_types}
+    opened: list[TxnId] = []
+    aborted: list[TxnId] = []
+    min_open: int | None = None
+    previous = -1
+    for txn, state, kind, started in rows:
+        if started > young:
+            if txn - previous > 1:
+                previous = max(previous, int(unit.scalar(_BEFORE, txn=txn) or 0))
+            for hole in range(previous + 1, txn):
+                opened.append(TxnId(hole))
+                min_open = hole if min_open is None else min_open
+        previous = txn
+        if state == _COMMITTED:
+            continue
+        if state == _OPEN and min_open is None:
+            min_open = txn
+        if (kind or 0) in excluded:
+            continue
+        (opened if state == _OPEN else aborted).append(TxnId(txn))
+    return OpenTxns(
+        hwm=TxnId(hwm),
+        open=tuple(opened),
+        aborted=tuple(aborted),
+        min_open=None if min_open is None else TxnId(min_open),
+    )
+
+
+def min_open_txn(unit: Unit, timeout_ms: int) -> int:
+    """The lowest id that is open or may still turn up as open (metastore.md 2.10)."""
+    lowest, boundary, _ = watermarks(unit, timeout_ms)
+    return min(lowest, boundary + 1)
+
+
+def watermarks(unit: Unit, timeout_ms: int) -> tuple[int, int, int]:
+    """The lowest open id (2**63-1 where none is), the low boundary, the highest id."""
+    row = unit.row(_WATERMARKS, old=unit.now_ms - timeout_ms)
+    assert row is not None
+    lowest, boundary, hwm = row
+    return (LONG_MAX if lowest is None else int(lowest), int(boundary or 0), int(hwm or 0))
+
+
+def open_txn_type(unit: Unit, txn: TxnId) -> TxnType | None:
+    """The type of the transaction, None where it is not open."""
+    row = unit.row(_OPEN_TYPE, txn=txn)
+    return None if row is None else TxnType(row[0] or 0)
+
+
+def abort(unit: Unit, txn: TxnId, reason: AbortReason) -> bool:
+    """Abort an open transaction; False where it is not open. What it wrote stays recorded."""
+    if unit.run(_SET_ABORTED, txn=txn, reason=reason.value) == 0:
+        return False
+    forget_open(unit, txn)
+    unit.run(_DELETE_REBUILD_LOCKS, txn=txn)
+    unit.run(_DELETE_REPL_MAP, txn=txn)
+    return True
+
+
+def forget_open(unit: Unit, txn: TxnId) -> None:
+    """Drop what only open transactions have: locks and the pins on history."""
+    unit.run(_DELETE_LOCKS, txn=txn)
+    unit.run(_DELETE_HISTORY, txn=txn)
+    unit.run(_DELETE_HISTORY_WRITE_ID, txn=txn)
+
+
+def heartbeat_txn(unit: Unit, txn: TxnId) -> None:
+    """Raises: TransactionError where it is not open."""
+    if unit.run(_HEARTBEAT, txn=txn, now=unit.now_ms) == 0:
+        raise not_open_error(unit, txn)
+
+
+def heartbeat_lock(unit: Unit, lock: LockId) -> None:
+    """Raises: NotFoundError: no such lock."""
+    if unit.run(_HEARTBEAT_LOCK, lock=lock, now=unit.now_ms) == 0:
+        raise no_such_lock(lock)
+
+
+def no_such_lock(lock: LockId) -> NotFoundError:
+    """Hive's NoSuchLockException."""
+    return NotFoundError(f"No such lock lockid:{lock}", lock_id=lock)
+
+
+def not_open_error(unit: Unit, txn: TxnId) -> TransactionError:
+    """Say what has become of a transaction that is not open, in Hive's words."""
+    state = unit.scalar(_STATE, txn=txn)
+    if state == TxnState.ABORTED.value:
+        return TransactionError(
+            f"Transaction txnid:{txn} already aborted", txn=txn, state="aborted"
+        )
+    if state == _COMMITTED or unit.row(_COMPLETED, txn=txn) is not None:
+        return TransactionError(
+            f"Transaction txnid:{txn} is already committed.", txn=txn, state="committed"
+        )
+    return TransactionError(f"No such transaction txnid:{txn}", txn=txn, state="unknown")
+
+
+def _replicated(unit: Unit, policy: str, sources: Sequence[int]) -> tuple[TxnId, ...]:
+    found = [unit.scalar(_FIND_REPL, policy=policy, source=source) for source in sources]
+    return tuple(TxnId(txn) for txn in found if txn is not None)
+
+
+def _info(row: Row) -> TxnInfo:
+    return TxnInfo(
+        id=TxnId(row[0]),
+        state=TxnState(row[1]),
+        type=TxnType(row[2] or 0),
+        started_ms=row[3],
+        last_heartbeat_ms=row[4],
+        user=row[5],
+        host=row[6],
+        reason=row[7],
+    )
+
+

@@ -1,0 +1,153 @@
+"""Write ids: allocation, what a reader may see, seeds (metastore.md 2.5, 2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sqlalchemy import bindparam, delete, func, insert, select, update
+
+from hiveacid.errors import AlreadyExistsError, TransactionError
+from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_TO_WRITE_ID
+from hiveacid.metastore.sql.txns import open_txn_type, read_open_txns
+from hiveacid.model.ids import LONG_MAX, TxnId, WriteId
+from hiveacid.model.tables import TableName
+from hiveacid.model.transactions import TxnType
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+
+_W = TXN_TO_WRITE_ID.c
+_N = NEXT_WRITE_ID.c
+_OF_TABLE: Final = (_W.T2W_DATABASE == bindparam("db"), _W.T2W_TABLE == bindparam("table"))
+_NEXT_OF_TABLE: Final = (_N.NWI_DATABASE == bindparam("db"), _N.NWI_TABLE == bindparam("table"))
+
+_WRITE_ID_OF_TXN: Final = select(_W.T2W_WRITEID).where(
+    *_OF_TABLE, _W.T2W_TXNID == bindparam("txn")
+)
+_DELETE_OF_TXN: Final = delete(TXN_TO_WRITE_ID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
+_INSERT: Final = insert(TXN_TO_WRITE_ID).values(
+    T2W_TXNID=bindparam("txn"),
+    T2W_DATABASE=bindparam("db"),
+    T2W_TABLE=bindparam("table"),
+    T2W_WRITEID=bindparam("write_id"),
+)
+_NEXT: Final = select(_N.NWI_NEXT).where(*_NEXT_OF_TABLE)
+_NEXT_FOR_UPDATE: Final = _NEXT.with_for_update()
+_SET_NEXT: Final = update(NEXT_WRITE_ID).where(*_NEXT_OF_TABLE).values(NWI_NEXT=bindparam("next"))
+_INSERT_NEXT: Final = insert(NEXT_WRITE_ID).values(
+    NWI_DATABASE=bindparam("db"), NWI_TABLE=bindparam("table"), NWI_NEXT=bindparam("next")
+)
+_HIGHEST_SEEN: Final = select(func.max(_W.T2W_WRITEID)).where(
+    *_OF_TABLE, _W.T2W_TXNID <= bindparam("hwm")
+)
+_OF_TABLE_UP_TO: Final = (
+    select(_W.T2W_WRITEID, _W.T2W_TXNID)
+    .where(*_OF_TABLE, _W.T2W_WRITEID <= bindparam("hwm"))
+    .order_by(_W.T2W_WRITEID)
+)
+
+
+class SqlWriteIds:
+    """The part of ``TxnStore`` about write ids."""
+
+    _db: Database
+
+    def allocate_write_ids(
+        self, txns: Sequence[TxnId], table: TableName, *, reallocate: bool = False
+    ) -> Mapping[TxnId, WriteId]:
+        """See ``TxnStore``."""
+        ordered = sorted(txns)
+        with self._db.write() as unit:
+            for txn in ordered:
+                kind = open_txn_type(unit, txn)
+                if kind is None or kind is TxnType.READ_ONLY:
+                    raise TransactionError(
+                        f"Write ID allocation failed on {table} "
+                        "as not all input txns in open state or read-only",
+                        txn=txn,
+                        table=str(table),
+                        state="unknown",
+                    )
+            where = {"db": table.database, "table": table.table}
+            if reallocate:
+                unit.run_many(_DELETE_OF_TXN, [{**where, "txn": txn} for txn in ordered])
+            else:
+                found = {
+                    txn: WriteId(write_id)
+                    for txn in ordered
+                    if (write_id := unit.scalar(_WRITE_ID_OF_TXN, **where, txn=txn)) is not None
+                }
+                if len(found) == len(ordered):
+                    return found
+                assert not found, "a batch has write ids of a table all or none"
+            first = _take_next(unit, table, len(ordered))
+            given = {txn: WriteId(first + at) for at, txn in enumerate(ordered)}
+            unit.run_many(
+                _INSERT,
+                [{**where, "txn": txn, "write_id": write_id} for txn, write_id in given.items()],
+            )
+            return given
+
+    def valid_write_ids(
+        self, tables: Sequence[TableName], valid_txns: ValidTxnList | None = None
+    ) -> tuple[ValidWriteIdList, ...]:
+        """See ``TxnStore``."""
+        with self._db.read() as unit:
+            if valid_txns is None:
+                timeout_ms = self._db.options.open_txn_timeout_ms
+                found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
+                valid_txns = ValidTxnList.of(
+                    hwm=found.hwm, open=found.open, aborted=found.aborted
+                )
+            return tuple(_valid_of_table(unit, table, valid_txns) for table in tables)
+
+    def seed_write_id(self, table: TableName, seed: int) -> None:
+        """See ``TxnStore``."""
+        with self._db.write() as unit:
+            where = {"db": table.database, "table": table.table}
+            if unit.row(_NEXT, **where) is not None:
+                raise AlreadyExistsError(
+                    f"Table {table} has write ids already", table=str(table), seed=seed
+                )
+            unit.run(_INSERT_NEXT, **where, next=seed + 1)
+
+
+def write_id_of(unit: Unit, txn: TxnId, database: str, table: str) -> WriteId | None:
+    """The write id the transaction has for the table, None where none is allocated."""
+    found = unit.scalar(_WRITE_ID_OF_TXN, db=database, table=table, txn=txn)
+    return None if found is None else WriteId(found)
+
+
+def _take_next(unit: Unit, table: TableName, count: int) -> int:
+    where = {"db": table.database, "table": table.table}
+    found = unit.scalar(_NEXT_FOR_UPDATE, **where)
+    if found is None:
+        unit.run(_INSERT_NEXT, **where, next=1 + count)
+        return 1
+    unit.run(_SET_NEXT, **where, next=found + count)
+    return int(found)
+
+
+def _valid_of_table(unit: Unit, table: TableName, valid: ValidTxnList) -> ValidWriteIdList:
+    where = {"db": table.database, "table": table.table}
+    hwm = unit.scalar(_HIGHEST_SEEN, **where, hwm=valid.hwm)
+    if not hwm:
+        following = unit.scalar(_NEXT, **where)
+        hwm = 0 if following is None else following - 1
+    exceptions, aborted_txns = frozenset(valid.exceptions), frozenset(valid.aborted)
+    opened: list[int] = []
+    aborted: list[int] = []
+    found_valid = False
+    for write_id, txn in unit.rows(_OF_TABLE_UP_TO, **where, hwm=hwm):
+        if txn <= valid.hwm and txn not in exceptions:
+            found_valid = True
+        else:
+            (aborted if txn in aborted_txns else opened).append(write_id)
+    min_open = opened[0] if opened else LONG_MAX
+    if not found_valid and (opened or aborted):
+        # All valid writes were compacted and forgotten: below the first exception all is valid.
+        first = min(opened[:1] + aborted[:1])
+        opened = [first] if opened and first == opened[0] else []
+        aborted = [] if opened else [first]
+        hwm = first
+    return ValidWriteIdList(str(table), hwm, min_open, tuple(opened), tuple(aborted))
