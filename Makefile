@@ -1,0 +1,62 @@
+# hiveacid: `make demo` shows the main job on real data, `make test` passes the tests. `make help` lists the rest.
+
+SF ?= 0.1
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SPARK_VERSIONS ?= 3.5 4.0 4.3
+SHARED := ../shared
+BENCH ?=
+
+export TZ := UTC
+
+.DEFAULT_GOAL := help
+.PHONY: help venv java demo test check accept bench bench-peers test-spark-versions clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(STAMP)  ## .venv with hiveacid and all that the other targets need
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || { python=$$(scripts/find-python) && "$$python" -m venv $(VENV); }
+	@echo "installing hiveacid and its tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+java:
+	@scripts/require-java
+
+demo: java $(STAMP)  ## orders and lineitem of TPC-H end to end (SF=1 for ten times the rows)
+	$(BIN)/hiveacid demo --scale $(SF)
+
+test: java $(STAMP)  ## all tests
+	$(BIN)/python -m pytest -q
+
+check: $(STAMP)  ## lint, format, types, layers and the other laws of the house
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/tidy
+
+accept: $(STAMP)  ## tables and SQL answers of real Hive, where ../shared has them
+	@if [ -d $(SHARED) ]; then \
+		scripts/require-java && $(BIN)/python tests/acceptance/run.py; \
+	else \
+		echo "accept: $(SHARED) is not here, nothing to compare with"; \
+	fi
+
+bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='arguments')
+	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-peers: java $(STAMP)  ## the same workloads on Delta Lake and Iceberg, in one run
+	$(BIN)/python -m benchmarks.peers $(BENCH)
+
+test-spark-versions: java $(STAMP)  ## the Spark tests on each supported PySpark, one environment each
+	@for version in $(SPARK_VERSIONS); do scripts/test-spark-version $$version || exit 1; done
+
+clean:  ## environments, caches, demo and benchmark data
+	rm -rf .venv .venv-spark-* build dist demo-data bench-data spark-warehouse metastore_db derby.log
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

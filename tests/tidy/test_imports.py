@@ -1,0 +1,103 @@
+"""Laws 2, 3, 4, 5 and 7: who may know whom. (Law 1 is import-linter's, in pyproject.toml.)"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from graphlib import CycleError, TopologicalSorter
+
+from tests.tidy.sources import imports, sources
+
+THIRD_PARTY_ROOMS = {
+    "pyarrow": {"storage", "spark", "statements", "connectors", "streaming", "compaction"},
+    "numpy": {"storage"},
+    "google": {"storage"},
+    "sqlalchemy": {"metastore"},
+    "sqlglot": {"sql"},
+    "pyspark": {"spark", "statements", "connectors", "compaction", "session", "table", "demo"},
+    "click": {"cli"},
+    "rich": {"cli", "demo"},
+    "duckdb": {"demo"},
+}
+"""Third-party packages and the rooms that may name them (docs/ARCHITECTURE.md, section 2)."""
+
+PURE_ROOMS = {"model", "layout"}
+FORBIDDEN_MODULE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base"}
+JVM_GATEWAY = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "_jsession", "_gateway"}
+ENDS_A_TRANSACTION = {"commit_txn", "abort_txn", "abort_txns"}
+
+
+def test_law_2_model_and_layout_import_the_standard_library_only() -> None:
+    allowed = sys.stdlib_module_names | {"hiveacid"}
+    wrong = [i for i in imports() if i.source.room in PURE_ROOMS and i.top not in allowed]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_law_2_model_and_layout_open_no_file_read_no_clock_log_nothing() -> None:
+    doors = {"os", "io", "pathlib", "time", "logging", "socket", "subprocess", "shutil", "random"}
+    wrong = [i for i in imports() if i.source.room in PURE_ROOMS and i.top in doors]
+    assert not wrong, "\n".join(map(str, wrong))
+    opens = [
+        f"{source.module}:{node.lineno}"
+        for source in sources()
+        if source.room in PURE_ROOMS
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"open", "print", "input"}
+    ]
+    assert not opens
+
+
+def test_law_3_third_party_names_appear_only_in_their_rooms() -> None:
+    wrong = [
+        i
+        for i in imports()
+        if i.top != "hiveacid"
+        and i.top not in sys.stdlib_module_names
+        and i.source.room not in THIRD_PARTY_ROOMS.get(i.top, set())
+    ]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_law_4_spark_never_gets_a_transaction_or_a_metastore() -> None:
+    rooms = ("hiveacid.txn", "hiveacid.metastore", "hiveacid.runtime")
+    wrong = [i for i in imports() if i.source.room == "spark" and i.target.startswith(rooms)]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_law_4_no_jvm_gateway_access() -> None:
+    wrong = [
+        f"{source.module}:{node.lineno} .{node.attr}"
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Attribute) and node.attr in JVM_GATEWAY
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_law_5_only_txn_commits_or_aborts() -> None:
+    wrong = [
+        f"{source.module}:{node.lineno} .{node.attr}"
+        for source in sources()
+        if source.room not in {"txn", "metastore", "runtime", "testing"}
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Attribute) and node.attr in ENDS_A_TRANSACTION
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_law_7_no_import_cycle_lazy_and_type_only_imports_counted() -> None:
+    modules = {source.module for source in sources()}
+    graph: dict[str, set[str]] = {module: set() for module in modules}
+    for item in imports():
+        target = item.target if item.target in modules else item.target.rpartition(".")[0]
+        if target in modules and target != item.source.module:
+            graph[item.source.module].add(target)
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise AssertionError(" -> ".join(reversed(error.args[1]))) from None
+
+
+def test_law_7_no_module_is_named_for_being_left_over() -> None:
+    wrong = [s.module for s in sources() if set(s.module.split(".")) & FORBIDDEN_MODULE_NAMES]
+    assert not wrong

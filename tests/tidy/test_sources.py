@@ -1,0 +1,150 @@
+"""Laws 6, 8, 9 and the sizes of the house style."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from hiveacid import errors
+from tests.tidy.sources import ROOT, Source, sources, tracked_files
+
+LINES_MAX = 500
+FUNCTION_LINES_MAX = 60
+Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def test_law_6_the_banned_calls_are_found_and_named_with_their_replacement() -> None:
+    ruff = [sys.executable, "-m", "ruff", "check", "--output-format", "json"]
+    found = subprocess.run(
+        [*ruff, "--select", "TID251", "--stdin-filename", "src/hiveacid/layout/x.py", "-"],
+        input="import random, time\nrandom.random()\ntime.sleep(1)\n",
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    messages = " ".join(item["message"] for item in json.loads(found.stdout))
+    assert "ask the Clock: sleep_s()" in messages
+    assert "chance is handed in" in messages
+
+
+def test_law_8_every_public_name_has_a_docstring() -> None:
+    missing = [
+        f"{source.module}:{node.lineno} {node.name}"
+        for source in sources()
+        for node in _public(source.tree)
+        if not ast.get_docstring(node) and not _needs_none(node)
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def _public(tree: ast.Module | ast.ClassDef) -> Iterator[Documented]:
+    for node in tree.body:
+        if isinstance(node, Documented) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from _public(node)
+
+
+def _needs_none(node: Documented) -> bool:
+    """An override says so itself; an overload's documentation is the implementation's."""
+    names = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
+    return bool(names & {"override", "overload", "setter"})
+
+
+def test_law_8_every_error_raised_is_one_of_our_tree() -> None:
+    ours = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.AcidError)
+    }
+    wrong = [
+        f"{source.module}:{node.lineno} raises {name}"
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Raise)
+        for name in [_raised(node)]
+        if name[:1].isupper() and name not in ours and not _allowed(source, name)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _raised(node: ast.Raise) -> str:
+    """The class named; a variable or a function that makes the error has a lower-case name."""
+    target = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    return ast.unparse(target).rpartition(".")[2] if target else ""
+
+
+def _allowed(source: Source, name: str) -> bool:
+    if name == "AttributeError":  # the protocol of __getattr__
+        return "def __getattr__" in source.text
+    if source.room == "cli" and name in {"UsageError", "Exit", "BadParameter"}:
+        return True
+    return source.room == "testing" or name in _caught(source)
+
+
+def _caught(source: Source) -> set[str]:
+    """What the module itself catches: raised and mapped within it."""
+    return {
+        name
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ExceptHandler) and node.type
+        for name in re.findall(r"\w+", ast.unparse(node.type))
+    }
+
+
+def test_law_9_each_room_says_what_lives_here_what_never_comes_in_and_what_to_read_first() -> None:
+    for source in sources():
+        if source.is_package and source.module.count(".") == 1:
+            text = ast.get_docstring(source.tree) or ""
+            assert len(text.splitlines()) >= 3, f"{source.module} has no room docstring"
+            assert re.search(r"[Nn]ever|[Nn]o |[Nn]othing", text), (
+                f"{source.module}: what never comes in?"
+            )
+            assert re.search(r"[Rr]ead|[Ss]tart", text), f"{source.module}: what to read first?"
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert not [s.module for s in sources() if not ast.get_docstring(s.tree)]
+
+
+def test_files_have_at_most_500_lines() -> None:
+    files = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
+    counted = {str(p.relative_to(ROOT)): len(p.read_text("utf-8").splitlines()) for p in files}
+    wrong = {name: lines for name, lines in counted.items() if lines > LINES_MAX}
+    assert not wrong
+
+
+def test_functions_have_at_most_60_lines() -> None:
+    wrong = {
+        f"{source.module}.{node.name}": lines
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for lines in [(node.end_lineno or 0) - node.lineno + 1]
+        if lines > FUNCTION_LINES_MAX
+    }
+    assert not wrong
+
+
+def test_no_tracked_file_names_a_machine_path_or_a_package_registry_host() -> None:
+    patterns = [
+        r"/(?:home|root|Users|work)/[A-Za-z]",
+        r"/tmp/[a-z]+_jobs",
+        r"https?://[^\s/]*(?:pypi|pythonhosted|artifactory|nexus|registry|proxy)[^\s/]*/",
+        r"--(?:extra-)?index-url",
+    ]
+    wrong = []
+    for path in tracked_files():
+        if (
+            path.suffix in {".orc", ".parquet", ".gz"}
+            or path == ROOT / "tests/tidy/test_sources.py"
+        ):
+            continue
+        text = path.read_text("utf-8", errors="replace")
+        wrong += [f"{path.relative_to(ROOT)}: {m}" for p in patterns for m in re.findall(p, text)]
+    assert not wrong, "\n".join(wrong)
