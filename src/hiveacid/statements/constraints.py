@@ -1,8 +1,8 @@
 """NOT NULL, DEFAULT and CHECK as table properties.
 
 Keys of ours (a Hive metastore keeps them in KEY_CONSTRAINTS): ``hiveacid.not_null.COLUMN`` =
-``true``, ``hiveacid.default.COLUMN`` = the expression's text, ``hiveacid.check.N`` = the condition's text.
-They are not shown as table properties.
+``true``, ``hiveacid.default.COLUMN`` = the expression's text, ``hiveacid.check.N`` = the
+condition's text. They are not shown as table properties.
 """
 
 from __future__ import annotations

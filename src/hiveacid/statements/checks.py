@@ -1,0 +1,267 @@
+"""Compile-time checks of DML that need only the table's definition, with Hive's codes and words.
+
+Shared by SQL and the Python builders: the executor calls ``check`` before it begins a transaction,
+so that a refused statement uses up no write id (real-hive.md 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.model.tables import AcidMode, Table
+from hiveacid.statements.values import (
+    Delete,
+    Insert,
+    Literals,
+    MatchedDelete,
+    MatchedUpdate,
+    Merge,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    Update,
+)
+
+
+def check(statement: Insert | Update | Delete | Merge, table: Table) -> None:
+    """Refuses what Hive refuses to compile; ``table`` is the statement's target.
+
+    Raises:
+        InvalidInputError: 10292, 10297, 10302, 10404 to 10406, 10408, 10414, 10044 or without a
+        code.
+    """
+    if isinstance(statement, Insert):
+        check_insert(statement, table)
+    elif isinstance(statement, Update):
+        check_row_changes(table)
+        check_assigned([name for name, _ in statement.assignments], table)
+    elif isinstance(statement, Delete):
+        if statement.where is not None:
+            check_row_changes(table)
+    else:
+        check_merge(statement, table)
+
+
+def check_row_changes(table: Table) -> None:
+    """Rows of the table can be updated and deleted.
+
+    Raises:
+        InvalidInputError: 10297 (not transactional), 10414 (insert-only).
+    """
+    name = table.name.table
+    if table.acid_mode is AcidMode.NONE:
+        raise InvalidInputError(
+            f"Attempt to do update or delete on table {name} that is not transactional",
+            code=10297,
+            table=str(table.name),
+            note="ALTER TABLE t SET TBLPROPERTIES ('transactional'='true') converts a table.",
+        )
+    if table.acid_mode is AcidMode.INSERT_ONLY:
+        raise InvalidInputError(
+            f"Attempt to do update or delete on table {name} that is insert-only transactional",
+            code=10414,
+            table=str(table.name),
+        )
+
+
+def check_assigned(columns: Sequence[str], table: Table) -> None:
+    """The columns exist, may be updated, and none is there twice.
+
+    Raises:
+        InvalidInputError: 10292 (partition column), 10302 (bucketing column), 10408 (unknown).
+    """
+    known = {column.name for column in table.columns}
+    partition = {column.name for column in table.partition_columns}
+    for column in (name.lower() for name in columns):
+        if column in partition:
+            raise InvalidInputError(
+                "Updating values of partition columns is not supported",
+                code=10292,
+                table=str(table.name),
+                column=column,
+            )
+        if table.bucket is not None and column in table.bucket.columns:
+            raise InvalidInputError(
+                f"Updating values of bucketing columns is not supported. Column {column}.",
+                code=10302,
+                table=str(table.name),
+                column=column,
+            )
+        if column not in known:
+            raise InvalidInputError(
+                f'Target column "{column}" of set clause is not found in table "{table.name}".',
+                code=10408,
+                table=str(table.name),
+                column=column,
+            )
+    _refuse_repeated([name.lower() for name in columns], "SET clause", table)
+
+
+def _refuse_repeated(columns: Sequence[str], where: str, table: Table) -> None:
+    for number, column in enumerate(columns):
+        if column in columns[:number]:
+            raise InvalidInputError(
+                f"Column {column} is named twice in the {where}",
+                table=str(table.name),
+                column=column,
+            )
+
+
+# -------------------------------------------------------------------- MERGE
+
+
+def check_merge(statement: Merge, table: Table) -> None:
+    """The clauses fit together and to the table.
+
+    Raises:
+        InvalidInputError: 10404 to 10406 (a clause that can never apply), or as
+            ``check_row_changes``, ``check_assigned``, ``check_insert``.
+    """
+    _check_reachable(statement)
+    for clause in statement.clauses:
+        if isinstance(clause, NotMatchedInsert):
+            _check_merge_insert(clause, table)
+            continue
+        check_row_changes(table)
+        if isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
+            check_assigned([name for name, _ in clause.assignments], table)
+
+
+def _check_reachable(statement: Merge) -> None:
+    groups: tuple[tuple[type, ...], ...] = (
+        (MatchedUpdate, MatchedDelete),
+        (NotMatchedBySourceUpdate, NotMatchedBySourceDelete),
+        (NotMatchedInsert,),
+    )
+    for group in groups:
+        clauses = [clause for clause in statement.clauses if isinstance(clause, group)]
+        for number, clause in enumerate(clauses[:-1]):
+            if clause.condition is None:
+                raise _unreachable(type(clause), type(clauses[number + 1]), statement)
+
+
+def _unreachable(first: type, second: type, statement: Merge) -> InvalidInputError:
+    code, text = (
+        10404,
+        (
+            "MERGE statement with both UPDATE and DELETE clauses requires "
+            '"AND <boolean>" on the 1st WHEN MATCHED clause'
+        ),
+    )
+    if first is second is MatchedDelete:
+        code, text = 10405, "MERGE statement can have at most 1 WHEN MATCHED ... DELETE clause"
+    elif first is second is MatchedUpdate:
+        code, text = 10406, "MERGE statement can have at most 1 WHEN MATCHED ... UPDATE clause"
+    return InvalidInputError(
+        f"{text} without a condition: a clause after one without a condition never applies",
+        code=code,
+        table=str(statement.table),
+    )
+
+
+def _check_merge_insert(clause: NotMatchedInsert, table: Table) -> None:
+    if clause.all_columns:
+        return
+    columns = tuple(name.lower() for name in clause.columns)
+    _check_column_list(columns, table)
+    width = len(columns) or len(table.all_columns)
+    check_width(len(clause.values), table, expected=width)
+
+
+# -------------------------------------------------------------------- INSERT
+
+
+def check_insert(statement: Insert, table: Table) -> None:
+    """Column list, partition specification and, for literal rows, their width.
+
+    Raises:
+        InvalidInputError: 10044 (number of columns), 10094 (static below dynamic), 10096 or
+        without code.
+    """
+    columns = tuple(name.lower() for name in statement.columns)
+    _check_column_list(columns, table)
+    _check_partition(statement, table)
+    static = {name.lower() for name in statement.partition}
+    for column in columns:
+        if column in static:
+            raise InvalidInputError(
+                f"'{column}' in insert schema specification is also a static partition column",
+                table=str(table.name),
+                column=column,
+            )
+    if isinstance(statement.source, Literals):
+        for row in statement.source.rows:
+            check_width(len(row), table, expected=insert_width(statement, table))
+
+
+def insert_width(statement: Insert, table: Table) -> int:
+    """How many columns the source of the INSERT must have."""
+    if statement.columns:
+        return len(statement.columns)
+    return len(table.all_columns) - len(statement.partition)
+
+
+def check_width(found: int, table: Table, *, expected: int) -> None:
+    """The number of columns.
+
+    Raises:
+        InvalidInputError: 10044.
+    """
+    if found != expected:
+        raise InvalidInputError(
+            "Cannot insert into target table because column number/types are different "
+            f"'{table.name.table}': Table insclause-0 has {expected} columns, but query has "
+            f"{found} columns.",
+            code=10044,
+            table=str(table.name),
+            expected=expected,
+            found=found,
+        )
+
+
+def _check_column_list(columns: Sequence[str], table: Table) -> None:
+    known = {column.name for column in table.all_columns}
+    for column in columns:
+        if column not in known:
+            raise InvalidInputError(
+                f"'{column}' in insert schema specification is not found among regular columns of "
+                f"{table.name} nor dynamic partition columns.",
+                table=str(table.name),
+                column=column,
+            )
+    _refuse_repeated(columns, "column list", table)
+
+
+def _check_partition(statement: Insert, table: Table) -> None:
+    named = [name.lower() for name in (*statement.partition, *statement.dynamic_partition)]
+    if not named:
+        return
+    order = [column.name for column in table.partition_columns]
+    for name in named:
+        if name not in order:
+            raise InvalidInputError(
+                f"{table.name} has no partition column {name}: its partition columns are {order}",
+                code=10098,
+                table=str(table.name),
+                column=name,
+            )
+    _refuse_repeated(named, "partition specification", table)
+    missing = [name for name in order if name not in named]
+    if missing:
+        raise InvalidInputError(
+            f"Partition columns {missing} are missing in the partition specification",
+            table=str(table.name),
+        )
+    static = {name.lower() for name in statement.partition}
+    dynamic_seen = False
+    for name in order:
+        if name not in static:
+            dynamic_seen = True
+        elif dynamic_seen:
+            raise InvalidInputError(
+                "Dynamic partition cannot be the parent of a static partition",
+                code=10094,
+                table=str(table.name),
+                column=name,
+            )

@@ -1,0 +1,166 @@
+"""Checks of table definitions: what CREATE TABLE and ALTER TABLE may say (metastore.md 5.1).
+
+``checked`` returns the table with its properties as the metastore stores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.model.tables import AcidMode, Column, FileFormat, Table, TableKind
+
+
+def checked(table: Table) -> Table:
+    """The table, fit to be created, with normal properties.
+
+    Raises:
+        InvalidInputError: 10036, 10035 (repeated columns), 10002 (unknown bucketing column), or a
+            transactional property that the table cannot have.
+    """
+    check_columns(table.columns, table.partition_columns)
+    _check_bucket_columns(table)
+    properties = _transactional_properties(table)
+    if table.bucket is not None:
+        properties.setdefault("bucketing_version", str(table.bucket.version))
+    result = replace(table, properties=properties)
+    check_acid(result)
+    return result
+
+
+def check_columns(columns: tuple[Column, ...], partition_columns: tuple[Column, ...]) -> None:
+    """No column is there twice.
+
+    Raises:
+        InvalidInputError: 10036 among the columns, 10035 with a partition column.
+    """
+    names: set[str] = set()
+    for column in columns:
+        if column.name in names:
+            raise InvalidInputError(f"Duplicate column name: {column.name}", code=10036)
+        names.add(column.name)
+    for column in partition_columns:
+        if column.name in names:
+            raise InvalidInputError(
+                "Column repeated in partitioning columns", code=10035, column=column.name
+            )
+        names.add(column.name)
+
+
+def _check_bucket_columns(table: Table) -> None:
+    names = {column.name for column in table.columns}
+    wanted = table.sort_columns if table.bucket is None else table.bucket.columns
+    for column in (*wanted, *table.sort_columns):
+        if column not in names:
+            raise InvalidInputError(
+                f"Invalid column reference '{column}'", code=10002, column=column
+            )
+
+
+def _transactional_properties(table: Table) -> dict[str, str]:
+    properties = {_key(key): value for key, value in table.properties.items()}
+    value = properties.get("transactional")
+    if value is None:
+        return properties
+    if value.lower() == "false":
+        del properties["transactional"]
+        return properties
+    if value.lower() != "true":
+        raise InvalidInputError(
+            f"'transactional' property of TBLPROPERTIES may only have value 'true': {table.name}",
+            table=str(table.name),
+        )
+    properties["transactional"] = "true"
+    kind = properties.setdefault("transactional_properties", "default").lower()
+    if kind not in ("default", "insert_only"):
+        raise InvalidInputError(
+            f"Invalid transactional properties specified for {table.name} with the error unknown "
+            f"value {kind} for transactional_properties",
+            table=str(table.name),
+        )
+    properties["transactional_properties"] = kind
+    return properties
+
+
+def _key(key: str) -> str:
+    """The two keys that decide about ACID are stored in lower case."""
+    lower = key.lower()
+    return lower if lower in ("transactional", "transactional_properties") else key
+
+
+def check_acid(table: Table) -> None:
+    """The table can be transactional the way it says.
+
+    Raises:
+        InvalidInputError: external, not ORC, or sorted.
+    """
+    mode = table.acid_mode
+    if mode is AcidMode.NONE:
+        return
+    if table.kind is TableKind.EXTERNAL:
+        raise InvalidInputError(
+            f"{table.name} cannot be declared transactional because it's an external table",
+            table=str(table.name),
+        )
+    if mode is not AcidMode.FULL:
+        return
+    if table.format is not FileFormat.ORC:
+        raise InvalidInputError(
+            f"The table must be stored using an ACID compliant format (such as ORC): {table.name}",
+            table=str(table.name),
+        )
+    if table.sort_columns:
+        raise InvalidInputError(
+            f"Table {table.name} cannot support full ACID functionality since it is sorted.",
+            table=str(table.name),
+        )
+
+
+def altered(table: Table, changes: Mapping[str, str]) -> Table:
+    """The table with these properties set; the result may be transactional where it was not.
+
+    Raises:
+        InvalidInputError: a change of ``transactional`` or ``transactional_properties`` that Hive
+            refuses.
+    """
+    wanted = {_key(key): value for key, value in changes.items()}
+    before = table.acid_mode
+    if before is AcidMode.NONE:
+        return checked(replace(table, properties={**table.properties, **wanted}))
+    value = wanted.get("transactional")
+    if value is not None and value.lower() != "true":
+        if "transactional_properties" not in wanted:
+            raise InvalidInputError(
+                "Cannot change 'transactional' without 'transactional_properties'",
+                table=str(table.name),
+            )
+        raise InvalidInputError(
+            f"TBLPROPERTIES with 'transactional'='true' cannot be unset: {table.name}",
+            table=str(table.name),
+        )
+    kind = wanted.get("transactional_properties")
+    stored = table.properties.get("transactional_properties", "default")
+    if kind is not None and kind.lower() != stored.lower():
+        raise InvalidInputError(
+            "TBLPROPERTIES with 'transactional_properties' cannot be altered after the table is "
+            "created",
+            table=str(table.name),
+        )
+    return replace(table, properties={**table.properties, **wanted})
+
+
+def without(table: Table, keys: tuple[str, ...]) -> Table:
+    """The table with these properties unset.
+
+    Raises:
+        InvalidInputError: ``transactional`` is among them.
+    """
+    gone = {_key(key) for key in keys}
+    if table.acid_mode is not AcidMode.NONE and "transactional" in gone:
+        raise InvalidInputError(
+            f"TBLPROPERTIES with 'transactional'='true' cannot be unset: {table.name}",
+            table=str(table.name),
+        )
+    kept = {key: value for key, value in table.properties.items() if key not in gone}
+    return replace(table, properties=kept)

@@ -1,0 +1,111 @@
+"""Partition values as text: normal form by column type, specifications against a table.
+
+Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9); NULL and the empty string are the
+default partition (None), also the text ``__HIVE_DEFAULT_PARTITION__``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.model.tables import Column, Table
+from hiveacid.model.types import DecimalType, PrimitiveType
+
+DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+def normal_text(text: str | None, column: Column) -> str | None:
+    """The text of a partition value as it appears (unescaped) in the directory's name.
+
+    Raises:
+        InvalidInputError: the text is not a value of the column's type.
+    """
+    if text is None or text in ("", DEFAULT_PARTITION):
+        return None
+    try:
+        return _normal(text, column)
+    except (ValueError, InvalidOperation) as error:
+        raise InvalidInputError(
+            f"Partition value {text!r} is not of type {column.type}", column=column.name
+        ) from error
+
+
+def _normal(text: str, column: Column) -> str:
+    kind = column.type
+    if isinstance(kind, PrimitiveType) and kind.name in _INTEGERS:
+        return str(int(text.strip()))
+    if isinstance(kind, PrimitiveType) and kind.name == "date":
+        parts = text.strip().split("-")
+        if len(parts) != 3:
+            raise ValueError(text)
+        return datetime.date(*map(int, parts)).isoformat()
+    if isinstance(kind, PrimitiveType) and kind.name == "boolean":
+        if text.strip().lower() not in ("true", "false"):
+            raise ValueError(text)
+        return text.strip().lower()
+    if isinstance(kind, DecimalType):
+        plain = format(Decimal(text.strip()), "f")
+        return plain.rstrip("0").rstrip(".") if "." in plain else plain
+    return text
+
+
+def sort_key(text: str | None, column: Column) -> tuple[int, Decimal | str]:
+    """A key that orders the texts of one column as its type does; NULL comes first."""
+    if text is None:
+        return (0, "")
+    kind = column.type
+    numeric = isinstance(kind, DecimalType) or (
+        isinstance(kind, PrimitiveType) and kind.name in (*_INTEGERS, "float", "double")
+    )
+    return (1, Decimal(text)) if numeric else (1, text)
+
+
+def partition_column(table: Table, name: str) -> Column:
+    """The partition column of this name.
+
+    Raises:
+        InvalidInputError: 10098 there is none.
+    """
+    for column in table.partition_columns:
+        if column.name == name.lower():
+            return column
+    raise InvalidInputError(
+        f"{table.name} has no partition column {name}",
+        code=10098,
+        table=str(table.name),
+        column=name,
+    )
+
+
+def normal_spec(table: Table, spec: Iterable[tuple[str, str | None]]) -> dict[str, str | None]:
+    """The specification with normal texts, by column; it may name some of the columns.
+
+    Raises:
+        InvalidInputError: a column that is no partition column, or a text that is no value of it.
+    """
+    found: dict[str, str | None] = {}
+    for name, text in spec:
+        column = partition_column(table, name)
+        found[column.name] = normal_text(text, column)
+    return found
+
+
+def full_values(table: Table, spec: Iterable[tuple[str, str | None]]) -> tuple[str | None, ...]:
+    """The values of one partition; the specification must name every partition column.
+
+    Raises:
+        InvalidInputError: as ``normal_spec``; a partition column is missing.
+    """
+    found = normal_spec(table, spec)
+    missing = [c.name for c in table.partition_columns if c.name not in found]
+    if missing or not found:
+        raise InvalidInputError(
+            f"Partition specification of {table.name} must name the partition columns {missing}",
+            table=str(table.name),
+        )
+    return tuple(found[column.name] for column in table.partition_columns)

@@ -1,0 +1,207 @@
+"""SHOW ... and ABORT TRANSACTIONS: questions to the metastore only; no transaction, no locks."""
+
+from __future__ import annotations
+
+from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.layout.names import partition_name
+from hiveacid.metastore.api import Metastore
+from hiveacid.model.locks import LockInfo, LockState
+from hiveacid.model.tables import Table, TableKind
+from hiveacid.model.transactions import AbortReason, TxnState
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.constraints import column_default, not_null_columns, shown_properties
+from hiveacid.statements.listing import Listing, matching
+from hiveacid.statements.partition_values import normal_spec
+
+ShowStatement = (
+    ddl.ShowDatabases
+    | ddl.ShowTables
+    | ddl.ShowPartitions
+    | ddl.ShowColumns
+    | ddl.ShowTableProperties
+    | ddl.ShowCreateTable
+    | ddl.ShowTransactions
+    | ddl.ShowLocks
+    | ddl.ShowCompactions
+)
+
+_LOCK_COLUMNS = (
+    "lockid", "database", "table", "partition", "lock_state", "blocked_by", "lock_type",
+    "transaction_id", "last_heartbeat", "acquired_at", "user", "hostname", "agent_info",
+)  # fmt: skip
+_TXN_STATES = {TxnState.OPEN: "OPEN", TxnState.ABORTED: "ABORTED", TxnState.COMMITTED: "COMMITTED"}
+_LOCK_STATES = {
+    LockState.ACQUIRED: "ACQUIRED",
+    LockState.WAITING: "WAITING",
+    LockState.NOT_ACQUIRED: "NOT_ACQUIRED",
+}
+
+
+def show(metastore: Metastore, statement: ShowStatement) -> Listing:
+    """The answer to a SHOW statement.
+
+    Raises:
+        NotFoundError: the table or database does not exist.
+        InvalidInputError: SHOW PARTITIONS of a table without (10241).
+        UnsupportedError: SHOW COMPACTIONS.
+    """
+    if isinstance(statement, ddl.ShowDatabases):
+        names = matching(metastore.list_databases(), statement.pattern)
+        return Listing(("database_name",), tuple((name,) for name in names))
+    if isinstance(statement, ddl.ShowTables):
+        assert statement.database is not None
+        names = matching(metastore.list_tables(statement.database), statement.pattern)
+        return Listing(("tab_name",), tuple((name,) for name in names))
+    if isinstance(statement, ddl.ShowTransactions):
+        return _transactions(metastore)
+    if isinstance(statement, ddl.ShowLocks):
+        return _locks(metastore, statement)
+    if isinstance(statement, ddl.ShowCompactions):
+        raise UnsupportedError("SHOW COMPACTIONS is not supported yet")
+    table = metastore.get_table(statement.name)
+    if isinstance(statement, ddl.ShowPartitions):
+        return _partitions(metastore, table, statement)
+    if isinstance(statement, ddl.ShowColumns):
+        names = tuple(column.name for column in table.all_columns)
+        return Listing(("field",), tuple((name,) for name in matching(names, statement.pattern)))
+    if isinstance(statement, ddl.ShowTableProperties):
+        return _table_properties(table, statement.key)
+    lines = create_table_text(table).split("\n")
+    return Listing(("createtab_stmt",), tuple((line,) for line in lines))
+
+
+def abort_transactions(metastore: Metastore, statement: ddl.AbortTransactions) -> None:
+    """ABORT TRANSACTIONS: ids that are not open are passed over, as Hive does."""
+    metastore.abort_txns(statement.transactions, reason=AbortReason.ABORT_QUERY)
+
+
+def _partitions(metastore: Metastore, table: Table, statement: ddl.ShowPartitions) -> Listing:
+    if not table.partition_columns:
+        raise InvalidInputError(
+            f"Table {table.name} is not a partitioned table", code=10241, table=str(table.name)
+        )
+    wanted = normal_spec(table, statement.partition)
+    names = [column.name for column in table.partition_columns]
+    found = []
+    for partition in metastore.list_partitions(table.name):
+        values = dict(zip(names, partition.values, strict=True))
+        if all(values[name] == text for name, text in wanted.items()):
+            found.append(partition_name(names, partition.values))
+    return Listing(("partition",), tuple((name,) for name in sorted(found)))
+
+
+def _table_properties(table: Table, key: str | None) -> Listing:
+    columns = ("prpt_name", "prpt_value")
+    properties = shown_properties(table.properties)
+    if key is None:
+        return Listing(columns, tuple(properties.items()))
+    if key not in properties:
+        missing = f"Table {table.name} does not have property: {key}"
+        return Listing(columns, ((missing, None),))
+    return Listing(columns, ((key, properties[key]),))
+
+
+def _transactions(metastore: Metastore) -> Listing:
+    columns = ("txnid", "state", "startedtime", "lastheartbeattime", "user", "host")
+    rows = tuple(
+        (
+            str(info.id),
+            _TXN_STATES[info.state],
+            str(info.started_ms),
+            str(info.last_heartbeat_ms),
+            info.user,
+            info.host,
+        )
+        for info in metastore.show_txns()
+    )
+    return Listing(columns, rows)
+
+
+def _locks(metastore: Metastore, statement: ddl.ShowLocks) -> Listing:
+    database, table, wanted = statement.schema, None, None
+    if statement.name is not None:
+        database, table = statement.name.database, statement.name.table
+        if statement.partition:
+            stored = metastore.get_table(statement.name)
+            spec = normal_spec(stored, statement.partition)
+            wanted = partition_name(list(spec), list(spec.values()))
+    locks = metastore.show_locks(database=database, table=table)
+    rows = tuple(_lock_row(lock) for lock in locks if wanted in (None, lock.partition))
+    return Listing(_LOCK_COLUMNS, rows)
+
+
+def _lock_row(lock: LockInfo) -> tuple[str | None, ...]:
+    blocked = None
+    if lock.blocked_by_lock_id is not None:
+        blocked = f"{lock.blocked_by_lock_id}.{lock.blocked_by_component_id}"
+    return (
+        f"{lock.lock_id}.{lock.component_id}",
+        lock.database,
+        lock.table,
+        lock.partition,
+        _LOCK_STATES[lock.state],
+        blocked,
+        lock.type.name,
+        str(lock.txn_id) if lock.txn_id else None,
+        str(lock.last_heartbeat_ms),
+        None if lock.acquired_at_ms is None else str(lock.acquired_at_ms),
+        lock.user,
+        lock.host,
+        lock.agent_info,
+    )
+
+
+# -------------------------------------------------------------------- SHOW CREATE TABLE
+
+
+def create_table_text(table: Table) -> str:
+    """A CREATE TABLE statement that makes the table again."""
+    external = "EXTERNAL " if table.kind is TableKind.EXTERNAL else ""
+    not_null = not_null_columns(table)
+    columns = []
+    for column in table.columns:
+        text = f"  {_quoted(column.name)} {column.type}"
+        text += " NOT NULL" if column.name in not_null else ""
+        default = column_default(table, column.name)
+        text += f" DEFAULT {default}" if default is not None else ""
+        columns.append(text + _comment(column.comment))
+    lines = [f"CREATE {external}TABLE {_quoted(table.name.database)}.{_quoted(table.name.table)}("]
+    lines.append(",\n".join(columns) + ")")
+    if table.comment is not None:
+        lines.append(_comment(table.comment).strip())
+    if table.partition_columns:
+        parts = [
+            f"  {_quoted(column.name)} {column.type}{_comment(column.comment)}"
+            for column in table.partition_columns
+        ]
+        lines.append("PARTITIONED BY (\n" + ",\n".join(parts) + ")")
+    if table.bucket is not None:
+        names = ", ".join(_quoted(name) for name in table.bucket.columns)
+        lines.append(f"CLUSTERED BY ({names}){_sorted_by(table)} INTO {table.bucket.count} BUCKETS")
+    lines.append(f"STORED AS {table.format.value.upper()}")
+    lines.append(f"LOCATION\n  {_literal(table.location)}")
+    properties = [
+        f"  {_literal(key)}={_literal(value)}"
+        for key, value in shown_properties(table.properties).items()
+    ]
+    if properties:
+        lines.append("TBLPROPERTIES (\n" + ",\n".join(properties) + ")")
+    return "\n".join(lines)
+
+
+def _sorted_by(table: Table) -> str:
+    if not table.sort_columns:
+        return ""
+    return f" SORTED BY ({', '.join(_quoted(name) for name in table.sort_columns)})"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _comment(comment: str | None) -> str:
+    return "" if comment is None else f" COMMENT {_literal(comment)}"
