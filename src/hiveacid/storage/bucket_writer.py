@@ -18,7 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from hiveacid.errors import InternalError, InvalidInputError
+from hiveacid.layout.events import EVENT_FIELDS, FIRST_USER_COLUMN_ID, Operation
+from hiveacid.layout.metadata import KEY_INDEX_KEY, STATS_KEY, AcidStats, file_metadata
 from hiveacid.layout.target import FileKind
+from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
     CharType,
@@ -29,7 +32,6 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage import acid_file
 from hiveacid.storage.arrow_types import arrow_type, conform
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc_output import OrcOutput
@@ -38,8 +40,7 @@ from hiveacid.storage.writer_settings import writer_settings
 
 _EVENT_BATCH_ROWS: Final = 8192
 _ROW_BATCH_ROWS: Final = 1024
-_FIRST_USER_COLUMN: Final = {False: 7, True: 1}
-"""ORC column number of the first user column, by whether the file is plain."""
+_FIRST_PLAIN_COLUMN_ID: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class BucketFileWriter:
         self._schema: pa.Schema | None = None
         self._rows = 0
         self._operations = np.zeros(3, dtype=np.int64)
-        self._last_keys: dict[int, tuple[int, int, int]] | None = None
+        self._last_rows: dict[int, RowId] | None = None
         self._stripe_ended = False
 
     def __enter__(self) -> BucketFileWriter:
@@ -129,7 +130,7 @@ class BucketFileWriter:
             InvalidInputError: another number of columns.
             StorageError: writing failed.
         """
-        assert self._kind is not FileKind.DELETE and self._last_keys is None
+        assert self._kind is not FileKind.DELETE and self._last_rows is None
         count = batch.num_rows
         user = self._conformed(batch.columns)
         if count == 0:
@@ -141,7 +142,7 @@ class BucketFileWriter:
             write_id = _constant(self._write_id, pa.int64(), count)
             self._write(
                 _event_table(
-                    _constant(acid_file.INSERT, pa.int32(), count),
+                    _constant(Operation.INSERT, pa.int32(), count),
                     write_id,
                     _constant(self._bucket_property, pa.int32(), count),
                     pa.array(np.arange(first, first + count, dtype=np.int64)),
@@ -149,7 +150,7 @@ class BucketFileWriter:
                     self._row_struct(user, count, mask=None),
                 )
             )
-        self._operations[acid_file.INSERT] += count
+        self._operations[Operation.INSERT] += count
         self._rows += count
 
     def write_deletes(
@@ -173,13 +174,13 @@ class BucketFileWriter:
             count = len(keys[0])
             self._write_keyed(
                 _event_table(
-                    _constant(acid_file.DELETE, pa.int32(), count),
+                    _constant(Operation.DELETE, pa.int32(), count),
                     *keys,
                     _constant(self._write_id, pa.int64(), count),
                     pa.nulls(count, self._row_type),
                 )
             )
-            self._operations[acid_file.DELETE] += count
+            self._operations[Operation.DELETE] += count
 
     def write_events(self, batch: pa.RecordBatch) -> None:
         """Append events as they are: the six columns of format.md 4.1 in order, sorted as 4.5 says.
@@ -211,7 +212,9 @@ class BucketFileWriter:
         plain = self._kind is FileKind.PLAIN
         tail, size = self._output.close(
             user_metadata=(lambda _: {}) if plain else self._metadata,
-            text_types=_text_types(self._columns, first=_FIRST_USER_COLUMN[plain]),
+            text_types=_text_types(
+                self._columns, first=_FIRST_PLAIN_COLUMN_ID if plain else FIRST_USER_COLUMN_ID
+            ),
         )
         if tail.rows != self._rows:
             raise InternalError("rows written and rows in the footer differ", path=self._path)
@@ -250,34 +253,31 @@ class BucketFileWriter:
 
     def _write_keyed(self, table: pa.Table) -> None:
         """Write one batch of events and remember its last identity where it ended a stripe."""
-        if self._last_keys is None:
-            self._last_keys = {}
+        if self._last_rows is None:
+            self._last_rows = {}
         flushed = self._write(table)
         if not self._stripe_ended:
-            self._last_keys.pop(self._rows, None)
+            self._last_rows.pop(self._rows, None)
         self._rows += table.num_rows
         self._stripe_ended = flushed
-        self._last_keys[self._rows] = (
+        self._last_rows[self._rows] = RowId(
             table.column(1)[-1].as_py(),
             table.column(2)[-1].as_py(),
             table.column(3)[-1].as_py(),
         )
 
     def _metadata(self, tail: OrcTail) -> Mapping[str, bytes]:
-        ends = [stripe.first_row + stripe.rows for stripe in tail.stripes]
-        index = "".join("{},{},{};".format(*self._key_before(end)) for end in ends)
-        return {
-            acid_file.KEY_INDEX: index.encode(),
-            acid_file.STATS: ",".join(map(str, self._operations)).encode(),
-            acid_file.VERSION: b"2",
-        }
+        ends = (stripe.first_row + stripe.rows for stripe in tail.stripes)
+        stats = AcidStats(*(int(count) for count in self._operations))
+        return file_metadata((self._row_before(end) for end in ends), stats)
 
-    def _key_before(self, end: int) -> tuple[int, int, int]:
-        if self._last_keys is None:
-            return self._write_id, self._bucket_property, self._first_row_id + end - 1
-        if end not in self._last_keys:
+    def _row_before(self, end: int) -> RowId:
+        """The identity of the last of the first ``end`` rows."""
+        if self._last_rows is None:
+            return RowId(self._write_id, self._bucket_property, self._first_row_id + end - 1)
+        if end not in self._last_rows:
             raise InternalError("a stripe ends inside a batch of events", path=self._path, row=end)
-        return self._last_keys[end]
+        return self._last_rows[end]
 
 
 def write_empty_file(
@@ -294,8 +294,8 @@ def write_empty_file(
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
     output.write(schema.empty_table())
     _, size = output.close(
-        user_metadata=lambda _: {acid_file.KEY_INDEX: b"", acid_file.STATS: b"0,0,0"},
-        text_types=_text_types(columns, first=_FIRST_USER_COLUMN[True]),
+        user_metadata=lambda _: {KEY_INDEX_KEY: b"", STATS_KEY: b"0,0,0"},
+        text_types=_text_types(columns, first=_FIRST_PLAIN_COLUMN_ID),
     )
     return BucketFile(path=path, rows=0, size_bytes=size)
 
@@ -305,7 +305,7 @@ def _constant(value: int, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def _event_table(*arrays: pa.Array) -> pa.Table:
-    return pa.Table.from_arrays(list(arrays), names=list(acid_file.EVENT_NAMES))
+    return pa.Table.from_arrays(list(arrays), names=list(EVENT_FIELDS))
 
 
 def _text_types(columns: Sequence[Column], *, first: int) -> dict[int, CharType | VarcharType]:

@@ -1,0 +1,322 @@
+"""Read the row events of one file as Arrow batches, one batch a stripe.
+
+A file holds events (the six root columns of format.md 4.1, in any case) or is raw: user columns
+only, whose identities follow from its name and place (format.md 6). Only the columns asked for are
+read; identities only where somebody needs them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import orc
+
+from hiveacid.errors import FormatError, UnsupportedError
+from hiveacid.layout.events import (
+    OPERATION,
+    ROW,
+    SYSTEM_FIELDS,
+    Operation,
+    is_event_schema,
+    is_positional_row,
+)
+from hiveacid.layout.metadata import STATS_KEY, parse_stats
+from hiveacid.layout.original import OriginalRows
+from hiveacid.model.tables import Column
+from hiveacid.model.types import HiveType, StructType
+from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.evolution import evolve
+from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.orc_tail import OrcTail, read_tail_of
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """The system columns of some events: int32, int64, int32, int64, int64 arrays."""
+
+    operation: pa.Array
+    original_write_id: pa.Array
+    bucket: pa.Array
+    row_id: pa.Array
+    current_write_id: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Consecutive events of one file.
+
+    ``first_row`` is the position in the file. ``columns`` holds one array per column asked for, of
+    the table's type. ``identities`` is None where they were not asked for. ``row_is_null`` marks
+    events without a row (deletes); None where every event has one, or no column was read.
+    """
+
+    first_row: int
+    rows: int
+    columns: tuple[pa.Array, ...]
+    identities: Identities | None
+    row_is_null: pa.Array | None
+
+
+class BucketFileReader:
+    """One open file. A context manager; ``close`` is idempotent.
+
+    A file of 0 bytes (or of logical length 0) is one with no rows and no columns.
+    """
+
+    def __init__(self, fs: FileSystem, path: str, *, logical_bytes: int | None = None) -> None:
+        """Open the file and read its tail; ``logical_bytes`` as in ``DataFile``.
+
+        Raises:
+            FormatError: not an ORC file, or a truncated one.
+            MissingFileError: no such file.
+            StorageError: reading failed.
+        """
+        self.path = path
+        self._source = fs.open_input(path)
+        try:
+            size = self._source.size() if logical_bytes is None else logical_bytes
+            self._limited = logical_bytes is not None and logical_bytes != self._source.size()
+            self._size_bytes = size
+            self.tail: OrcTail | None = (
+                read_tail_of(self._source, size_bytes=size, path=path) if size else None
+            )
+        except BaseException:
+            self._source.close()
+            raise
+        root = self.tail.root if self.tail is not None else StructType(())
+        self.is_acid = is_event_schema(name for name, _ in root.fields)
+        self._root = {name.lower(): (i, name) for i, (name, _) in enumerate(root.fields)}
+        row = root.fields[self._root[ROW][0]][1] if self.is_acid else root
+        self.fields: tuple[tuple[str, HiveType], ...] = (
+            row.fields if isinstance(row, StructType) else ()
+        )
+        """The user columns in the file, in order."""
+
+    def __enter__(self) -> BucketFileReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    @property
+    def rows(self) -> int:
+        """Rows or events in the file."""
+        return self.tail.rows if self.tail is not None else 0
+
+    @property
+    def has_positional_names(self) -> bool:
+        """Whether the column names are ``_col0, _col1, ...`` of old Hive writers (format.md
+        4.1).
+        """
+        return is_positional_row([name for name, _ in self.fields])
+
+    def holds_only_inserts(self) -> bool:
+        """Whether metadata proves that every event is an insert; False where nothing is proved."""
+        if self.tail is None or not self.is_acid:
+            return True
+        text = self.tail.user_metadata.get(STATS_KEY)
+        if text is not None:
+            stats = parse_stats(text.decode("ascii", "replace"))
+            return stats.updates == 0 and stats.deletes == 0
+        return self.statistics_range(OPERATION) == (Operation.INSERT, Operation.INSERT)
+
+    def statistics_range(self, name: str) -> tuple[int, int] | None:
+        """Least and greatest value of a system column in the file, None where the file does not
+        say.
+
+        ``name`` is one of ``layout.events.SYSTEM_FIELDS``.
+        """
+        if self.tail is None or not self.is_acid or self.tail.row_index_stride == 0:
+            return None
+        number = self.tail.types[0].children[self._root[name.lower()][0]]
+        statistics = self.tail.footer.statistics
+        if number >= len(statistics) or not statistics[number].HasField("intStatistics"):
+            return None
+        found = statistics[number].intStatistics
+        if not (found.HasField("minimum") and found.HasField("maximum")):
+            return None
+        return int(found.minimum), int(found.maximum)
+
+    def batches(
+        self,
+        *,
+        table_columns: Sequence[Column],
+        wanted: Sequence[int],
+        identities: bool,
+        raw: OriginalRows | None = None,
+        stripes: Sequence[int] | None = None,
+    ) -> Iterator[EventBatch]:
+        """The events, stripe by stripe.
+
+        ``wanted`` are places in ``table_columns``; the file's columns are matched by position and
+        those it lacks are null. ``identities`` asks for the five identity arrays; of a raw file
+        they start at ``raw``. ``stripes`` selects stripes by number.
+
+        Raises:
+            FormatError: damaged data, or a type that cannot be read as the table's.
+            UnsupportedError: a timestamp outside 1677..2262.
+            StorageError: reading failed.
+        """
+        if self.tail is None or self.tail.rows == 0:
+            return
+        present = [i for i in wanted if i < len(self.fields)]
+        names = self._selection(present, identities=identities and self.is_acid)
+        reader = self._open_orc() if names else None
+        for number in range(len(self.tail.stripes)) if stripes is None else stripes:
+            stripe = self.tail.stripes[number]
+            batch = None if reader is None else self._read_stripe(reader, number, names)
+            yield EventBatch(
+                first_row=stripe.first_row,
+                rows=stripe.rows,
+                columns=self._user_columns(batch, table_columns, wanted, stripe.rows),
+                identities=self._identities(batch, stripe.first_row, stripe.rows, raw)
+                if identities
+                else None,
+                row_is_null=self._row_is_null(batch),
+            )
+
+    def _selection(self, present: Sequence[int], *, identities: bool) -> list[str]:
+        prefix = f"{self._root[ROW][1]}." if self.is_acid else ""
+        names = [self._root[name.lower()][1] for name in SYSTEM_FIELDS] if identities else []
+        return names + [prefix + self.fields[i][0] for i in present]
+
+    def _user_columns(
+        self,
+        batch: pa.RecordBatch | None,
+        table_columns: Sequence[Column],
+        wanted: Sequence[int],
+        rows: int,
+    ) -> tuple[pa.Array, ...]:
+        found: dict[str, pa.Array] = {}
+        if batch is not None:
+            if not self.is_acid:
+                found = dict(zip(batch.schema.names, batch.columns, strict=True))
+            elif self._root[ROW][1] in batch.schema.names:
+                row = batch.column(self._root[ROW][1])
+                found = dict(zip((f.name for f in row.type), row.flatten(), strict=True))
+        arrays: list[pa.Array] = []
+        for i in wanted:
+            target = arrow_type(table_columns[i].type)
+            if i >= len(self.fields):
+                arrays.append(pa.nulls(rows, target))
+                continue
+            try:
+                arrays.append(evolve(found[self.fields[i][0]], target))
+            except FormatError as error:
+                raise FormatError(
+                    f"{self.path}: column {table_columns[i].name}: {error.message}",
+                    path=self.path,
+                    expected=error.context["expected"],
+                    found=error.context["found"],
+                ) from error
+        return tuple(arrays)
+
+    def _identities(
+        self, batch: pa.RecordBatch | None, first: int, rows: int, raw: OriginalRows | None
+    ) -> Identities:
+        if self.is_acid:
+            assert batch is not None
+            arrays = [batch.column(self._root[name.lower()][1]) for name in SYSTEM_FIELDS]
+        else:
+            if raw is None or raw.bucket is None:
+                raise FormatError(
+                    f"{self.path} holds no row events, and its rows have no ids",
+                    path=self.path,
+                    expected="the six columns of row events, or a number in the name",
+                    found=", ".join(name for name, _ in self.fields),
+                )
+            write_id = pa.repeat(pa.scalar(raw.write_id, pa.int64()), rows)
+            start = raw.first_row_id + first
+            arrays = [
+                pa.repeat(pa.scalar(Operation.INSERT, pa.int32()), rows),
+                write_id,
+                pa.repeat(pa.scalar(raw.bucket, pa.int32()), rows),
+                pa.array(np.arange(start, start + rows, dtype=np.int64)),
+                write_id,
+            ]
+        return Identities(*arrays)
+
+    def _row_is_null(self, batch: pa.RecordBatch | None) -> pa.Array | None:
+        if not self.is_acid or batch is None or self._root[ROW][1] not in batch.schema.names:
+            return None
+        row = batch.column(self._root[ROW][1])
+        return row.is_null() if row.null_count else None
+
+    def _open_orc(self) -> orc.ORCFile:
+        source = (
+            pa.PythonFile(_Prefix(self._source, self._size_bytes), mode="r")
+            if (self._limited)
+            else self._source
+        )
+        try:
+            return orc.ORCFile(source)
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(error) from error
+
+    def _read_stripe(
+        self, reader: orc.ORCFile, number: int, names: Sequence[str]
+    ) -> pa.RecordBatch:
+        try:
+            return reader.read_stripe(number, columns=list(names))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> Exception:
+        """Our error for one of the ORC reader."""
+        if isinstance(error, OSError) and error.errno is not None:
+            return storage_error(error, path=self.path)
+        if "nanosecond resolution" in str(error):
+            return UnsupportedError(
+                f"{self.path} holds a timestamp outside 1677..2262", path=self.path
+            )
+        return FormatError(
+            f"{self.path} is damaged: {error}",
+            path=self.path,
+            expected="readable ORC data",
+            found=str(error),
+        )
+
+
+class _Prefix(io.RawIOBase):
+    """The first bytes of an open file, as a file: what a streaming writer has completed so far."""
+
+    def __init__(self, source: pa.NativeFile, length: int) -> None:
+        self._source = source
+        self._length = length
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        rest = max(self._length - self._at, 0)
+        count = rest if size is None or size < 0 else min(size, rest)
+        self._source.seek(self._at)
+        data: bytes = self._source.read(count)
+        self._at += len(data)
+        return data

@@ -1,0 +1,97 @@
+"""The deleted rows of one bucket as sorted numbers, and which rows of a batch are among them.
+
+Identities are packed into one int64 where their ranges allow (they nearly always do):
+``(index of write id * bucket properties + index of bucket property) * span of row ids + row id``.
+Else they are compared as 20-byte records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hiveacid.model.ids import LONG_MAX
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+_RECORD: Final = np.dtype([("write_id", ">u8"), ("bucket", ">u4"), ("row_id", ">u8")])
+
+
+class DeleteSet:
+    """Identities (write id, bucket property, row id) of deleted rows; each is matched as a
+    whole.
+    """
+
+    def __init__(self, parts: Iterable[tuple[Int64s, Int32s, Int64s]]) -> None:
+        """Collect delete events in any order, duplicates allowed (format.md 7.1)."""
+        collected = list(parts)
+        write_id = _joined([part[0] for part in collected], np.int64)
+        bucket = _joined([part[1] for part in collected], np.int32)
+        row_id = _joined([part[2] for part in collected], np.int64)
+        self._write_ids = np.unique(write_id)
+        self._buckets = np.unique(bucket)
+        self._first = int(row_id.min()) if len(row_id) else 0
+        self._last = int(row_id.max()) if len(row_id) else -1
+        pairs = len(self._write_ids) * len(self._buckets)
+        self._packs = pairs * (self._last - self._first + 1) <= LONG_MAX
+        if self._packs:
+            keys, _ = self._pack(write_id, bucket, row_id)
+            self._keys: npt.NDArray[Any] = np.unique(keys)
+        else:
+            self._keys = np.unique(_records(write_id, bucket, row_id))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def contains(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> Bools:
+        """For each row whether it is deleted."""
+        if not len(self):
+            return np.zeros(len(row_id), dtype=np.bool_)
+        if not self._packs:
+            return np.isin(_records(write_id, bucket, row_id), self._keys)
+        keys, known = self._pack(write_id, bucket, row_id)
+        place = np.searchsorted(self._keys, keys)
+        place[place == len(self._keys)] = 0
+        found: Bools = (self._keys[place] == keys) & known
+        return found
+
+    def _pack(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> tuple[Int64s, Bools]:
+        """Packed keys, and which rows can be in the set at all (keys of the others mean
+        nothing).
+        """
+        if not len(self._write_ids):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
+        write_place, write_known = _places(self._write_ids, write_id)
+        bucket_place, bucket_known = _places(self._buckets, bucket)
+        known = write_known & bucket_known & (row_id >= self._first) & (row_id <= self._last)
+        span = self._last - self._first + 1
+        pair = write_place * len(self._buckets) + bucket_place
+        with np.errstate(over="ignore"):
+            keys: Int64s = pair * span + (row_id - self._first)
+        return keys, known
+
+
+def _places(values: npt.NDArray[Any], sought: npt.NDArray[Any]) -> tuple[Int64s, Bools]:
+    """The place of each sought value in sorted ``values``, and whether it is there."""
+    if len(values) == 1:
+        return np.zeros(len(sought), dtype=np.int64), sought == values[0]
+    place = np.searchsorted(values, sought)
+    place[place == len(values)] = 0
+    return place, values[place] == sought
+
+
+def _joined(parts: list[npt.NDArray[Any]], kind: type[np.generic]) -> npt.NDArray[Any]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
+
+
+def _records(write_id: Int64s, bucket: Int32s, row_id: Int64s) -> npt.NDArray[Any]:
+    """Big-endian records seen as plain bytes, which numpy can sort and compare."""
+    records = np.empty(len(row_id), dtype=_RECORD)
+    records["write_id"] = write_id.astype(np.uint64)
+    records["bucket"] = bucket.astype(np.uint32)
+    records["row_id"] = row_id.astype(np.uint64)
+    return records.view(f"V{_RECORD.itemsize}")
