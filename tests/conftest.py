@@ -1,4 +1,4 @@
-"""What every test gets: UTC before any JVM starts, and one small Spark session for those that ask."""
+"""What tests get: UTC before any JVM starts, one small Spark session for those that ask."""
 
 from __future__ import annotations
 

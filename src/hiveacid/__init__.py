@@ -1,1 +1,36 @@
-"""Apache Hive ACID tables for PySpark."""
+"""Apache Hive's ACID transactional tables for PySpark: no jar, no Hive needed.
+
+    import hiveacid
+    acid = hiveacid.connect(spark, "sqlite:///metastore.db", warehouse="/data/warehouse")
+
+The public names are fetched when they are first asked for: importing the package costs nothing and
+needs no PySpark. Errors are in ``hiveacid.errors``. The map of the house is docs/ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+_HOMES = {
+    "connect": "hiveacid.session",
+    "AcidSession": "hiveacid.session",
+    "AcidTable": "hiveacid.table",
+    "read_arrow": "hiveacid.reading",
+    "AcidError": "hiveacid.errors",
+}
+"""Public name -> the module it lives in."""
+
+__version__ = "0.1.0"
+__all__ = ["AcidError", "AcidSession", "AcidTable", "__version__", "connect", "read_arrow"]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        value: object = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'hiveacid' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "src" / "hiveacid"
 
 @dataclass(frozen=True)
 class Source:
-    """One module: its dotted name, its room (`hiveacid.sql.parse` lives in `sql`), text and tree."""
+    """One module: its dotted name, room (`hiveacid.sql.parse` lives in `sql`), text and tree."""
 
     path: Path
     module: str

@@ -9,7 +9,15 @@ from graphlib import CycleError, TopologicalSorter
 from tests.tidy.sources import imports, sources
 
 THIRD_PARTY_ROOMS = {
-    "pyarrow": {"storage", "spark", "statements", "connectors", "streaming", "compaction"},
+    "pyarrow": {
+        "storage",
+        "reading",
+        "spark",
+        "statements",
+        "connectors",
+        "streaming",
+        "compaction",
+    },
     "numpy": {"storage"},
     "google": {"storage"},
     "sqlalchemy": {"metastore"},

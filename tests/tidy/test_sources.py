@@ -9,8 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from hiveacid import errors
 from tests.tidy.sources import ROOT, Source, sources, tracked_files
+
+from hiveacid import errors
 
 LINES_MAX = 500
 FUNCTION_LINES_MAX = 60

@@ -1,0 +1,32 @@
+"""The command line: text in, text out.
+
+What lives here: one module per group of commands (``query``: sql; ``files``: ls and dump;
+``service``: txns and locks), ``app``: the group and its options, ``output``: tables, CSV and JSON.
+What never comes in: decisions about tables; a command calls the public handles or one function of a
+lower room and prints the answer. Every command imports what it needs when it runs, so that those
+without Spark start at once. Read ``app.py`` first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run the command line; exit status 1 after an error of ours, 2 after wrong usage."""
+    from hiveacid.cli.app import app
+    from hiveacid.errors import AcidError
+
+    try:
+        app(prog_name="hiveacid")
+    except AcidError as error:
+        sys.stdout.flush()
+        print(f"error: {error}", file=sys.stderr)
+        for note in getattr(error, "__notes__", ()):
+            print(f"  {note}", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; keep the interpreter from flushing into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

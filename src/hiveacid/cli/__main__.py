@@ -1,0 +1,5 @@
+"""``python -m hiveacid.cli``."""
+
+from hiveacid.cli import main
+
+main()

@@ -1,0 +1,157 @@
+"""The commands and their options; what they do is in the module each one names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import hiveacid
+from hiveacid.cli.output import Format
+
+_metastore = click.option(
+    "--metastore",
+    "url",
+    envvar="HIVEACID_METASTORE",
+    metavar="URL",
+    help="Where the metastore is, as sqlite:///path [env: HIVEACID_METASTORE].",
+)
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_format = click.option(
+    "--format",
+    "form",
+    type=click.Choice([form.value for form in Format]),
+    default=Format.TABLE.value,
+    show_default=True,
+    help="How rows are printed; json is one object a line.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(hiveacid.__version__, prog_name="hiveacid")
+def app() -> None:
+    """Apache Hive's ACID tables: SQL, and a look into tables, transactions and locks."""
+
+
+@app.command()
+@click.option("-e", "--execute", "text", metavar="SQL", help="Statements, separated by ';'.")
+@click.option(
+    "-f",
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="A file of statements; - is the standard input.",
+)
+@_format
+@_metastore
+@click.option(
+    "--warehouse",
+    envvar="HIVEACID_WAREHOUSE",
+    metavar="DIR",
+    help="Where new tables go [env: HIVEACID_WAREHOUSE].",
+)
+def sql(
+    text: str | None, path: Path | None, form: str, url: str | None, warehouse: str | None
+) -> None:
+    """Run SQL statements; Spark starts only for those that need it."""
+    if (text is None) == (path is None):
+        raise click.UsageError("give the statements with either -e or -f")
+    if path is not None:
+        stream = click.open_file(str(path), encoding="utf-8")
+        with stream:
+            text = stream.read()
+    from hiveacid.cli import query
+
+    query.run(text or "", form=Format(form), url=_required(url), warehouse=_required_dir(warehouse))
+
+
+@app.command()
+@click.argument("target", metavar="PATH|TABLE")
+@click.option(
+    "--valid-write-ids", metavar="TEXT", help="Hive's list, table:hwm:minOpen:open:aborted."
+)
+@click.option("--valid-txns", metavar="TEXT", help="Hive's list, hwm:minOpen:open:aborted.")
+@_metastore
+@_as_json
+def ls(
+    target: str,
+    valid_write_ids: str | None,
+    valid_txns: str | None,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Show which directories and files of a table a reader reads.
+
+    Of a PATH every write id counts as committed unless lists are given; of a TABLE the metastore's
+    are taken.
+    """
+    from hiveacid.cli import files
+
+    files.ls(
+        target, valid_write_ids=valid_write_ids, valid_txns=valid_txns, url=url, as_json=as_json
+    )
+
+
+@app.command()
+@click.argument("file")
+def dump(file: str) -> None:
+    """Print the row events of one ORC FILE, a JSON object a line."""
+    from hiveacid.cli import files
+
+    files.dump(file)
+
+
+@app.command()
+@_metastore
+@_as_json
+def txns(url: str | None, as_json: bool) -> None:
+    """List the open and the aborted transactions."""
+    from hiveacid.cli import service
+
+    service.txns(_required(url), as_json=as_json)
+
+
+@app.command()
+@_metastore
+@_as_json
+def locks(url: str | None, as_json: bool) -> None:
+    """List the locks that are held or waited for."""
+    from hiveacid.cli import service
+
+    service.locks(_required(url), as_json=as_json)
+
+
+@app.command()
+@click.option(
+    "--scale",
+    type=click.FloatRange(min=0, min_open=True),
+    default=0.1,
+    show_default=True,
+    help="TPC-H scale factor; 1 is 6 million lineitem rows.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("demo-data"),
+    show_default=True,
+    help="Where input, warehouse and metastore go; a former demo there is replaced.",
+)
+def demo(scale: float, directory: Path) -> None:
+    """Load, merge, update, delete and query TPC-H tables, and prove the result with DuckDB."""
+    from hiveacid import demo as program
+
+    if not program.run(scale=scale, directory=directory):
+        raise SystemExit(1)
+
+
+def _required(url: str | None) -> str:
+    if not url:
+        raise click.UsageError("which metastore? give --metastore or set HIVEACID_METASTORE")
+    return url
+
+
+def _required_dir(warehouse: str | None) -> str:
+    if not warehouse:
+        raise click.UsageError("which warehouse? give --warehouse or set HIVEACID_WAREHOUSE")
+    return warehouse
