@@ -1,0 +1,341 @@
+"""ALTER TABLE: properties, conversion to ACID, partitions, names and columns.
+
+Locks (real-hive.md 5): SET TBLPROPERTIES and ADD PARTITION share the table; everything else holds
+it exclusively. DROP PARTITION, RENAME and changes of columns use up a write id of a transactional
+table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from hiveacid.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from hiveacid.layout.names import is_hidden, parse_original_file, partition_name
+from hiveacid.model.locks import LockType
+from hiveacid.model.tables import AcidMode, BucketSpec, Column, Partition, Table
+from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.ddl_context import (
+    DdlContext,
+    delete_location,
+    lock_database,
+    lock_table,
+    owns_files,
+    table_location,
+    use_write_id,
+)
+from hiveacid.statements.definitions import altered, check_columns, checked, without
+from hiveacid.statements.partition_values import (
+    full_values,
+    normal_text,
+    partition_column,
+    sort_key,
+)
+from hiveacid.storage.filesystem import file_system_for
+
+AlterStatement = (
+    ddl.SetTableProperties
+    | ddl.UnsetTableProperties
+    | ddl.AddPartitions
+    | ddl.DropPartitions
+    | ddl.RenameTable
+    | ddl.RenamePartition
+    | ddl.AddColumns
+    | ddl.ChangeColumn
+)
+
+FIRST_WRITE_ID_AFTER_CONVERSION: Final = 10_000_001
+"""Original files have write id 0; numbers below are left free (format.md 6)."""
+
+
+def execute(context: DdlContext, statement: AlterStatement) -> None:
+    """Carries an ALTER TABLE out.
+
+    Raises:
+        NotFoundError: 10001 no such table, 10006 no such partition.
+        AlreadyExistsError: the new name or partition exists.
+        InvalidInputError: a change that Hive refuses.
+        UnsupportedError: a change that is not built.
+    """
+    table = context.metastore.get_table(statement.name)
+    if isinstance(statement, ddl.SetTableProperties):
+        _set_properties(context, table, statement.properties)
+    elif isinstance(statement, ddl.UnsetTableProperties):
+        changed = without(table, statement.keys)
+        with context.locked([lock_table(LockType.EXCLUSIVE, table)]):
+            context.metastore.alter_table(table.name, changed)
+    elif isinstance(statement, ddl.AddPartitions):
+        _add_partitions(context, table, statement)
+    elif isinstance(statement, ddl.DropPartitions):
+        _drop_partitions(context, table, statement)
+    elif isinstance(statement, ddl.RenameTable):
+        _rename_table(context, table, statement)
+    elif isinstance(statement, ddl.RenamePartition):
+        _rename_partition(context, table, statement)
+    elif isinstance(statement, ddl.AddColumns):
+        _add_columns(context, table, statement)
+    else:
+        _change_column(context, table, statement)
+
+
+# -------------------------------------------------------------------- properties, conversion
+
+
+def _set_properties(context: DdlContext, table: Table, properties: Mapping[str, str]) -> None:
+    changed = altered(table, properties)
+    converted = changed.acid_mode is not table.acid_mode
+    if not converted:
+        with context.locked([lock_table(LockType.SHARED_READ, table)]):
+            context.metastore.alter_table(table.name, changed)
+        return
+    if changed.acid_mode is AcidMode.INSERT_ONLY:
+        raise UnsupportedError(
+            "converting a table to insert-only transactional is not supported",
+            table=str(table.name),
+        )
+    with context.locked([lock_table(LockType.EXCLUSIVE, table)]):
+        _check_original_files(context, table)
+        context.metastore.seed_write_id(table.name, FIRST_WRITE_ID_AFTER_CONVERSION - 1)
+        context.metastore.alter_table(table.name, changed)
+
+
+def _check_original_files(context: DdlContext, table: Table) -> None:
+    """Every file must be named as Hive names files of a table that becomes transactional."""
+    locations = [table.location]
+    if table.partition_columns:
+        locations = [part.location for part in context.metastore.list_partitions(table.name)]
+    for location in locations:
+        files, path = file_system_for(location)
+        for info in files.list_recursive(path):
+            relative = info.path[len(path) + 1 :]
+            name = relative.rpartition("/")[2]
+            if info.is_directory or is_hidden(name):
+                continue
+            if parse_original_file(name) is None or "/" in relative:
+                raise InvalidInputError(
+                    f"Unexpected data file name format.  Cannot convert {table.name} to "
+                    f"transactional table.  File: {info.path}",
+                    table=str(table.name),
+                    path=info.path,
+                )
+
+
+# -------------------------------------------------------------------- partitions
+
+
+def _directory(table: Table, values: tuple[str | None, ...]) -> str:
+    names = [column.name for column in table.partition_columns]
+    return f"{table.location.rstrip('/')}/{partition_name(names, values)}"
+
+
+def _add_partitions(context: DdlContext, table: Table, statement: ddl.AddPartitions) -> None:
+    found = []
+    for one in statement.partitions:
+        values = full_values(table, one.spec)
+        found.append(Partition(values, one.location or _directory(table, values)))
+    with context.locked([lock_table(LockType.SHARED_READ, table)]):
+        existing = {part.values for part in context.metastore.list_partitions(table.name)}
+        for partition in found:
+            if partition.values in existing and not statement.if_not_exists:
+                names = [column.name for column in table.partition_columns]
+                raise AlreadyExistsError(
+                    f"Partition already exists: {partition_name(names, partition.values)}",
+                    table=str(table.name),
+                )
+        added = context.metastore.add_partitions(table.name, found)
+        for partition in added:
+            files, path = file_system_for(partition.location)
+            files.create_directory(path)
+
+
+_COMPARE: Final[Mapping[str, Callable[[tuple[int, object], tuple[int, object]], bool]]] = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def _drop_partitions(context: DdlContext, table: Table, statement: ddl.DropPartitions) -> None:
+    columns = [column.name for column in table.partition_columns]
+    for conditions in statement.conditions:
+        for condition in conditions:
+            normal_text(condition.text, partition_column(table, condition.column))
+    with context.locked([lock_table(LockType.EXCLUSIVE, table)]) as transaction:
+        use_write_id(transaction, table)
+        doomed = []
+        for partition in context.metastore.list_partitions(table.name):
+            values = dict(zip(columns, partition.values, strict=True))
+            if any(_meets(table, values, conditions) for conditions in statement.conditions):
+                doomed.append(partition.values)
+        for partition in context.metastore.drop_partitions(table.name, doomed):
+            if owns_files(table):
+                delete_location(partition.location)
+
+
+def _meets(
+    table: Table,
+    values: Mapping[str, str | None],
+    conditions: tuple[ddl.PartitionCondition, ...],
+) -> bool:
+    for condition in conditions:
+        column = partition_column(table, condition.column)
+        wanted = normal_text(condition.text, column)
+        stored = values[column.name]
+        if condition.operator not in ("=", "!=") and (wanted is None or stored is None):
+            return False
+        compare = _COMPARE[condition.operator]
+        if not compare(sort_key(stored, column), sort_key(wanted, column)):
+            return False
+    return True
+
+
+def _rename_partition(context: DdlContext, table: Table, statement: ddl.RenamePartition) -> None:
+    old = context.metastore.get_partition(table.name, full_values(table, statement.spec))
+    values = full_values(table, statement.new_spec)
+    with context.locked([lock_table(LockType.EXCLUSIVE, table)]) as transaction:
+        use_write_id(transaction, table)
+        location = old.location
+        if old.location.rstrip("/") == _directory(table, old.values):
+            location = _directory(table, values)
+        new = Partition(values, location, old.properties)
+        if not context.metastore.add_partitions(table.name, [new]):
+            raise AlreadyExistsError(
+                f"Partition already exists: {statement.new_spec}", table=str(table.name)
+            )
+        if location != old.location:
+            _move(old.location, location)
+        context.metastore.drop_partitions(table.name, [old.values])
+
+
+def _move(source: str, target: str) -> None:
+    files, path = file_system_for(source)
+    _, target_path = file_system_for(target)
+    files.create_directory(target_path.rpartition("/")[0])
+    if files.exists(path):
+        files.rename(path, target=target_path)
+
+
+# -------------------------------------------------------------------- names
+
+
+def _rename_table(context: DdlContext, table: Table, statement: ddl.RenameTable) -> None:
+    metastore = context.metastore
+    new_name = statement.new_name
+    old_database = metastore.get_database(table.name.database)
+    new_database = metastore.get_database(new_name.database)
+    try:
+        metastore.get_table(new_name)
+    except NotFoundError:
+        pass
+    else:
+        raise AlreadyExistsError(f"Table {new_name} already exists", table=str(new_name))
+    location = table.location
+    if location.rstrip("/") == table_location(old_database, table.name.table) and owns_files(table):
+        location = table_location(new_database, new_name.table)
+    locks = [lock_database(new_name.database), lock_table(LockType.EXCLUSIVE, table)]
+    with context.locked(locks) as transaction:
+        use_write_id(transaction, table)
+        if location != table.location:
+            _move(table.location, location)
+        try:
+            metastore.rename_table(table.name, new_name, location=location)
+        except AlreadyExistsError:
+            if location != table.location:
+                _move(location, table.location)
+            raise
+
+
+# -------------------------------------------------------------------- columns
+
+
+def _add_columns(context: DdlContext, table: Table, statement: ddl.AddColumns) -> None:
+    columns = table.columns + statement.columns
+    if statement.replace:
+        columns = statement.columns
+        if len(columns) < len(table.columns):
+            raise InvalidInputError(
+                f"Replacing columns cannot drop columns for table {table.name}. SerDe may be "
+                "incompatible",
+                code=10313,
+                table=str(table.name),
+            )
+        for old, new in zip(table.columns, columns, strict=False):
+            check_type_change(old, new)
+    check_columns(columns, table.partition_columns)
+    with context.locked([lock_table(LockType.EXCLUSIVE, table)]) as transaction:
+        use_write_id(transaction, table)
+        context.metastore.alter_table(table.name, checked(replace(table, columns=columns)))
+
+
+def _change_column(context: DdlContext, table: Table, statement: ddl.ChangeColumn) -> None:
+    old = next((c for c in table.columns if c.name == statement.old_name), None)
+    if old is None:
+        raise InvalidInputError(
+            f"Invalid column reference {statement.old_name}",
+            code=10002,
+            table=str(table.name),
+            column=statement.old_name,
+        )
+    check_type_change(old, statement.column)
+    comment = statement.column.comment
+    new = replace(statement.column, comment=old.comment if comment is None else comment)
+    columns = tuple(new if column is old else column for column in table.columns)
+    check_columns(columns, table.partition_columns)
+    changed = replace(table, columns=columns, bucket=_renamed(table.bucket, old.name, new.name))
+    with context.locked([lock_table(LockType.EXCLUSIVE, table)]) as transaction:
+        use_write_id(transaction, table)
+        context.metastore.alter_table(table.name, changed)
+
+
+def _renamed(bucket: BucketSpec | None, old: str, new: str) -> BucketSpec | None:
+    if bucket is None:
+        return None
+    return replace(bucket, columns=tuple(new if name == old else name for name in bucket.columns))
+
+
+_WIDER: Final = ("tinyint", "smallint", "int", "bigint", "float", "double")
+
+
+def check_type_change(old: Column, new: Column) -> None:
+    """Stored values of the old type can be read as the new one.
+
+    Raises:
+        InvalidInputError: they cannot.
+    """
+    if old.type == new.type or _widens(old.type, new.type):
+        return
+    raise InvalidInputError(
+        "The following columns have types incompatible with the existing columns in their "
+        f"respective positions : {new.name}",
+        column=new.name,
+        old=str(old.type),
+        new=str(new.type),
+    )
+
+
+def _widens(old: HiveType, new: HiveType) -> bool:
+    if isinstance(new, PrimitiveType) and new.name == "string":
+        simple = (PrimitiveType, DecimalType, CharType, VarcharType)
+        return isinstance(old, simple) and str(old) != "binary"
+    if isinstance(old, VarcharType) and isinstance(new, VarcharType):
+        return new.length >= old.length
+    if isinstance(old, CharType) and isinstance(new, CharType):
+        return new.length >= old.length
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        whole = new.precision - new.scale >= old.precision - old.scale
+        return whole and new.scale >= old.scale
+    if not isinstance(old, PrimitiveType) or not isinstance(new, PrimitiveType):
+        return False
+    if old.name not in _WIDER or new.name not in _WIDER:
+        return False
+    return _WIDER.index(old.name) <= _WIDER.index(new.name)

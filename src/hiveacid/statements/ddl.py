@@ -1,0 +1,206 @@
+"""CREATE and DROP of databases and tables.
+
+Locks (real-hive.md 5): CREATE TABLE the database shared; DROP TABLE the table exclusive and the
+database shared; DROP DATABASE everything in it exclusive; CREATE DATABASE none. The catalog's row
+comes first at creation and goes first at dropping, so that a crash leaves files without a table,
+never a table without files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hiveacid.errors import InvalidInputError, NotFoundError, StorageError
+from hiveacid.model.locks import LockType
+from hiveacid.model.tables import Column, Database, FileFormat, Table, TableKind, TableName
+from hiveacid.statements import alter
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.constraints import constraint_properties, shown_properties
+from hiveacid.statements.ddl_context import (
+    DdlContext,
+    database_location,
+    delete_location,
+    lock_database,
+    lock_table,
+    owns_files,
+    table_location,
+)
+from hiveacid.statements.definitions import checked
+from hiveacid.storage.filesystem import file_system_for
+
+DefinitionStatement = (
+    ddl.CreateDatabase | ddl.DropDatabase | ddl.CreateTable | ddl.DropTable | alter.AlterStatement
+)
+
+
+def execute(context: DdlContext, statement: DefinitionStatement) -> None:
+    """Carries the statement out (a CREATE TABLE without its query: see ``create_table``).
+
+    Raises:
+        NotFoundError, AlreadyExistsError: as the names say.
+        InvalidInputError: the definition is refused.
+        LockError: a lock could not be had in time.
+        StorageError: the file system failed.
+    """
+    if isinstance(statement, ddl.CreateDatabase):
+        create_database(context, statement)
+    elif isinstance(statement, ddl.DropDatabase):
+        drop_database(context, statement)
+    elif isinstance(statement, ddl.CreateTable):
+        create_table(context, statement)
+    elif isinstance(statement, ddl.DropTable):
+        drop_table(context, statement)
+    else:
+        alter.execute(context, statement)
+
+
+# -------------------------------------------------------------------- databases
+
+
+def create_database(context: DdlContext, statement: ddl.CreateDatabase) -> None:
+    """CREATE DATABASE."""
+    location = statement.location or database_location(context, statement.name)
+    database = Database(
+        statement.name, location, statement.comment, properties=dict(statement.properties)
+    )
+    if context.metastore.create_database(database, if_not_exists=statement.if_not_exists):
+        files, path = file_system_for(location)
+        files.create_directory(path)
+
+
+def drop_database(context: DdlContext, statement: ddl.DropDatabase) -> None:
+    """DROP DATABASE [CASCADE]."""
+    name = statement.name.lower()
+    if name == "default":
+        raise InvalidInputError("Can not drop default database", database=name)
+    try:
+        database = context.metastore.get_database(name)
+    except NotFoundError:
+        if statement.if_exists:
+            return
+        raise
+    tables = _tables_of(context, name)
+    with context.locked([lock_database(name, LockType.EXCLUSIVE)]):
+        context.metastore.drop_database(name, cascade=statement.cascade)
+        for table in tables:
+            if owns_files(table):
+                delete_location(table.location)
+        if database.location.rstrip("/") != context.warehouse.rstrip("/"):
+            delete_location(database.location)
+
+
+def _tables_of(context: DdlContext, database: str) -> list[Table]:
+    metastore = context.metastore
+    return [
+        metastore.get_table(TableName(database, name)) for name in metastore.list_tables(database)
+    ]
+
+
+# -------------------------------------------------------------------- tables
+
+
+def create_table(
+    context: DdlContext, statement: ddl.CreateTable, *, columns: tuple[Column, ...] | None = None
+) -> Table | None:
+    """CREATE TABLE; ``columns`` are those of a CTAS' query. None where it exists (IF NOT EXISTS).
+
+    Raises:
+        AlreadyExistsError: there is a table of that name and no IF NOT EXISTS.
+        NotFoundError: no such database, or no such table after LIKE.
+        InvalidInputError: the definition is refused (see ``definitions.checked``).
+    """
+    database = context.metastore.get_database(statement.name.database)
+    if columns is not None:
+        statement = _with_query_columns(statement, columns)
+    like = None if statement.like is None else context.metastore.get_table(statement.like)
+    table = checked(_definition(context, statement, database, like))
+    with context.locked([lock_database(database.name)]):
+        if not context.metastore.create_table(table, if_not_exists=statement.if_not_exists):
+            return None
+        files, path = file_system_for(table.location)
+        try:
+            files.create_directory(path)
+        except StorageError:
+            context.metastore.drop_table(table.name)
+            raise
+    return table
+
+
+def _with_query_columns(statement: ddl.CreateTable, columns: tuple[Column, ...]) -> ddl.CreateTable:
+    by_name = {column.name: column for column in columns}
+    missing = [name for name in statement.partition_names if name not in by_name]
+    if missing:
+        raise InvalidInputError(
+            f"Invalid column reference '{missing[0]}'", code=10002, column=missing[0]
+        )
+    return replace(
+        statement,
+        columns=tuple(c for c in columns if c.name not in statement.partition_names),
+        partition_columns=tuple(by_name[name] for name in statement.partition_names),
+    )
+
+
+def _definition(
+    context: DdlContext, statement: ddl.CreateTable, database: Database, like: Table | None
+) -> Table:
+    properties: dict[str, str] = dict(statement.properties)
+    if like is not None:
+        properties = {**shown_properties(like.properties), **properties}
+    elif not statement.external:
+        properties = {**_defaults(context.settings, properties), **properties}
+    properties |= constraint_properties(
+        not_null=statement.not_null, defaults=statement.defaults, checks=statement.checks
+    )
+    bucket = statement.bucket
+    if bucket is not None and properties.get("bucketing_version", "").isdigit():
+        bucket = replace(bucket, version=int(properties["bucketing_version"]))
+    table = Table(
+        name=statement.name,
+        columns=statement.columns,
+        location=statement.location or table_location(database, statement.name.table),
+        partition_columns=statement.partition_columns,
+        bucket=bucket,
+        sort_columns=statement.sort_columns,
+        format=statement.format or FileFormat.ORC,
+        kind=TableKind.EXTERNAL if statement.external else TableKind.MANAGED,
+        properties=properties,
+        comment=statement.comment,
+        owner=context.owner,
+        created_at_ms=context.now_ms,
+    )
+    if like is None:
+        return table
+    return replace(
+        table,
+        columns=like.columns,
+        partition_columns=like.partition_columns,
+        bucket=like.bucket,
+        sort_columns=like.sort_columns,
+        format=statement.format or like.format,
+        comment=statement.comment or like.comment,
+    )
+
+
+def _defaults(settings: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+    """What ``hive.create.as.acid`` and ``hive.create.as.insert.only`` add."""
+    if any(key.lower() == "transactional" for key in properties):
+        return {}
+    if settings.get("hive.create.as.acid", "false").lower() == "true":
+        return {"transactional": "true"}
+    if settings.get("hive.create.as.insert.only", "false").lower() == "true":
+        return {"transactional": "true", "transactional_properties": "insert_only"}
+    return {}
+
+
+def drop_table(context: DdlContext, statement: ddl.DropTable) -> None:
+    """DROP TABLE; Hive does not mind one that does not exist (real-hive.md 9)."""
+    try:
+        table = context.metastore.get_table(statement.name)
+    except NotFoundError:
+        return
+    locks = [lock_database(table.name.database), lock_table(LockType.EXCLUSIVE, table)]
+    with context.locked(locks):
+        context.metastore.drop_table(table.name, if_exists=True)
+        if owns_files(table):
+            delete_location(table.location)
