@@ -18,15 +18,12 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.layout.names import is_hidden, parse_original_file, partition_name
-from hiveacid.model.locks import LockType
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, Partition, Table
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.ddl_context import (
     DdlContext,
     delete_location,
-    lock_database,
-    lock_table,
     owns_files,
     table_location,
     use_write_id,
@@ -39,6 +36,7 @@ from hiveacid.statements.partition_values import (
     sort_key,
 )
 from hiveacid.storage.filesystem import file_system_for
+from hiveacid.txn import footprint
 
 AlterStatement = (
     ddl.SetTableProperties
@@ -69,7 +67,7 @@ def execute(context: DdlContext, statement: AlterStatement) -> None:
         _set_properties(context, table, statement.properties)
     elif isinstance(statement, ddl.UnsetTableProperties):
         changed = without(table, statement.keys)
-        with context.locked([lock_table(LockType.EXCLUSIVE, table)]):
+        with context.locked(footprint.alter_table(table.name)):
             context.metastore.alter_table(table.name, changed)
     elif isinstance(statement, ddl.AddPartitions):
         _add_partitions(context, table, statement)
@@ -92,7 +90,7 @@ def _set_properties(context: DdlContext, table: Table, properties: Mapping[str, 
     changed = altered(table, properties)
     converted = changed.acid_mode is not table.acid_mode
     if not converted:
-        with context.locked([lock_table(LockType.SHARED_READ, table)]):
+        with context.locked(footprint.use_table(table.name)):
             context.metastore.alter_table(table.name, changed)
         return
     if changed.acid_mode is AcidMode.INSERT_ONLY:
@@ -100,7 +98,7 @@ def _set_properties(context: DdlContext, table: Table, properties: Mapping[str, 
             "converting a table to insert-only transactional is not supported",
             table=str(table.name),
         )
-    with context.locked([lock_table(LockType.EXCLUSIVE, table)]):
+    with context.locked(footprint.alter_table(table.name)):
         _check_original_files(context, table)
         context.metastore.seed_write_id(table.name, FIRST_WRITE_ID_AFTER_CONVERSION - 1)
         context.metastore.alter_table(table.name, changed)
@@ -140,7 +138,7 @@ def _add_partitions(context: DdlContext, table: Table, statement: ddl.AddPartiti
     for one in statement.partitions:
         values = full_values(table, one.spec)
         found.append(Partition(values, one.location or _directory(table, values)))
-    with context.locked([lock_table(LockType.SHARED_READ, table)]):
+    with context.locked(footprint.use_table(table.name)):
         existing = {part.values for part in context.metastore.list_partitions(table.name)}
         for partition in found:
             if partition.values in existing and not statement.if_not_exists:
@@ -170,7 +168,7 @@ def _drop_partitions(context: DdlContext, table: Table, statement: ddl.DropParti
     for conditions in statement.conditions:
         for condition in conditions:
             normal_text(condition.text, partition_column(table, condition.column))
-    with context.locked([lock_table(LockType.EXCLUSIVE, table)]) as transaction:
+    with context.locked(footprint.alter_table(table.name)) as transaction:
         use_write_id(transaction, table)
         doomed = []
         for partition in context.metastore.list_partitions(table.name):
@@ -202,7 +200,7 @@ def _meets(
 def _rename_partition(context: DdlContext, table: Table, statement: ddl.RenamePartition) -> None:
     old = context.metastore.get_partition(table.name, full_values(table, statement.spec))
     values = full_values(table, statement.new_spec)
-    with context.locked([lock_table(LockType.EXCLUSIVE, table)]) as transaction:
+    with context.locked(footprint.alter_table(table.name)) as transaction:
         use_write_id(transaction, table)
         location = old.location
         if old.location.rstrip("/") == _directory(table, old.values):
@@ -242,8 +240,7 @@ def _rename_table(context: DdlContext, table: Table, statement: ddl.RenameTable)
     location = table.location
     if location.rstrip("/") == table_location(old_database, table.name.table) and owns_files(table):
         location = table_location(new_database, new_name.table)
-    locks = [lock_database(new_name.database), lock_table(LockType.EXCLUSIVE, table)]
-    with context.locked(locks) as transaction:
+    with context.locked(footprint.rename_table(table.name, new_name)) as transaction:
         use_write_id(transaction, table)
         if location != table.location:
             _move(table.location, location)
@@ -272,7 +269,7 @@ def _add_columns(context: DdlContext, table: Table, statement: ddl.AddColumns) -
         for old, new in zip(table.columns, columns, strict=False):
             check_type_change(old, new)
     check_columns(columns, table.partition_columns)
-    with context.locked([lock_table(LockType.EXCLUSIVE, table)]) as transaction:
+    with context.locked(footprint.alter_table(table.name)) as transaction:
         use_write_id(transaction, table)
         context.metastore.alter_table(table.name, checked(replace(table, columns=columns)))
 
@@ -292,7 +289,7 @@ def _change_column(context: DdlContext, table: Table, statement: ddl.ChangeColum
     columns = tuple(new if column is old else column for column in table.columns)
     check_columns(columns, table.partition_columns)
     changed = replace(table, columns=columns, bucket=_renamed(table.bucket, old.name, new.name))
-    with context.locked([lock_table(LockType.EXCLUSIVE, table)]) as transaction:
+    with context.locked(footprint.alter_table(table.name)) as transaction:
         use_write_id(transaction, table)
         context.metastore.alter_table(table.name, changed)
 

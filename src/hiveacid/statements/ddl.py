@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hiveacid.errors import InvalidInputError, NotFoundError, StorageError
-from hiveacid.model.locks import LockType
 from hiveacid.model.tables import Column, Database, FileFormat, Table, TableKind, TableName
+from hiveacid.settings import Settings
 from hiveacid.statements import alter
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import constraint_properties, shown_properties
@@ -21,13 +21,12 @@ from hiveacid.statements.ddl_context import (
     DdlContext,
     database_location,
     delete_location,
-    lock_database,
-    lock_table,
     owns_files,
     table_location,
 )
 from hiveacid.statements.definitions import checked
 from hiveacid.storage.filesystem import file_system_for
+from hiveacid.txn import footprint
 
 DefinitionStatement = (
     ddl.CreateDatabase | ddl.DropDatabase | ddl.CreateTable | ddl.DropTable | alter.AlterStatement
@@ -81,7 +80,7 @@ def drop_database(context: DdlContext, statement: ddl.DropDatabase) -> None:
             return
         raise
     tables = _tables_of(context, name)
-    with context.locked([lock_database(name, LockType.EXCLUSIVE)]):
+    with context.locked(footprint.drop_database(name)):
         context.metastore.drop_database(name, cascade=statement.cascade)
         for table in tables:
             if owns_files(table):
@@ -115,7 +114,7 @@ def create_table(
         statement = _with_query_columns(statement, columns)
     like = None if statement.like is None else context.metastore.get_table(statement.like)
     table = checked(_definition(context, statement, database, like))
-    with context.locked([lock_database(database.name)]):
+    with context.locked(footprint.create_table(database.name)):
         if not context.metastore.create_table(table, if_not_exists=statement.if_not_exists):
             return None
         files, path = file_system_for(table.location)
@@ -182,13 +181,13 @@ def _definition(
     )
 
 
-def _defaults(settings: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+def _defaults(settings: Settings, properties: Mapping[str, str]) -> dict[str, str]:
     """What ``hive.create.as.acid`` and ``hive.create.as.insert.only`` add."""
     if any(key.lower() == "transactional" for key in properties):
         return {}
-    if settings.get("hive.create.as.acid", "false").lower() == "true":
+    if settings.create_as_acid:
         return {"transactional": "true"}
-    if settings.get("hive.create.as.insert.only", "false").lower() == "true":
+    if settings.create_as_insert_only:
         return {"transactional": "true", "transactional_properties": "insert_only"}
     return {}
 
@@ -199,8 +198,7 @@ def drop_table(context: DdlContext, statement: ddl.DropTable) -> None:
         table = context.metastore.get_table(statement.name)
     except NotFoundError:
         return
-    locks = [lock_database(table.name.database), lock_table(LockType.EXCLUSIVE, table)]
-    with context.locked(locks):
+    with context.locked(footprint.drop_table(table.name)):
         context.metastore.drop_table(table.name, if_exists=True)
         if owns_files(table):
             delete_location(table.location)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.ids import WriteId
-from hiveacid.model.locks import LockComponent, LockType
+from hiveacid.model.locks import LockComponent
 from hiveacid.model.tables import AcidMode, Database, Table, TableKind, TableName
+from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import file_system_for
 
 
@@ -28,7 +29,7 @@ Locked = Callable[[Sequence[LockComponent]], AbstractContextManager[LockedTransa
 class DdlContext:
     """``locked`` runs a block in a transaction that holds the locks and commits at its end.
 
-    ``warehouse`` is the location below which databases lie; ``settings`` are Hive's keys.
+    ``warehouse`` is the location below which databases lie; the session's ``settings`` decide defaults.
     """
 
     metastore: Metastore
@@ -36,17 +37,7 @@ class DdlContext:
     locked: Locked
     now_ms: int
     owner: str
-    settings: Mapping[str, str]
-
-
-def lock_table(kind: LockType, table: Table) -> LockComponent:
-    """A lock of the whole table, without any row being written."""
-    return LockComponent(kind, table.name.database, table.name.table)
-
-
-def lock_database(name: str, kind: LockType = LockType.SHARED_READ) -> LockComponent:
-    """A lock of the database itself (CREATE TABLE, DROP TABLE: shared)."""
-    return LockComponent(kind, name)
+    settings: Settings
 
 
 def database_location(context: DdlContext, name: str) -> str:
