@@ -1,8 +1,11 @@
 """What a metastore does, as protocols: catalog, transactions and locks.
 
-Names are stored in lower case, partition names as Hive renders them (``k=v/l=w``, escaped). All times are
-epoch milliseconds of the clock that the metastore was connected with. Messages are Hive's where Hive has one.
-A ``TransactionError`` carries ``state`` in its context: ``aborted``, ``committed``, ``open`` or ``unknown``.
+Names are stored in lower case, partition names as Hive renders them (``k=v/l=w``, escaped). All
+times are
+epoch milliseconds of the clock that the metastore was connected with. Messages are Hive's where
+Hive has one.
+A ``TransactionError`` carries ``state`` in its context: ``aborted``, ``committed``, ``open`` or
+``unknown``.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ class ConflictUnit(Enum):
 class OpenTxns:
     """The transactions that are not committed, as of now; ids are sorted.
 
-    ``open`` includes ids that were handed out but whose rows are not visible yet. ``min_open`` is the lowest
+    ``open`` includes ids that were handed out but whose rows are not visible yet. ``min_open`` is
+    the lowest
     open transaction of any type, also of types left out of ``open``; None where none is open.
     """
 
@@ -138,7 +142,7 @@ class Catalog(Protocol):
     def drop_partitions(
         self, name: TableName, values: Collection[tuple[str | None, ...]]
     ) -> tuple[Partition, ...]:
-        """Forget those that exist; returns them. Raises: NotFoundError where the table is absent."""
+        """Forget those that exist; returns them. Raises: NotFoundError: no such table."""
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
         """Sorted by name. Raises: NotFoundError where the table is absent."""
@@ -162,7 +166,8 @@ class TxnStore(Protocol):
     ) -> tuple[TxnId, ...]:
         """Open ``n`` transactions (at most the configured batch).
 
-        Raises: InvalidInputError; MetastoreError with ``retryable=True`` where it took so long that a
+        Raises: InvalidInputError; MetastoreError with ``retryable=True`` where it took so long that
+        a
         reader may have taken the ids for holes (metastore.md 2.1): the ids are lost, call again.
         """
 
@@ -218,7 +223,8 @@ class TxnStore(Protocol):
     def allocate_write_ids(
         self, txns: Sequence[TxnId], table: TableName, *, reallocate: bool = False
     ) -> Mapping[TxnId, WriteId]:
-        """One write id of the table per transaction, increasing in the transactions' order; the same
+        """One write id of the table per transaction, increasing in the transactions' order; the
+        same
         again on a repeated call unless ``reallocate`` (metastore.md 2.5).
 
         Raises: TransactionError where one is not open or is read-only.
@@ -230,10 +236,10 @@ class TxnStore(Protocol):
         """The write ids a reader with these transactions sees, one list per table, in order."""
 
     def seed_write_id(self, table: TableName, seed: int) -> None:
-        """Let the table's write ids start after ``seed``. Raises: AlreadyExistsError: it has some."""
+        """Let the table's write ids start after ``seed``. Raises: AlreadyExistsError."""
 
     def seed_txn_id(self, seed: int) -> None:
-        """Let the next transaction id be ``seed``. Raises: MetastoreError: not above the highest."""
+        """Let the next transaction id be ``seed``. Raises: MetastoreError: not the highest."""
 
     def add_dynamic_partitions(
         self,
@@ -255,7 +261,8 @@ class TxnStore(Protocol):
         ``txn`` recorded as its update and delete targets (metastore.md 3.7)."""
 
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
-        """A committed transaction that replaced what ``txn`` is to write to under a higher write id,
+        """A committed transaction that replaced what ``txn`` is to write to under a higher write
+        id,
         so that what ``txn`` writes under its own would be obsolete at once."""
 
     def perform_timeouts(self) -> tuple[TxnId, ...]:

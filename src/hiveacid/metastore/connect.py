@@ -9,9 +9,7 @@ from hiveacid.metastore.sql.engine import Database, MetastoreOptions
 from hiveacid.metastore.sql.metastore import SqlMetastore
 
 
-def connect(
-    url: str, *, clock: Clock, options: MetastoreOptions | None = None
-) -> SqlMetastore:
+def connect(url: str, *, clock: Clock, options: MetastoreOptions | None = None) -> SqlMetastore:
     """Open the metastore at ``sqlite:///path`` or a plain path; made where it does not exist.
 
     Raises:

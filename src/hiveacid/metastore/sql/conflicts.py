@@ -1,7 +1,9 @@
 """Commit, write sets and the conflict check: the first committer wins (metastore.md 2.7, 2.9).
 
-A commit takes as its commit id the highest transaction id in existence; another transaction overlaps it when it
-opened at or before that id. Updates and deletes of overlapping transactions to one partition conflict.
+A commit takes as its commit id the highest transaction id in existence; another transaction
+overlaps it when it
+opened at or before that id. Updates and deletes of overlapping transactions to one partition
+conflict.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql import ColumnElement, Insert
 
 from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
 from hiveacid.metastore.api import ConflictUnit
@@ -38,7 +40,9 @@ _CHANGED: Final = (OperationType.UPDATE.value, OperationType.DELETE.value)
 _MINE: Final = _C.TC_TXNID == bindparam("txn")
 
 _HWM: Final = select(func.max(TXNS.c.TXN_ID))
-_HAS_CHANGES: Final = select(_C.TC_TXNID).where(_MINE, one_of(_C.TC_OPERATION_TYPE, _CHANGED)).limit(1)
+_HAS_CHANGES: Final = (
+    select(_C.TC_TXNID).where(_MINE, one_of(_C.TC_OPERATION_TYPE, _CHANGED)).limit(1)
+)
 _WRITE_SET_COLUMNS: Final = (
     "WS_DATABASE",
     "WS_TABLE",
@@ -49,7 +53,7 @@ _WRITE_SET_COLUMNS: Final = (
 )
 
 
-def _write_set_from(condition: ClauseElement) -> ClauseElement:
+def _write_set_from(condition: ColumnElement[bool]) -> Insert:
     mine = (
         select(
             _C.TC_DATABASE,
@@ -125,9 +129,7 @@ _COMPLETE: Final = insert(COMPLETED_TXN_COMPONENTS).from_select(
 )
 _DELETE_COMPONENTS: Final = delete(TXN_COMPONENTS).where(_MINE)
 _SET_COMMITTED: Final = (
-    update(TXNS)
-    .where(TXNS.c.TXN_ID == bindparam("txn"))
-    .values(TXN_STATE=TxnState.COMMITTED.value)
+    update(TXNS).where(TXNS.c.TXN_ID == bindparam("txn")).values(TXN_STATE=TxnState.COMMITTED.value)
 )
 _STAMP_QUEUE: Final = (
     update(COMPACTION_QUEUE)

@@ -41,8 +41,8 @@ _DELETE_PARAMS: Final = delete(DATABASE_PARAMS).where(_P.DB_ID == bindparam("db"
 _INSERT_PARAM: Final = insert(DATABASE_PARAMS).values(
     DB_ID=bindparam("db"), PARAM_KEY=bindparam("key"), PARAM_VALUE=bindparam("value")
 )
-_TABLES: Final = select(TBLS.c.TBL_NAME).where(TBLS.c.DB_ID == bindparam("db")).order_by(
-    TBLS.c.TBL_NAME
+_TABLES: Final = (
+    select(TBLS.c.TBL_NAME).where(TBLS.c.DB_ID == bindparam("db")).order_by(TBLS.c.TBL_NAME)
 )
 
 
@@ -107,7 +107,7 @@ class SqlDatabases:
         with self._db.read() as unit:
             database_id(unit, name)
             row = unit.rows(_GET, name=name.lower())[0]
-            params = dict(unit.rows(_PARAMS, db=row[0]))
+            params: dict[str, str] = dict(unit.rows(_PARAMS, db=row[0]))
         return model.Database(name.lower(), row[1], row[2], params)
 
     def list_tables(self, database: str) -> tuple[str, ...]:

@@ -66,7 +66,9 @@ def table_from_rows(
     bucket_columns: list[Row],
     sort_columns: list[Row],
 ) -> Table:
-    """Build a table; ``head`` is owner, create time, kind, view text, location, input format, buckets."""
+    """Build a table; ``head`` is owner, create time, kind, view text, location, input format,
+    buckets.
+    """
     owner, created_s, kind, view_text, location, input_format, buckets = head
     properties = dict(parameters)
     comment = properties.pop(_COMMENT, None)

@@ -110,11 +110,11 @@ class SqliteDialect:
 
     def set_next_txn_id(self, cursor: Any, next_id: int) -> None:
         """Write SQLite's own sequence table."""
-        cursor.execute(
-            "UPDATE sqlite_sequence SET seq = ? WHERE name = 'TXNS'", (next_id - 1,)
-        )
+        cursor.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'TXNS'", (next_id - 1,))
         if cursor.rowcount == 0:
-            cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('TXNS', ?)", (next_id - 1,))
+            cursor.execute(
+                "INSERT INTO sqlite_sequence (name, seq) VALUES ('TXNS', ?)", (next_id - 1,)
+            )
 
     def next_txn_id(self, cursor: Any) -> int:
         """Read SQLite's own sequence table."""

@@ -1,7 +1,9 @@
 """Units of work: each is one short database transaction, with the time it began.
 
-``Database.write`` and ``Database.read`` hand out a ``Unit``. It runs SQLAlchemy Core statements that are compiled
-once and then go straight to the driver: a commit is a dozen of them. An exception rolls the unit back; the
+``Database.write`` and ``Database.read`` hand out a ``Unit``. It runs SQLAlchemy Core statements
+that are compiled
+once and then go straight to the driver: a commit is a dozen of them. An exception rolls the unit
+back; the
 driver's own become ``MetastoreError`` here. A unit that must keep its effects although the
 caller gets an error (an abort because of a conflict) returns the error for the caller to raise.
 """
@@ -143,12 +145,12 @@ class _Compiled:
 
 
 def one_of(column: ColumnElement[Any], values: Iterable[object]) -> ColumnElement[bool]:
-    """``column IN (values)`` for statements that are constants: IN itself is expanded at each call."""
+    """``column IN (values)`` for constant statements: IN itself is expanded at each call."""
     return or_(*(column == value for value in values))
 
 
 class Database:
-    """The database behind a metastore: opens it, checks that it is ours, hands out units of work."""
+    """The database behind a metastore: checks that it is ours, hands out units of work."""
 
     def __init__(
         self, dialect: Dialect, *, url: str, clock: Clock, options: MetastoreOptions
@@ -184,7 +186,7 @@ class Database:
         table = schema.METADATA.tables[name]
         columns = [column.name for column in table.columns]
         with self.read() as unit:
-            return [dict(zip(columns, row)) for row in unit.query(select(table))]
+            return [dict(zip(columns, row, strict=True)) for row in unit.query(select(table))]
 
     def close(self) -> None:
         """Close all connections."""
@@ -211,7 +213,9 @@ class Database:
                 raw.commit()
                 cursor.close()
         except (SQLAlchemyError, self._driver_error) as error:
-            raise MetastoreError(f"The metastore {self.url} failed: {error}", url=self.url) from error
+            raise MetastoreError(
+                f"The metastore {self.url} failed: {error}", url=self.url
+            ) from error
 
     def _check_or_create(self) -> None:
         with self.read() as unit:

@@ -52,8 +52,10 @@ _MIN_ABORTED: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == TxnState
 _MIN_WRITE_SET: Final = select(func.min(WRITE_SET.c.WS_TXNID))
 _MIN_SEEN_OPEN: Final = select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
 _KEPT = TXN_TO_WRITE_ID.alias("kept")
-# A write id whose table keeps the row of a lower one stays too: the reader's watermark is the highest
-# row, so dropping it would hide a committed write of an older transaction (metastore.md, surprise 3).
+# A write id whose table keeps the row of a lower one stays too: the reader's watermark is the
+# highest
+# row, so dropping it would hide a committed write of an older transaction (metastore.md, surprise
+# 3).
 _CLEAN_WRITE_IDS: Final = delete(TXN_TO_WRITE_ID).where(
     _W.T2W_TXNID < bindparam("below"),
     ~exists().where(
@@ -81,9 +83,7 @@ _DEDUPE: Final = delete(COMPLETED_TXN_COMPONENTS).where(
         or_(_C.CTC_UPDATE_DELETE == "N", _NEWER.c.CTC_UPDATE_DELETE == "Y"),
     )
 )
-_LAST_RUN: Final = (
-    select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key")).with_for_update()
-)
+_LAST_RUN: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key")).with_for_update()
 _FIRST_RUN: Final = insert(AUX_TABLE).values(MT_KEY1=bindparam("key"), MT_KEY2=bindparam("now"))
 _SET_LAST_RUN: Final = (
     update(AUX_TABLE).where(_A.MT_KEY1 == bindparam("key")).values(MT_KEY2=bindparam("now"))

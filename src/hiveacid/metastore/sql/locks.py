@@ -24,7 +24,14 @@ from hiveacid.metastore.sql.txns import (
 )
 from hiveacid.metastore.sql.write_ids import write_id_of
 from hiveacid.model.ids import LockId, TxnId
-from hiveacid.model.locks import LockComponent, LockInfo, LockSemantics, LockState, LockType, must_wait
+from hiveacid.model.locks import (
+    LockComponent,
+    LockInfo,
+    LockSemantics,
+    LockState,
+    LockType,
+    must_wait,
+)
 from hiveacid.model.transactions import OperationType
 
 _L = HIVE_LOCKS.c
@@ -244,9 +251,7 @@ def _record_writes(unit: Unit, txn: TxnId, components: Sequence[LockComponent]) 
     insert_components(unit, rows)
 
 
-def _check(
-    unit: Unit, lock: LockId, semantics: LockSemantics
-) -> tuple[LockInfo, LockInfo] | None:
+def _check(unit: Unit, lock: LockId, semantics: LockSemantics) -> tuple[LockInfo, LockInfo] | None:
     """Grant the request, or return the first blocked component and its blocker and note it."""
     request = [_info(row) for row in unit.rows(_REQUEST, lock=lock)]
     if all(one.state is LockState.ACQUIRED for one in request):

@@ -37,9 +37,7 @@ _PER_TABLE: Final[Mapping[Table, str]] = {TXN_TO_WRITE_ID: "T2W", NEXT_WRITE_ID:
 _RENAMED_ONLY: Final[Mapping[Table, str]] = {WRITE_SET: "WS", MIN_HISTORY_WRITE_ID: "MH"}
 
 _S = SEQUENCE_TABLE.c
-_NEXT: Final = (
-    select(_S.NEXT_VAL).where(_S.SEQUENCE_NAME == bindparam("name")).with_for_update()
-)
+_NEXT: Final = select(_S.NEXT_VAL).where(_S.SEQUENCE_NAME == bindparam("name")).with_for_update()
 _SET_NEXT: Final = (
     update(SEQUENCE_TABLE)
     .where(_S.SEQUENCE_NAME == bindparam("name"))

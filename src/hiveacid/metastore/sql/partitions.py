@@ -45,21 +45,19 @@ _LIST_VALUES: Final = (
     .order_by(_V.PART_ID, _V.INTEGER_IDX)
 )
 _LIST_PARAMS: Final = (
-    select(
-        PARTITION_PARAMS.c.PART_ID, PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE
-    )
+    select(PARTITION_PARAMS.c.PART_ID, PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE)
     .join_from(PARTITION_PARAMS, PARTITIONS, PARTITION_PARAMS.c.PART_ID == _P.PART_ID)
     .where(_OF_TABLE)
 )
 _NAMES: Final = select(_P.PART_NAME).where(_OF_TABLE)
 _ONE: Final = _LIST.where(_P.PART_NAME == bindparam("name"))
-_PARAMS_OF: Final = select(
-    PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE
-).where(PARTITION_PARAMS.c.PART_ID == bindparam("part"))
-_STORAGE_OF_TABLE: Final = select(
-    SDS.c.CD_ID, SDS.c.INPUT_FORMAT, SDS.c.OUTPUT_FORMAT, SDS.c.NUM_BUCKETS, SERDES.c.SLIB
-).join_from(SDS, SERDES, SDS.c.SERDE_ID == SERDES.c.SERDE_ID).where(
-    SDS.c.SD_ID == bindparam("storage")
+_PARAMS_OF: Final = select(PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE).where(
+    PARTITION_PARAMS.c.PART_ID == bindparam("part")
+)
+_STORAGE_OF_TABLE: Final = (
+    select(SDS.c.CD_ID, SDS.c.INPUT_FORMAT, SDS.c.OUTPUT_FORMAT, SDS.c.NUM_BUCKETS, SERDES.c.SLIB)
+    .join_from(SDS, SERDES, SDS.c.SERDE_ID == SERDES.c.SERDE_ID)
+    .where(SDS.c.SD_ID == bindparam("storage"))
 )
 _INSERT_SERDE: Final = insert(SERDES).values(SERDE_ID=bindparam("serde"), SLIB=bindparam("lib"))
 _INSERT_STORAGE: Final = insert(SDS).values(
@@ -186,6 +184,7 @@ def _insert_partitions(unit: Unit, ids: TableIds, new: dict[str, Partition]) -> 
             take_ids(unit, "MStorageDescriptor", len(new)),
             take_ids(unit, "MSerDeInfo", len(new)),
             new.items(),
+            strict=True,
         )
     )
     unit.run_many(_INSERT_SERDE, [{"serde": serde, "lib": lib} for _, _, serde, _ in keyed])
@@ -209,7 +208,13 @@ def _insert_partitions(unit: Unit, ids: TableIds, new: dict[str, Partition]) -> 
     unit.run_many(
         _INSERT,
         [
-            {"part": part, "table": ids.table, "storage": storage, "name": text, "created": created_s}
+            {
+                "part": part,
+                "table": ids.table,
+                "storage": storage,
+                "name": text,
+                "created": created_s,
+            }
             for part, storage, _, (text, _) in keyed
         ],
     )
@@ -227,10 +232,7 @@ def _insert_partitions(unit: Unit, ids: TableIds, new: dict[str, Partition]) -> 
 def _insert_params(unit: Unit, part: int, partition: Partition) -> None:
     unit.run_many(
         _INSERT_PARAM,
-        [
-            {"part": part, "key": key, "value": value}
-            for key, value in partition.properties.items()
-        ],
+        [{"part": part, "key": key, "value": value} for key, value in partition.properties.items()],
     )
 
 
@@ -261,4 +263,6 @@ def _find(
 
 def _missing(name: TableName, text: str) -> NotFoundError:
     shown = "{" + text.replace("/", ", ") + "}"
-    return NotFoundError(f"Partition not found {shown}", code=10006, table=str(name), partition=text)
+    return NotFoundError(
+        f"Partition not found {shown}", code=10006, table=str(name), partition=text
+    )

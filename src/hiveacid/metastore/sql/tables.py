@@ -217,9 +217,7 @@ def insert_storage(unit: Unit, table: Table) -> int:
     (storage,) = take_ids(unit, "MStorageDescriptor", 1)
     unit.change(insert(CDS).values(CD_ID=columns))
     _insert_columns(unit, columns, table)
-    unit.change(
-        insert(SERDES).values(SERDE_ID=serde, SLIB=STORAGE_CLASSES[table.format].serde)
-    )
+    unit.change(insert(SERDES).values(SERDE_ID=serde, SLIB=STORAGE_CLASSES[table.format].serde))
     unit.change(
         insert(SDS).values(
             SD_ID=storage,

@@ -1,4 +1,4 @@
-"""Opening, heartbeat, abort and the list of open transactions (metastore.md 2.1 - 2.4, 2.8, 2.12)."""
+"""Opening, heartbeat, abort, the list of open transactions (metastore.md 2.1-2.4, 2.8, 2.12)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ _COMMITTED: Final = TxnState.COMMITTED.value
 
 _MIN_OPEN: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == _OPEN)
 _LOW_BOUNDARY: Final = (
-    select(_T.TXN_ID)
-    .where(_T.TXN_STARTED < bindparam("old"))
-    .order_by(_T.TXN_ID.desc())
-    .limit(1)
+    select(_T.TXN_ID).where(_T.TXN_STARTED < bindparam("old")).order_by(_T.TXN_ID.desc()).limit(1)
 )
 _HWM: Final = select(func.max(_T.TXN_ID))
 _WATERMARKS: Final = select(
@@ -86,9 +83,7 @@ _SNAPSHOT: Final = union_all(
     ),
 )
 _BEFORE: Final = select(func.max(_T.TXN_ID)).where(_T.TXN_ID < bindparam("txn"))
-_OPEN_TYPE: Final = select(_T.TXN_TYPE).where(
-    _T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN
-)
+_OPEN_TYPE: Final = select(_T.TXN_TYPE).where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
 _STATE: Final = select(_T.TXN_STATE).where(_T.TXN_ID == bindparam("txn"))
 _COMPLETED: Final = (
     select(COMPLETED_TXN_COMPONENTS.c.CTC_TXNID)
@@ -178,7 +173,7 @@ class SqlTxns:
                     _INSERT_REPL_MAP,
                     [
                         {"policy": repl_policy, "source": source, "txn": txn}
-                        for source, txn in zip(source_ids, txns)
+                        for source, txn in zip(source_ids, txns, strict=False)
                     ],
                 )
             elapsed_ms = self._db.clock.now_ms() - unit.now_ms
@@ -240,12 +235,12 @@ class SqlTxns:
             touched = unit.run(_HEARTBEAT_RANGE, first=first, last=last, now=unit.now_ms)
             if touched == last - first + 1:
                 return HeartbeatResult((), ())
-            states = dict(unit.rows(_STATES_IN_RANGE, first=first, last=last))
+            states: dict[int, str] = dict(unit.rows(_STATES_IN_RANGE, first=first, last=last))
         wanted = [TxnId(txn) for txn in range(first, last + 1)]
         aborted = TxnState.ABORTED.value
         return HeartbeatResult(
             aborted=tuple(txn for txn in wanted if states.get(txn) == aborted),
-            missing=tuple(txn for txn in wanted if states.get(txn) not in (_OPEN, aborted)),
+            missing=tuple(txn for txn in wanted if states.get(txn) not in {_OPEN, aborted}),
         )
 
     def abort_txn(self, txn: TxnId, *, reason: AbortReason = AbortReason.NONE) -> None:
@@ -396,5 +391,3 @@ def _info(row: Row) -> TxnInfo:
         host=row[6],
         reason=row[7],
     )
-
-

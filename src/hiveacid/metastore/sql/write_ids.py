@@ -21,9 +21,7 @@ _N = NEXT_WRITE_ID.c
 _OF_TABLE: Final = (_W.T2W_DATABASE == bindparam("db"), _W.T2W_TABLE == bindparam("table"))
 _NEXT_OF_TABLE: Final = (_N.NWI_DATABASE == bindparam("db"), _N.NWI_TABLE == bindparam("table"))
 
-_WRITE_ID_OF_TXN: Final = select(_W.T2W_WRITEID).where(
-    *_OF_TABLE, _W.T2W_TXNID == bindparam("txn")
-)
+_WRITE_ID_OF_TXN: Final = select(_W.T2W_WRITEID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
 _DELETE_OF_TXN: Final = delete(TXN_TO_WRITE_ID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
 _INSERT: Final = insert(TXN_TO_WRITE_ID).values(
     T2W_TXNID=bindparam("txn"),
@@ -96,9 +94,7 @@ class SqlWriteIds:
             if valid_txns is None:
                 timeout_ms = self._db.options.open_txn_timeout_ms
                 found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
-                valid_txns = ValidTxnList.of(
-                    hwm=found.hwm, open=found.open, aborted=found.aborted
-                )
+                valid_txns = ValidTxnList.of(hwm=found.hwm, open=found.open, aborted=found.aborted)
             return tuple(_valid_of_table(unit, table, valid_txns) for table in tables)
 
     def seed_write_id(self, table: TableName, seed: int) -> None:

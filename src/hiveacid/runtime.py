@@ -1,0 +1,105 @@
+"""What a session needs, opened by one call and handed on as one frozen value; no Spark in it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from dataclasses import dataclass
+
+from hiveacid.clock import Clock, SystemClock
+from hiveacid.errors import InvalidInputError
+from hiveacid.metastore.api import Metastore
+from hiveacid.metastore.connect import connect
+from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.model.tables import Database, TableName
+from hiveacid.settings import Settings
+from hiveacid.txn.manager import TransactionManager
+from hiveacid.txn.threads import Threads
+
+DEFAULT_DATABASE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The components of a session; ``warehouse`` is a location without a trailing slash."""
+
+    metastore: Metastore
+    transactions: TransactionManager
+    clock: Clock
+    settings: Settings
+    warehouse: str
+
+    def database_location(self, name: str) -> str:
+        """Where a new database goes: ``<warehouse>/<name>.db``; ``default`` is the warehouse."""
+        if name.lower() == DEFAULT_DATABASE:
+            return self.warehouse
+        return f"{self.warehouse}/{name.lower()}.db"
+
+    def table_location(self, name: TableName) -> str:
+        """Where a new table goes: below its database's location.
+
+        Raises:
+            NotFoundError: no such database.
+        """
+        database = self.metastore.get_database(name.database)
+        return f"{database.location.rstrip('/')}/{name.table}"
+
+    def close(self) -> None:
+        """End background work and give connections back."""
+        self.transactions.close()
+        self.metastore.close()
+
+
+def open_runtime(
+    url: str,
+    *,
+    warehouse: str,
+    clock: Clock | None = None,
+    settings: Settings | None = None,
+    threads: Threads | None = None,
+) -> Runtime:
+    """Open the metastore at ``url``, with the database ``default`` made on first use.
+
+    ``warehouse`` is a location; a relative path is taken from the working directory.
+
+    Raises:
+        MetastoreError: nothing usable is at the URL.
+        UnsupportedError: a kind of metastore that is not built yet.
+        InvalidInputError: the URL or the warehouse is none.
+    """
+    the_clock = clock or SystemClock()
+    the_settings = settings or Settings()
+    root = _location(warehouse)
+    options = MetastoreOptions(txn_timeout_ms=int(the_settings.txn_timeout_s * 1000))
+    metastore = connect(url, clock=the_clock, options=options)
+    if DEFAULT_DATABASE not in metastore.list_databases():
+        metastore.create_database(
+            Database(DEFAULT_DATABASE, root, "Default Hive database"), if_not_exists=True
+        )
+    manager = TransactionManager(
+        metastore,
+        the_clock,
+        the_settings,
+        user=_user(),
+        host=socket.gethostname(),
+        threads=threads,
+    )
+    return Runtime(metastore, manager, the_clock, the_settings, root)
+
+
+def _location(warehouse: str) -> str:
+    if not warehouse:
+        raise InvalidInputError("The warehouse needs a location")
+    if "://" in warehouse:
+        return warehouse.rstrip("/")
+    if warehouse.startswith("file:"):
+        return warehouse.rstrip("/")
+    return os.path.abspath(warehouse)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"

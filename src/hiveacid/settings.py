@@ -1,0 +1,265 @@
+"""All settings of a session, as one frozen value; ``docs/settings.md`` is made from it.
+
+A setting has a dotted name (``hiveacid.lock.timeout_s``) for SQL's SET; Hive's names for the same
+thing
+are understood, all other names are kept as text and have no effect on hiveacid itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from hiveacid.errors import InvalidInputError
+
+_PREFIX: Final = "hiveacid."
+_TRUE: Final = frozenset({"true", "1", "yes", "on"})
+_FALSE: Final = frozenset({"false", "0", "no", "off"})
+_UNITS_S: Final[Mapping[str, float]] = {
+    "ms": 0.001,
+    "s": 1.0,
+    "sec": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+
+
+def _setting(
+    default: Any, name: str, text: str, *, hive: tuple[str, ...] = (), choices: tuple[str, ...] = ()
+) -> Any:
+    metadata = {"name": _PREFIX + name, "text": text, "hive": hive, "choices": choices}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings with their defaults; seconds and counts are checked to be sensible.
+
+    Example:
+        >>> Settings().with_("hiveacid.lock.timeout_s", "5").lock_timeout_s
+        5.0
+
+    Raises:
+        InvalidInputError: a value out of range.
+    """
+
+    lock_timeout_s: float = _setting(
+        300.0, "lock.timeout_s", "How long a statement waits for its locks before it fails."
+    )
+    lock_poll_min_s: float = _setting(
+        0.02, "lock.poll_min_s", "First pause between two looks at a lock; it doubles each time."
+    )
+    lock_poll_max_s: float = _setting(
+        2.0,
+        "lock.poll_max_s",
+        "Longest pause between two looks at a lock.",
+        hive=("hive.lock.sleep.between.retries",),
+    )
+    txn_timeout_s: float = _setting(
+        300.0,
+        "txn.timeout_s",
+        "A transaction without a heartbeat for so long is aborted by whoever comes next; "
+        "heartbeats are sent at half of it. Taken when a session connects.",
+        hive=("hive.txn.timeout", "metastore.txn.timeout"),
+    )
+    conflict_retries: int = _setting(
+        3,
+        "conflict.retries",
+        "How often a statement is run again, on a fresh snapshot, after another transaction won. "
+        "Never inside an explicit transaction.",
+        hive=("hive.query.reexecution.max.count",),
+    )
+    conflict_backoff_s: float = _setting(
+        0.1, "conflict.backoff_s", "Pause before the first such retry; it doubles each time."
+    )
+    snapshot_retries: int = _setting(
+        5,
+        "snapshot.retries",
+        "How often a transaction that has done nothing yet is opened anew because its snapshot "
+        "was outdated when its locks were granted.",
+        hive=("hive.txn.retrysnapshot.max.count",),
+    )
+    commit_retries: int = _setting(
+        5, "commit.retries", "How often a commit whose reply was lost is looked up."
+    )
+    reads_lease_s: float = _setting(
+        3600.0,
+        "reads.lease_s",
+        "How long the files under a query's result are kept, unless it is closed earlier.",
+    )
+    housekeeping_interval_s: float = _setting(
+        60.0,
+        "housekeeping.interval_s",
+        "How often some process removes what no transaction needs any more.",
+        hive=("metastore.acid.housekeeper.interval",),
+    )
+    store_assignment: str = _setting(
+        "hive",
+        "store_assignment",
+        "What a value that does not fit its column becomes: NULL as in Hive, or an error.",
+        choices=("hive", "ansi"),
+    )
+    create_as_acid: bool = _setting(
+        False,
+        "create.as_acid",
+        "CREATE TABLE without properties makes a full ACID table.",
+        hive=("hive.create.as.acid",),
+    )
+    create_as_insert_only: bool = _setting(
+        False,
+        "create.as_insert_only",
+        "CREATE TABLE without properties makes an insert-only transactional table.",
+        hive=("hive.create.as.insert.only",),
+    )
+    write_tasks_max: int = _setting(
+        0,
+        "write.tasks_max",
+        "How many tasks write a statement's rows at most; 0 leaves it to Spark (never over 4096).",
+    )
+    deletes_broadcast_max: int = _setting(
+        2_000_000,
+        "deletes.broadcast_max",
+        "Up to how many delete events a scan broadcasts; above it joins by shuffle.",
+    )
+    passive: Mapping[str, str] = field(default_factory=dict)
+    """Other names that SET was given, with their text: Hive's and Spark's."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
+                raise InvalidInputError(
+                    f"Setting {_name(one)} must not be negative: {value}", setting=_name(one)
+                )
+            choices = one.metadata.get("choices")
+            if choices and value not in choices:
+                raise InvalidInputError(
+                    f"Setting {_name(one)} must be one of {', '.join(choices)}: {value!r}",
+                    setting=_name(one),
+                )
+        if self.txn_timeout_s <= 0:
+            raise InvalidInputError("Setting hiveacid.txn.timeout_s must be positive")
+
+    def with_(self, name: str, text: str) -> Settings:
+        """These settings with one changed, as SET name=text does.
+
+        Raises:
+            InvalidInputError: an unknown ``hiveacid.`` name, or a text that is no such value.
+        """
+        key = name.strip().lower()
+        found = _BY_NAME.get(key)
+        if found is None:
+            if key.startswith(_PREFIX):
+                raise InvalidInputError(
+                    f"There is no setting {key}",
+                    setting=key,
+                    note=f"Known are: {', '.join(sorted(self.names()))}",
+                )
+            return replace(self, passive={**self.passive, key: text.strip()})
+        value = _parse(key, text.strip(), type(found.default))
+        changed: dict[str, Any] = {found.name: value}
+        return replace(self, **changed)
+
+    def without(self, name: str) -> Settings:
+        """These settings with one put back to its default, as RESET name does."""
+        key = name.strip().lower()
+        found = _BY_NAME.get(key)
+        if found is not None:
+            return replace(self, **{found.name: found.default})
+        return replace(
+            self, passive={other: text for other, text in self.passive.items() if other != key}
+        )
+
+    def get(self, name: str) -> str | None:
+        """The text of a setting, None where it was never set and is none of ours."""
+        key = name.strip().lower()
+        found = _BY_NAME.get(key)
+        if found is None:
+            return self.passive.get(key)
+        return _text(getattr(self, found.name))
+
+    def items(self) -> tuple[tuple[str, str], ...]:
+        """Name and text of all settings, sorted by name."""
+        ours = {_name(one): _text(getattr(self, one.name)) for one in _ours()}
+        return tuple(sorted({**ours, **self.passive}.items()))
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """The dotted names of hiveacid's own settings."""
+        return tuple(_name(one) for one in _ours())
+
+
+def settings_table() -> str:
+    """The table of all settings in Markdown: the content of ``docs/settings.md``."""
+    lines = [
+        "# Settings",
+        "",
+        "`SET name = value` in SQL, `hiveacid.connect(..., settings=Settings(...))` in Python.",
+        "Other names are kept and have no effect on hiveacid itself; an unknown name that starts",
+        "with `hiveacid.` is an error.",
+        "",
+        "| setting | default | meaning | Hive's name |",
+        "|---|---|---|---|",
+    ]
+    for one in _ours():
+        meaning = one.metadata["text"]
+        if one.metadata["choices"]:
+            meaning += f" One of {', '.join(f'`{c}`' for c in one.metadata['choices'])}."
+        hive = ", ".join(f"`{name}`" for name in one.metadata["hive"])
+        lines.append(f"| `{_name(one)}` | {_text(one.default)} | {meaning} | {hive} |")
+    return "\n".join(lines) + "\n"
+
+
+def _ours() -> tuple[Any, ...]:
+    return tuple(one for one in fields(Settings) if "name" in one.metadata)
+
+
+def _name(one: Any) -> str:
+    return str(one.metadata.get("name", one.name))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _parse(name: str, text: str, kind: type) -> object:
+    lower = text.lower()
+    try:
+        if kind is bool:
+            if lower not in _TRUE | _FALSE:
+                raise ValueError(text)
+            return lower in _TRUE
+        if kind is int:
+            return int(text)
+        if kind is float:
+            return _parse_seconds(lower)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"Setting {name} cannot be {text!r}: expected a {_KIND_NAMES[kind]}", setting=name
+        ) from error
+    return lower
+
+
+def _parse_seconds(text: str) -> float:
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text[len(number) :]
+    if unit and unit not in _UNITS_S:
+        raise ValueError(text)
+    return float(number) * _UNITS_S.get(unit, 1.0)
+
+
+_KIND_NAMES: Final[Mapping[type, str]] = {
+    bool: "truth value",
+    int: "whole number",
+    float: "number of seconds",
+}
+_BY_NAME: Final[Mapping[str, Any]] = {
+    name: one for one in _ours() for name in (_name(one), *one.metadata["hive"])
+}

@@ -1,0 +1,114 @@
+"""Keeps the open transactions of a process alive: one background thread for all of them.
+
+A beat sends one heartbeat for each run of consecutive ids, tells transactions that the metastore
+has
+given up, ends leases that are over, and does the housekeeping that is due.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from hiveacid.clock import Clock
+from hiveacid.errors import AcidError, MetastoreError
+from hiveacid.metastore.api import TxnStore
+from hiveacid.model.ids import TxnId
+from hiveacid.settings import Settings
+from hiveacid.txn.threads import Threads
+
+_LOG = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """The heartbeats of one metastore's transactions; safe to share between threads."""
+
+    def __init__(
+        self, store: TxnStore, *, clock: Clock, settings: Settings, threads: Threads
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._threads = threads
+        self._mutex = threading.Lock()
+        self._lost: dict[TxnId, Callable[[], None]] = {}
+        self._leases: dict[TxnId, tuple[float, Callable[[], None]]] = {}
+        self._stop: Callable[[], None] | None = None
+
+    def add(
+        self,
+        txn: TxnId,
+        *,
+        on_lost: Callable[[], None],
+        lease_s: float | None = None,
+        on_lease_over: Callable[[], None] | None = None,
+    ) -> None:
+        """Keep a transaction alive; ``on_lost`` is called where the metastore has ended it.
+
+        A lease ends after ``lease_s`` by ``on_lease_over``.
+        """
+        with self._mutex:
+            self._lost[txn] = on_lost
+            if lease_s is not None and on_lease_over is not None:
+                self._leases[txn] = (self._clock.monotonic_s() + lease_s, on_lease_over)
+            if self._stop is None:
+                self._stop = self._threads.every(
+                    self._settings.txn_timeout_s / 2, self.beat, name="hiveacid-heartbeat"
+                )
+
+    def remove(self, txn: TxnId) -> None:
+        """Forget a transaction that has ended."""
+        with self._mutex:
+            self._lost.pop(txn, None)
+            self._leases.pop(txn, None)
+
+    def stop(self) -> None:
+        """End the background work."""
+        with self._mutex:
+            stop, self._stop = self._stop, None
+        if stop is not None:
+            stop()
+
+    def beat(self) -> None:
+        """Send the heartbeats that are due; a failure is logged and the next beat tries again."""
+        now_s = self._clock.monotonic_s()
+        with self._mutex:
+            over = [end for until, end in self._leases.values() if now_s >= until]
+        for end in over:
+            _end_lease(end)
+        with self._mutex:
+            txns = sorted(self._lost)
+        try:
+            for first, last in _runs(txns):
+                found = self._store.heartbeat_range(first, last)
+                for txn in (*found.aborted, *found.missing):
+                    self._tell_lost(txn)
+            self._store.run_housekeeping(interval_s=self._settings.housekeeping_interval_s)
+        except MetastoreError as error:
+            _LOG.warning("Heartbeat failed: %s", error, extra={"txns": txns})
+
+    def _tell_lost(self, txn: TxnId) -> None:
+        with self._mutex:
+            on_lost = self._lost.pop(txn, None)
+            self._leases.pop(txn, None)
+        if on_lost is not None:
+            on_lost()
+
+
+def _end_lease(end: Callable[[], None]) -> None:
+    try:
+        end()
+    except AcidError as error:
+        _LOG.warning("A read lease could not be ended: %s", error)
+
+
+def _runs(txns: Iterable[TxnId]) -> list[tuple[TxnId, TxnId]]:
+    """Cut sorted ids into runs of consecutive ones."""
+    runs: list[tuple[TxnId, TxnId]] = []
+    for txn in txns:
+        if runs and runs[-1][1] + 1 == txn:
+            runs[-1] = (runs[-1][0], txn)
+        else:
+            runs.append((txn, txn))
+    return runs

@@ -1,0 +1,128 @@
+"""Begins transactions and keeps them alive."""
+
+from __future__ import annotations
+
+import logging
+
+from hiveacid.clock import Clock
+from hiveacid.errors import MetastoreError
+from hiveacid.metastore.api import Metastore
+from hiveacid.model.ids import TxnId
+from hiveacid.model.transactions import TxnType
+from hiveacid.settings import Settings
+from hiveacid.txn.heartbeat import Heartbeat
+from hiveacid.txn.threads import DaemonThreads, Threads
+from hiveacid.txn.transaction import Transaction
+
+_LOG = logging.getLogger(__name__)
+_OPEN_TRIES = 5
+
+
+class TransactionManager:
+    """Begins transactions on one metastore; safe to share between threads."""
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        clock: Clock,
+        settings: Settings,
+        *,
+        user: str = "hiveacid",
+        host: str = "localhost",
+        threads: Threads | None = None,
+    ) -> None:
+        self._metastore = metastore
+        self._clock = clock
+        self._settings = settings
+        self._user = user
+        self._host = host
+        self._housekeeping_due_s = clock.monotonic_s()
+        self._heartbeat = Heartbeat(
+            metastore, clock=clock, settings=settings, threads=threads or DaemonThreads()
+        )
+
+    @property
+    def metastore(self) -> Metastore:
+        """Where the transactions are."""
+        return self._metastore
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        return self._clock
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that new transactions get."""
+        return self._settings
+
+    @property
+    def user(self) -> str:
+        """Whom the transactions belong to."""
+        return self._user
+
+    @property
+    def host(self) -> str:
+        """The machine they run on."""
+        return self._host
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """What keeps the transactions alive; a simulation calls its ``beat``."""
+        return self._heartbeat
+
+    def use_settings(self, settings: Settings) -> None:
+        """Give transactions begun from now on other settings."""
+        self._settings = settings
+
+    def begin(self, *, read_only: bool = False) -> Transaction:
+        """Open a transaction; a read-only one is a lease that ends by itself.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        self._housekeeping_if_due()
+        return Transaction(self, self.open_txn(read_only=read_only), read_only=read_only)
+
+    def open_txn(self, *, read_only: bool) -> TxnId:
+        """Open a bare transaction, again where it took too long (metastore.md 2.1)."""
+        kind = TxnType.READ_ONLY if read_only else TxnType.DEFAULT
+        tries_left = _OPEN_TRIES
+        while True:
+            tries_left -= 1
+            try:
+                return self._metastore.open_txns(
+                    1, user=self._user, host=self._host, txn_type=kind
+                )[0]
+            except MetastoreError as error:
+                if not error.context.get("retryable") or tries_left == 0:
+                    raise
+
+    def keep_alive(self, transaction: Transaction) -> None:
+        """Send heartbeats for the transaction until it is forgotten."""
+        is_lease = transaction.is_read_only
+        self._heartbeat.add(
+            transaction.id,
+            on_lost=transaction.lost,
+            lease_s=self._settings.reads_lease_s if is_lease else None,
+            on_lease_over=transaction.close if is_lease else None,
+        )
+
+    def forget(self, transaction: Transaction) -> None:
+        """Send no more heartbeats for the transaction."""
+        self._heartbeat.remove(transaction.id)
+
+    def close(self) -> None:
+        """End the background work; open transactions are left to their time-out."""
+        self._heartbeat.stop()
+
+    def _housekeeping_if_due(self) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s < self._housekeeping_due_s:
+            return
+        interval_s = self._settings.housekeeping_interval_s
+        self._housekeeping_due_s = now_s + interval_s
+        try:
+            self._metastore.run_housekeeping(interval_s=interval_s)
+        except MetastoreError as error:
+            _LOG.warning("Housekeeping failed: %s", error)

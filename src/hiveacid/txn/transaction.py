@@ -1,0 +1,424 @@
+"""One client's transaction: begin, lock, snapshot, write id, commit, abort. Never ambient.
+
+Order of a write, which keeps write ids and visibility in step:
+
+1. the valid transactions are taken, once for the whole transaction;
+2. write ids are allocated, so they are higher than all that the snapshot can see, and the lock
+request
+   records them;
+3. locks are requested and waited for;
+4. if somebody committed a change to the targets meanwhile and nothing was handed out yet, the
+   transaction is opened anew (a new id, a new snapshot), else the conflict check at commit decides;
+5. files are written and published, still invisible; what was written is recorded;
+6. commit: the one place where visibility flips.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from enum import Enum
+from types import TracebackType
+from typing import Protocol
+
+from hiveacid.clock import Clock
+from hiveacid.errors import (
+    AcidError,
+    CommitOutcomeUnknownError,
+    ConflictError,
+    InvalidInputError,
+    MetastoreError,
+    TransactionError,
+)
+from hiveacid.layout.snapshot import Snapshot
+from hiveacid.metastore.api import ConflictUnit, Metastore
+from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
+from hiveacid.model.locks import LockComponent
+from hiveacid.model.tables import AcidMode, Partition, Table, TableName
+from hiveacid.model.transactions import AbortReason, OperationType, TxnState
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.settings import Settings
+from hiveacid.txn.footprint import Footprint, lock_components
+from hiveacid.txn.waiting import wait_for_lock
+
+_LOG = logging.getLogger(__name__)
+_LOOKUP_PAUSE_S = 0.05
+
+
+class _Phase(Enum):
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+class Home(Protocol):
+    """What a transaction needs of the manager it comes from."""
+
+    @property
+    def metastore(self) -> Metastore:
+        """Where the transaction is."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings at the moment it began."""
+
+    @property
+    def user(self) -> str:
+        """Whom it belongs to."""
+
+    @property
+    def host(self) -> str:
+        """The machine it runs on."""
+
+    def open_txn(self, *, read_only: bool) -> TxnId:
+        """Open a bare transaction."""
+
+    def keep_alive(self, transaction: Transaction) -> None:
+        """Send heartbeats for the transaction until it is forgotten."""
+
+    def forget(self, transaction: Transaction) -> None:
+        """Send no more heartbeats for the transaction."""
+
+
+class Transaction:
+    """An open transaction; a context manager that aborts on an exception.
+
+    Left without one, the caller must have committed (a read-only one is simply closed). Not for
+    several threads at once.
+    """
+
+    def __init__(self, manager: Home, txn: TxnId, *, read_only: bool) -> None:
+        self._manager = manager
+        self._store = manager.metastore
+        self._settings = manager.settings
+        self._read_only = read_only
+        self._phase = _Phase.OPEN
+        self._end_reason = ""
+        self._begin_with(txn)
+
+    def _begin_with(self, txn: TxnId) -> None:
+        self._id = txn
+        self._pristine = True
+        self._valid_txns: ValidTxnList | None = None
+        self._write_ids: dict[TableName, WriteId] = {}
+        self._next_statement: dict[TableName, int] = {}
+        self._recorded: set[tuple[TableName, str | None, OperationType]] = set()
+        self._placeholders: set[TableName] = set()
+        self._manager.keep_alive(self)
+
+    @property
+    def id(self) -> TxnId:
+        """The transaction's id; ``lock`` may change it as long as nothing was handed out."""
+        return self._id
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it can only read."""
+        return self._read_only
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is neither committed nor aborted, as far as is known here."""
+        return self._phase is _Phase.OPEN
+
+    @property
+    def valid_txns(self) -> ValidTxnList:
+        """The transactions that this one sees, taken at the first call."""
+        self._require_open()
+        if self._valid_txns is None:
+            self._valid_txns = self._store.valid_txns(self._id)
+        return self._valid_txns
+
+    def lock(self, footprint: Footprint) -> None:
+        """Take the locks of a statement, waiting for them, and the write ids of what it writes.
+
+        May open the transaction anew, under a new id, if its snapshot is outdated by then and
+        nothing (snapshot, write id, statement id) was handed out before.
+
+        Raises:
+            LockError: not granted before the deadline; the context names the holder.
+            ConflictError: what is to be written was replaced meanwhile.
+            TransactionError: the transaction is not open.
+        """
+        self._require_open()
+        components = lock_components(footprint)
+        if not components:
+            return
+        rounds = self._settings.snapshot_retries
+        while True:
+            self._take_locks(footprint, components)
+            winner = self._outdated_by(footprint)
+            if winner is None:
+                return
+            if not self._pristine or rounds == 0:
+                self._check_not_replaced()
+                return
+            rounds -= 1
+            _LOG.debug("Snapshot outdated by txn %s", winner, extra={"txn": self._id})
+            self._store.abort_txn(self._id, reason=AbortReason.CONCURRENT)
+            self._manager.forget(self)
+            self._begin_with(self._manager.open_txn(read_only=self._read_only))
+
+    def snapshot(self, table: Table, *, partitions: Sequence[Partition] | None = None) -> Snapshot:
+        """What this transaction sees of a table: every call sees the same, and its own writes.
+
+        ``partitions`` narrows a partitioned table; None reads all that the catalog has.
+
+        Raises:
+            StorageError: a directory could not be listed.
+            SnapshotExpiredError: cleaned beyond what this snapshot sees.
+        """
+        from hiveacid.txn.snapshots import read_snapshot  # pyarrow is slow to load
+
+        self._require_open()
+        if not table.partition_columns:
+            partitions = (Partition((), table.location),)
+        elif partitions is None:
+            partitions = self._store.list_partitions(table.name)
+        valid = self.valid_write_ids(table)
+        return read_snapshot(table, partitions, valid=valid, valid_txns=self.valid_txns)
+
+    def valid_write_ids(self, table: Table) -> ValidWriteIdList:
+        """The table's write ids that this transaction sees; all of them where it has none."""
+        self._require_open()
+        self._pristine = False
+        if table.acid_mode is AcidMode.NONE:
+            return ValidWriteIdList.everything(str(table.name))
+        (valid,) = self._store.valid_write_ids((table.name,), self.valid_txns)
+        return valid
+
+    def write_id(self, table: TableName) -> WriteId:
+        """The transaction's one write id of the table, allocated at the first call.
+
+        Raises:
+            TransactionError: the transaction is read-only or not open.
+        """
+        self._require_open()
+        self._pristine = False
+        return self._allocate(table)
+
+    def take_statement_ids(self, table: TableName, n: int) -> tuple[StatementId, ...]:
+        """``n`` statement ids, increasing and never given before for this table.
+
+        Raises:
+            InvalidInputError: more than 4096 in one transaction.
+        """
+        self._require_open()
+        self._pristine = False
+        first = self._next_statement.get(table, 0)
+        if first + n > MAX_STATEMENT_ID + 1:
+            raise InvalidInputError(
+                f"Transaction {self._id} has used {first} of {MAX_STATEMENT_ID + 1} statement ids "
+                f"of {table}, the next statement needs {n}",
+                txn=self._id,
+                table=str(table),
+                note="Commit and go on in a new transaction.",
+            )
+        self._next_statement[table] = first + n
+        return tuple(StatementId(first + at) for at in range(n))
+
+    def record_write(
+        self, table: Table, partitions: Sequence[str | None], operation: OperationType
+    ) -> None:
+        """Record which partitions were written, by name; None is an unpartitioned table's whole.
+
+        Needed for each operation of a statement on a partitioned table, also with no partitions at
+        all: it takes the place of what the lock request recorded when they were not known.
+        """
+        self._require_open()
+        new = [
+            one for one in dict.fromkeys(partitions)
+            if (table.name, one, operation) not in self._recorded
+        ]  # fmt: skip
+        if not new and table.name not in self._placeholders:
+            return
+        write_id = self._allocate(table.name)
+        self._store.add_dynamic_partitions(self._id, write_id, table.name, new, operation)
+        self._recorded.update((table.name, one, operation) for one in new)
+        self._placeholders.discard(table.name)
+
+    def commit(self) -> None:
+        """Make everything visible, in one step.
+
+        Raises:
+            ConflictError: another transaction changed the same first; this one is aborted.
+            TransactionError: aborted meanwhile.
+            CommitOutcomeUnknownError: the reply was lost and the outcome cannot be looked up.
+            MetastoreError: the metastore failed; the transaction is aborted or will time out.
+        """
+        self._require_open()
+        try:
+            self._commit_or_look_up()
+        except ConflictError as error:
+            self._end(_Phase.ABORTED, "write conflict")
+            raise ConflictError(
+                f"Transaction manager has aborted the transaction txnid:{self._id}. "
+                f"Reason: {error.message}",
+                **error.context,  # type: ignore[arg-type]
+            ) from error
+        except TransactionError as error:
+            self._end(_Phase.ABORTED, error.message)
+            raise
+        except MetastoreError as error:
+            self._abort_quietly(AbortReason.ROLLBACK, because=error)
+            raise
+        self._end(_Phase.COMMITTED, "committed")
+
+    def abort(self, reason: str) -> None:
+        """Give everything up; nothing written becomes visible. An ended transaction stays ended.
+
+        Raises:
+            MetastoreError: the metastore could not be told; the transaction will time out.
+        """
+        if not self.is_open:
+            return
+        self._end(_Phase.ABORTED, reason)
+        _LOG.info("Transaction aborted: %s", reason, extra={"txn": self._id})
+        self._store.abort_txns([self._id], reason=AbortReason.ROLLBACK)
+
+    def close(self) -> None:
+        """End a read-only transaction (a lease); nothing happens where it has ended."""
+        if not self._read_only:
+            raise InvalidInputError(f"Transaction {self._id} writes: commit or abort it")
+        if self.is_open:
+            self.commit()
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self.is_open:
+            return
+        if exc is not None:
+            self._abort_quietly(AbortReason.ROLLBACK, because=exc)
+        elif self._read_only:
+            self.close()
+        else:
+            self.abort("left without a commit")
+            raise TransactionError(
+                f"Transaction {self._id} was left without a commit and is aborted", txn=self._id
+            )
+
+    def __repr__(self) -> str:
+        kind = " read-only" if self._read_only else ""
+        return f"<Transaction {self._id}{kind} {self._phase.value}>"
+
+    def lost(self) -> None:
+        """Told by the heartbeat: the metastore has ended this transaction."""
+        if self.is_open:
+            self._end(_Phase.ABORTED, "its heartbeat was lost, or somebody aborted it")
+
+    def _take_locks(self, footprint: Footprint, components: Sequence[LockComponent]) -> None:
+        _ = self.valid_txns
+        for table in footprint.written_tables:
+            self._allocate(table)
+        wait_for_lock(
+            self._store,
+            components,
+            txn=self._id,
+            user=self._manager.user,
+            host=self._manager.host,
+            clock=self._manager.clock,
+            settings=self._settings,
+        )
+        for one in components:
+            if one.operation is None or not one.operation.is_write or one.table is None:
+                continue
+            name = TableName(one.database, one.table)
+            if one.dynamic:
+                self._placeholders.add(name)
+            else:
+                self._recorded.add((name, one.partition, one.operation))
+
+    def _outdated_by(self, footprint: Footprint) -> TxnId | None:
+        if any(one.changes_rows for one in footprint.writes):
+            found = self._store.latest_txn_in_conflict(self._id)
+            if found is not None:
+                return found
+        if footprint.written_tables:
+            return self._store.newer_overwrite(self._id)
+        return None
+
+    def _check_not_replaced(self) -> None:
+        winner = self._store.newer_overwrite(self._id)
+        if winner is not None:
+            raise ConflictError(
+                f"Transaction {winner} replaced what transaction {self._id} is to write to",
+                txn=self._id,
+                winner=winner,
+            )
+
+    def _allocate(self, table: TableName) -> WriteId:
+        found = self._write_ids.get(table)
+        if found is None:
+            if self._read_only:
+                raise TransactionError(
+                    f"Transaction {self._id} is read-only", txn=self._id, table=str(table)
+                )
+            _ = self.valid_txns
+            found = self._store.allocate_write_ids((self._id,), table)[self._id]
+            self._write_ids[table] = found
+        return found
+
+    def _commit_or_look_up(self) -> None:
+        """Commit; where no reply comes, ask what became of it, and commit again if it is open."""
+        failure: MetastoreError | None = None
+        known_open = False
+        for attempt in range(self._settings.commit_retries + 1):
+            if failure is not None:
+                self._manager.clock.sleep_s(_LOOKUP_PAUSE_S * 2**attempt)
+            try:
+                info = None if failure is None else self._store.txn_info(self._id)
+                if info is not None and info.state is TxnState.COMMITTED:
+                    return
+                self._store.commit_txn(self._id, conflict_unit=ConflictUnit.PARTITION)
+                return
+            except MetastoreError as error:
+                failure = error
+                known_open = self._is_known_open()
+        assert failure is not None
+        if known_open:
+            raise failure
+        raise CommitOutcomeUnknownError(
+            f"The commit of transaction {self._id} was sent, no reply came, and its outcome could "
+            "not be looked up",
+            txn=self._id,
+            note="SHOW TRANSACTIONS tells; an open transaction is aborted after its time-out.",
+        ) from failure
+
+    def _is_known_open(self) -> bool:
+        try:
+            info = self._store.txn_info(self._id)
+        except MetastoreError:
+            return False
+        return info is not None and info.state is TxnState.OPEN
+
+    def _abort_quietly(self, reason: AbortReason, *, because: BaseException) -> None:
+        """Abort while another error is on its way; a failure to do so is left to the time-out."""
+        self._end(_Phase.ABORTED, f"{type(because).__name__}: {because}")
+        try:
+            self._store.abort_txns([self._id], reason=reason)
+        except AcidError as error:
+            _LOG.warning("Abort failed, the time-out will do: %s", error, extra={"txn": self._id})
+
+    def _end(self, phase: _Phase, reason: str) -> None:
+        self._phase = phase
+        self._end_reason = reason
+        self._manager.forget(self)
+
+    def _require_open(self) -> None:
+        if not self.is_open:
+            raise TransactionError(
+                f"Transaction {self._id} is not open any more: {self._end_reason}",
+                txn=self._id,
+                state=self._phase.value,
+            )

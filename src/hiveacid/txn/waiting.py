@@ -1,0 +1,99 @@
+"""Waiting for locks, with a deadline (metastore.md 3.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hiveacid.clock import Clock
+from hiveacid.errors import LockError, NotFoundError, TransactionError
+from hiveacid.metastore.api import LockResponse, Metastore, TxnInfo
+from hiveacid.model.ids import TxnId
+from hiveacid.model.locks import LockComponent, LockInfo, LockState
+from hiveacid.settings import Settings
+
+
+def wait_for_lock(
+    metastore: Metastore,
+    components: Sequence[LockComponent],
+    *,
+    txn: TxnId,
+    user: str,
+    host: str,
+    clock: Clock,
+    settings: Settings,
+) -> None:
+    """Request the components and wait until all are granted.
+
+    While it waits, abandoned transactions are timed out. On any failure the request is taken back.
+
+    Raises:
+        LockError: the deadline passed.
+        TransactionError: the transaction was ended meanwhile.
+    """
+    started_s = clock.monotonic_s()
+    pause_s = settings.lock_poll_min_s
+    found = metastore.lock(components, txn=txn, user=user, host=host)
+    try:
+        while found.state is not LockState.ACQUIRED:
+            left_s = settings.lock_timeout_s - (clock.monotonic_s() - started_s)
+            if left_s <= 0:
+                raise _timed_out(metastore, found, waited_s=clock.monotonic_s() - started_s)
+            clock.sleep_s(min(pause_s, left_s))
+            pause_s = min(pause_s * 2, settings.lock_poll_max_s)
+            metastore.perform_timeouts()
+            found = _check(metastore, found, txn)
+    except BaseException:
+        if found.state is LockState.WAITING:
+            metastore.unlock(found.lock_id)
+        raise
+
+
+def _check(metastore: Metastore, found: LockResponse, txn: TxnId) -> LockResponse:
+    try:
+        return metastore.check_lock(found.lock_id)
+    except NotFoundError as error:
+        # The rows of a transaction's request vanish only with the transaction.
+        info = metastore.txn_info(txn)
+        what = "unknown" if info is None else info.state.name.lower()
+        raise TransactionError(
+            f"Transaction {txn} was ended while it waited for locks: {what}"
+            + ("" if info is None or info.reason is None else f" ({info.reason})"),
+            txn=txn,
+            state=what,
+        ) from error
+
+
+def _timed_out(metastore: Metastore, found: LockResponse, *, waited_s: float) -> LockError:
+    waited_ms = int(waited_s * 1000)
+    blocker = found.blocked_by
+    if blocker is None:
+        return LockError(f"Lock acquisition timed out after {waited_ms}ms.", code=10307)
+    holder = metastore.txn_info(blocker.txn_id) if blocker.txn_id else None
+    verb = "held" if blocker.state is LockState.ACQUIRED else "requested earlier"
+    return LockError(
+        f"Lock acquisition for {_resource(blocker)} timed out after {waited_ms}ms. "
+        f"{blocker.type.name} is {verb} by txnid:{blocker.txn_id} of {blocker.user}@{blocker.host}"
+        + _since(blocker, holder),
+        code=10307,
+        lock_id=blocker.lock_id,
+        holder=blocker.txn_id,
+        user=blocker.user,
+        host=blocker.host,
+        since_ms=_since_ms(blocker, holder),
+        resource=_resource(blocker),
+    )
+
+
+def _resource(lock: LockInfo) -> str:
+    return "/".join(filter(None, (lock.database, lock.table, lock.partition)))
+
+
+def _since_ms(blocker: LockInfo, holder: TxnInfo | None) -> int | None:
+    if blocker.acquired_at_ms is not None:
+        return blocker.acquired_at_ms
+    return None if holder is None else holder.started_ms
+
+
+def _since(blocker: LockInfo, holder: TxnInfo | None) -> str:
+    since_ms = _since_ms(blocker, holder)
+    return "" if since_ms is None else f" since {since_ms} (epoch ms)"
