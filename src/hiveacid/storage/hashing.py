@@ -1,0 +1,348 @@
+"""Hive's bucketing hash over Arrow columns (format.md 8.8): the columns' twin of ``model.hashing``.
+
+Common types are computed column-wise in numpy; the rest (nested types, decimals beyond 64 bits,
+timestamps outside 1970..2038) value by value through ``model.hashing``, which also is what the
+tests compare with. All arithmetic is modulo 2**32 in unsigned arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.model.hashing import HASH_SEED, hash_value
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
+
+Hashes = npt.NDArray[np.uint32]
+_Ints = npt.NDArray[np.int64]
+_NANOS: Final = 1_000_000_000
+_MURMUR_VERSION: Final = 2
+_BLOCK: Final = 4
+
+
+def bucket_ids(
+    arrays: Sequence[pa.Array], types: Sequence[HiveType], count: int, *, version: int
+) -> pa.Array:
+    """The bucket (int32, 0 to ``count`` - 1) of each row from its bucketing columns in declared
+    order.
+
+    ``version`` is the table's ``bucketing_version``: 2 is Murmur3, any other number is version 1.
+
+    Raises:
+        InvalidInputError: ``count`` is not positive.
+        UnsupportedError: Hive's hash of a type is not known.
+    """
+    if count <= 0:
+        raise InvalidInputError(f"number of buckets is {count}, not positive", count=count)
+    hashes = hash_columns(arrays, types, version=version)
+    return pa.array(((hashes & np.uint32(0x7FFF_FFFF)) % np.uint32(count)).astype(np.int32))
+
+
+def hash_columns(arrays: Sequence[pa.Array], types: Sequence[HiveType], *, version: int) -> Hashes:
+    """The hash of each row over several columns, as unsigned 32-bit numbers.
+
+    Raises:
+        UnsupportedError: Hive's hash of a type is not known.
+    """
+    total = np.zeros(len(arrays[0]), dtype=np.uint32)
+    for array, kind in zip(arrays, types, strict=True):
+        total = total * np.uint32(31) + hash_column(array, kind, version=version)
+    return total
+
+
+def hash_column(array: pa.Array, kind: HiveType, *, version: int) -> Hashes:
+    """The hash of each value of one column; NULL is 0.
+
+    Raises:
+        UnsupportedError: Hive's hash of the type is not known.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    hashes = _hash_valid(array, kind, murmur=version == _MURMUR_VERSION)
+    if array.null_count:
+        hashes = np.where(array.is_valid().to_numpy(zero_copy_only=False), hashes, np.uint32(0))
+    return hashes
+
+
+def _hash_valid(array: pa.Array, kind: HiveType, *, murmur: bool) -> Hashes:
+    """Hashes; those of null values mean nothing."""
+    if isinstance(kind, CharType):
+        array = pc.utf8_rtrim(array, " ")
+    if isinstance(kind, CharType | VarcharType):
+        return _hash_bytes(array, start=1, murmur=murmur)
+    if isinstance(kind, DecimalType):
+        return _hash_decimal(array, kind, murmur=murmur)
+    if isinstance(kind, PrimitiveType):
+        if kind.name in ("string", "binary"):
+            return _hash_bytes(array, start=0 if kind.name == "string" else 1, murmur=murmur)
+        if kind.name == "timestamp":
+            return _hash_timestamp(array, kind, murmur=murmur)
+        if kind.name in _INTEGERS:
+            target, width = _INTEGERS[kind.name]
+            values = _filled(array, target).astype(np.int64)
+            if murmur and width:
+                return _murmur_integers(values, width=width)
+            return _fold(values) if width == 8 else _low(values)
+        if kind.name in _FLOATS:
+            return _hash_float(array, kind.name, murmur=murmur)
+    return _by_value(array, kind, murmur=murmur)
+
+
+_INTEGERS: Final[dict[str, tuple[pa.DataType, int]]] = {
+    "boolean": (pa.bool_(), 0),
+    "tinyint": (pa.int8(), 0),
+    "smallint": (pa.int16(), 2),
+    "int": (pa.int32(), 4),
+    "bigint": (pa.int64(), 8),
+    "date": (pa.date32(), 4),
+}
+"""Arrow type and number of bytes that Murmur gets; 0: the value itself is the hash."""
+
+_FLOATS: Final[dict[str, tuple[pa.DataType, Any, Any, int]]] = {
+    "float": (pa.float32(), np.float32, np.int32, 4),
+    "double": (pa.float64(), np.float64, np.int64, 8),
+}
+
+
+def _filled(array: pa.Array, target: pa.DataType) -> npt.NDArray[Any]:
+    if array.type != target:
+        array = array.cast(target)
+    if pa.types.is_date32(target):
+        array = array.cast(pa.int32())
+    if array.null_count:
+        zero = False if pa.types.is_boolean(target) else 0
+        array = pc.fill_null(array, pa.scalar(zero, array.type))
+    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _low(values: _Ints) -> Hashes:
+    return (values & 0xFFFF_FFFF).astype(np.uint32)
+
+
+def _fold(values: _Ints) -> Hashes:
+    """Java's hash of a long."""
+    bits = values.view(np.uint64)
+    folded: Hashes = ((bits ^ (bits >> np.uint64(32))) & np.uint64(0xFFFF_FFFF)).astype(np.uint32)
+    return folded
+
+
+def _hash_float(array: pa.Array, name: str, *, murmur: bool) -> Hashes:
+    target, kind, bits_kind, width = _FLOATS[name]
+    values = _filled(array, target).astype(kind, copy=True)
+    values[np.isnan(values)] = np.nan  # Java has one NaN only
+    bits = values.view(bits_kind)
+    if not murmur:
+        return _fold(bits) if width == 8 else _low(bits.astype(np.int64))
+    # Hive's quirk: the bit pattern becomes a number of the type, whose bits are hashed
+    converted = bits.astype(kind).view(bits_kind).astype(np.int64)
+    return _murmur_integers(converted, width=width)
+
+
+def _hash_decimal(array: pa.Array, kind: DecimalType, *, murmur: bool) -> Hashes:
+    target = pa.decimal128(kind.precision, kind.scale)
+    if array.type != target:
+        array = array.cast(target)
+    words = np.frombuffer(array.buffers()[1], dtype=np.int64)
+    words = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    unscaled = np.where(valid, words[:, 0], 0)
+    if (valid & (words[:, 1] != words[:, 0] >> 63)).any() or (unscaled == -(2**63)).any():
+        return _by_value(array, kind, murmur=murmur)
+    scale = np.full(len(unscaled), kind.scale, dtype=np.int64)
+    for _ in range(kind.scale):
+        trims = (scale > 0) & (unscaled % 10 == 0)
+        if not trims.any():
+            break
+        unscaled = np.where(trims, unscaled // 10, unscaled)
+        scale -= trims
+    if murmur:
+        return _murmur_minimal(unscaled)
+    magnitude = np.abs(unscaled).view(np.uint64)
+    high, low = magnitude >> np.uint64(32), magnitude & np.uint64(0xFFFF_FFFF)
+    integer = high.astype(np.uint32) * np.uint32(31) + low.astype(np.uint32)
+    integer = np.where(unscaled < 0, np.uint32(0) - integer, integer)
+    return integer * np.uint32(31) + _low(scale)
+
+
+def _hash_timestamp(array: pa.Array, kind: HiveType, *, murmur: bool) -> Hashes:
+    unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": _NANOS}[array.type.unit]
+    ticks = _filled(array.cast(pa.int64()), pa.int64())
+    seconds, rest = np.divmod(ticks, unit)
+    nanos = rest * (_NANOS // unit)
+    if not murmur:
+        return _fold(seconds << 30 | nanos)
+    if len(seconds) and not (0 <= seconds.min() and seconds.max() <= 0x7FFF_FFFF):
+        return _by_value(array, kind, murmur=murmur)
+    return _murmur_timestamps(seconds, nanos)
+
+
+def _murmur_timestamps(seconds: _Ints, nanos: _Ints) -> Hashes:
+    """TimestampWritable's bytes: 4 of seconds, then the decimally reversed nanoseconds as a
+    VInt.
+    """
+    reversed_nanos = np.zeros_like(nanos)
+    rest = nanos.copy()
+    for _ in range(9):
+        rest, digit = np.divmod(rest, 10)
+        reversed_nanos = reversed_nanos * 10 + digit
+    count = np.zeros(len(nanos), dtype=np.int64)
+    for width in range(1, 5):
+        count[reversed_nanos >= 1 << 8 * (width - 1)] = width
+    one_byte = reversed_nanos <= 127
+    matrix = np.zeros((len(nanos), 9), dtype=np.uint8)
+    matrix[:, :4] = _big_endian((seconds | np.where(nanos > 0, 1 << 31, 0)), 4)
+    matrix[:, 4] = np.where(one_byte, reversed_nanos, -112 - count).astype(np.int64) & 0xFF
+    tail = _big_endian(reversed_nanos, 4)
+    for width in range(1, 5):
+        rows = (count == width) & ~one_byte
+        matrix[rows, 5 : 5 + width] = tail[rows, 4 - width :]
+    lengths = np.where(nanos == 0, 4, np.where(one_byte, 5, 5 + count))
+    starts = np.arange(len(nanos), dtype=np.int64) * 9
+    return _murmur(matrix.reshape(-1), starts, lengths)
+
+
+def _big_endian(values: _Ints, width: int) -> npt.NDArray[np.uint8]:
+    matrix = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
+    return np.ascontiguousarray(matrix)
+
+
+def _murmur_integers(values: _Ints, *, width: int) -> Hashes:
+    matrix = _big_endian(values, width)
+    starts = np.arange(len(values), dtype=np.int64) * width
+    return _murmur(matrix.reshape(-1), starts, np.full(len(values), width, dtype=np.int64))
+
+
+def _murmur_minimal(values: _Ints) -> Hashes:
+    """Murmur of the shortest two's complement bytes of each number."""
+    magnitude = np.where(values < 0, ~values, values)
+    lengths = np.ones(len(values), dtype=np.int64)
+    for width in range(1, 8):
+        lengths[magnitude >= 1 << (8 * width - 1)] = width + 1
+    starts = np.arange(len(values), dtype=np.int64) * 8 + 8 - lengths
+    return _murmur(_big_endian(values, 8).reshape(-1), starts, lengths)
+
+
+def _hash_bytes(array: pa.Array, *, start: int, murmur: bool) -> Hashes:
+    data, starts, lengths = _bytes_of(array)
+    return _murmur(data, starts, lengths) if murmur else _polynomial(data, starts, lengths, start)
+
+
+def _bytes_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], _Ints, _Ints]:
+    """The bytes of all values, and where each value's begin and how many there are."""
+    if not (pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)):
+        array = array.cast(pa.large_binary())
+    _, offset_buffer, data_buffer = array.buffers()
+    if not len(array):
+        return np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    offsets = np.frombuffer(offset_buffer, dtype=np.int64)
+    offsets = offsets[array.offset : array.offset + len(array) + 1]
+    data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer else np.zeros(0, np.uint8)
+    return data, offsets[:-1], np.diff(offsets)
+
+
+def _polynomial(data: npt.NDArray[np.uint8], starts: _Ints, lengths: _Ints, start: int) -> Hashes:
+    result = np.full(len(starts), start, dtype=np.uint32)
+    signed = data.view(np.int8)
+
+    def step(rows: Any, at: int) -> None:
+        byte = signed[starts[rows] + at].astype(np.int64)
+        result[rows] = result[rows] * np.uint32(31) + _low(byte)
+
+    _by_position(lengths, step)
+    return result
+
+
+def _murmur(data: npt.NDArray[np.uint8], starts: _Ints, lengths: _Ints) -> Hashes:
+    result = np.full(len(starts), HASH_SEED, dtype=np.uint32)
+
+    def step(rows: Any, at: int) -> None:
+        first = starts[rows] + at * _BLOCK
+        block = np.zeros(len(first), dtype=np.uint32)
+        for byte in range(_BLOCK):
+            block |= data[first + byte].astype(np.uint32) << np.uint32(8 * byte)
+        mixed = result[rows] ^ _mix(block)
+        mixed = mixed << np.uint32(13) | mixed >> np.uint32(19)
+        result[rows] = mixed * np.uint32(5) + np.uint32(0xE654_6B64)
+
+    _by_position(lengths // _BLOCK, step)
+    whole = lengths // _BLOCK * _BLOCK
+    signed = data.view(np.int8)
+    tail = np.zeros(len(starts), dtype=np.uint32)
+    for at in range(_BLOCK - 1):
+        rows = np.flatnonzero(lengths - whole > at)
+        byte = _low(signed[starts[rows] + whole[rows] + at].astype(np.int64))
+        tail[rows] ^= byte << np.uint32(8 * at)
+    rows = np.flatnonzero(lengths != whole)
+    result[rows] ^= _mix(tail[rows])
+    result ^= _low(lengths)
+    result = (result ^ result >> np.uint32(16)) * np.uint32(0x85EB_CA6B)
+    result = (result ^ result >> np.uint32(13)) * np.uint32(0xC2B2_AE35)
+    return result ^ result >> np.uint32(16)
+
+
+def _mix(block: Hashes) -> Hashes:
+    block = block * np.uint32(0xCC9E_2D51)
+    block = block << np.uint32(15) | block >> np.uint32(17)
+    return block * np.uint32(0x1B87_3593)
+
+
+def _by_position(counts: _Ints, step: Callable[[Any, int], None]) -> None:
+    """Call ``step(rows, i)`` for i = 0, 1, ... with the rows whose count is greater than i."""
+    if not len(counts):
+        return
+    if counts.min() == counts.max():
+        for at in range(int(counts[0])):
+            step(slice(None), at)
+        return
+    order = np.argsort(-counts, kind="stable")
+    descending = -counts[order]
+    for at in range(int(counts.max())):
+        step(order[: np.searchsorted(descending, -at, side="left")], at)
+
+
+def _by_value(array: pa.Array, kind: HiveType, *, murmur: bool) -> Hashes:
+    version = _MURMUR_VERSION if murmur else 1
+    hashes = [
+        hash_value(kind, _python_value(one, kind), version=version) if one.is_valid else 0
+        for one in array
+    ]
+    return _low(np.array(hashes, dtype=np.int64))
+
+
+def _python_value(one: pa.Scalar, kind: HiveType) -> Any:
+    """A value as ``model.hashing`` takes it."""
+    if not one.is_valid:
+        return None
+    if isinstance(kind, ListType):
+        return [_python_value(item, kind.element) for item in one.values]
+    if isinstance(kind, MapType):
+        return {
+            _python_value(entry["key"], kind.key): _python_value(entry["value"], kind.value)
+            for entry in one.values
+        }
+    if isinstance(kind, StructType):
+        return [_python_value(one[i], field) for i, (_, field) in enumerate(kind.fields)]
+    if isinstance(kind, UnionType):
+        return one.type_code, _python_value(one.value, kind.alternatives[one.type_code])
+    if pa.types.is_timestamp(one.type):
+        return one.cast(pa.timestamp("ns", one.type.tz)).value
+    return one.as_py()
