@@ -1,0 +1,99 @@
+"""Store assignment: what a value becomes in a column, as Spark columns.
+
+``hive`` (default) does as Hive was seen to do (real-hive.md 9): char and varchar are cut silently, decimals round
+half up, what cannot be converted is NULL. ``ansi`` raises instead: ``ConversionError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as t
+
+from hiveacid.model.tables import Column
+from hiveacid.model.types import CharType, HiveType, PrimitiveType, VarcharType
+from hiveacid.spark.types import spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+CONVERSION_MARK: Final = "HIVEACID-CONVERSION"
+"""Stands in the message of the error that ``ansi`` raises inside Spark, so that the driver knows it."""
+
+
+def stored_type(kind: HiveType) -> t.DataType:
+    """The Spark type in which a column goes to the writer: a timestamp as wall clock, without zone."""
+    return _wall_clock(spark_type(kind), zoned=str(kind) == "timestamp with local time zone")
+
+
+def _wall_clock(kind: t.DataType, *, zoned: bool = False) -> t.DataType:
+    if isinstance(kind, t.TimestampType) and not zoned:
+        return t.TimestampNTZType()
+    if isinstance(kind, t.ArrayType):
+        return t.ArrayType(_wall_clock(kind.elementType))
+    if isinstance(kind, t.MapType):
+        return t.MapType(_wall_clock(kind.keyType), _wall_clock(kind.valueType))
+    if isinstance(kind, t.StructType):
+        return t.StructType([t.StructField(f.name, _wall_clock(f.dataType)) for f in kind.fields])
+    return kind
+
+
+def assign(
+    frame: DataFrame, columns: Sequence[Column], *, ansi: bool, ansi_session: bool
+) -> DataFrame:
+    """``frame``'s first columns, by position, as ``columns``; further columns of ``frame`` stay as they are.
+
+    ``ansi`` is the store assignment; ``ansi_session`` whether the session's own casts raise.
+    """
+    given = frame.toDF(
+        *[f"__hiveacid_v{i}" for i in range(len(columns))], *frame.columns[len(columns) :]
+    )
+    out = [
+        _assigned(f"__hiveacid_v{i}", given.schema[i].dataType, column, ansi, ansi_session).alias(
+            column.name
+        )
+        for i, column in enumerate(columns)
+    ]
+    return given.select(*out, *[F.col(f"`{name}`") for name in frame.columns[len(columns) :]])
+
+
+def _assigned(
+    name: str, given: t.DataType, column: Column, ansi: bool, ansi_session: bool
+) -> SparkColumn:
+    target = spark_type(column.type)
+    text = name
+    if isinstance(given, t.BooleanType) and isinstance(target, t.StringType):
+        text = f"upper(cast({name} as string))"
+    elif given != target:
+        word = "try_cast" if ansi or ansi_session else "cast"
+        text = f"{word}({name} as {target.simpleString()})"
+    if isinstance(column.type, CharType | VarcharType):
+        cut = f"substring({text}, 1, {column.type.length})"
+        lost = f"rtrim({text}) <> rtrim({cut})" if ansi else None
+        text, check = cut, lost
+    else:
+        check = f"{name} is not null and {text} is null" if ansi and given != target else None
+    if check is not None:
+        message = f"{CONVERSION_MARK} column {column.name} of type {column.type}: "
+        text = (
+            f"case when {check} then raise_error(concat('{message}', cast({name} as string)))"
+            f" else {text} end"
+        )
+    result = F.expr(text)
+    stored = stored_type(column.type)
+    return result if stored == target else result.cast(stored)
+
+
+def partition_text(column: Column) -> SparkColumn:
+    """The text of a partition column's value in a directory name; NULL stands for the default partition.
+
+    An empty string goes to the default partition too (real-hive.md 9).
+    """
+    value = F.col(f"`{column.name}`")
+    text = value.cast("string")
+    if isinstance(column.type, PrimitiveType) and column.type.name != "string":
+        return text
+    return F.when(text != "", text)

@@ -1,0 +1,130 @@
+"""The delete filter: rows whose identity (write id, bucket property, row id) is in a delete delta go.
+
+An anti-join on one packed long costs half of one on three columns, so the identities are packed wherever the
+ranges of the delete events, known from the footers of their files, fit 63 bits. A row outside the ranges packs
+to NULL, which matches nothing. Row ids are unique per partition only (format.md trap 22): in a partitioned
+table the number of the partition takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from hiveacid.layout import events
+from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.orc_tail import read_tail
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+KEY: Final = "__hiveacid_key"
+PART: Final = "__hiveacid_part"
+_RIGHT: Final = "__hiveacid_deleted_"
+BROADCAST_EVENTS_MAX: Final = 4_000_000
+"""Above this, Spark chooses the join itself (a packed key of 8 bytes each, about 64 MiB as a hash table)."""
+
+_PART_BITS: Final = 14
+"""Partitions with deletes are numbered; 16,384 of them fit beside the other ranges, else columns do."""
+_IDENTITY: Final = (events.ORIGINAL_TRANSACTION, events.BUCKET, events.ROW_ID)
+_FIRST_IDENTITY_COLUMN: Final = 2
+"""ORC column number of originalTransaction (format.md 4.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteEvents:
+    """What the footers of all applying delete files say.
+
+    ``ranges`` are the inclusive (minimum, maximum) of write id, bucket property and row id; None where some
+    footer has no statistics (row index stride 0, format.md 5.3).
+    """
+
+    rows: int
+    ranges: tuple[tuple[int, int], ...] | None
+
+
+def read_delete_events(fs: FileSystem, paths: Sequence[str]) -> DeleteEvents:
+    """Counts and ranges from the footers of delete files.
+
+    Raises:
+        MissingFileError: a listed file does not exist.
+        FormatError: a file is not ORC.
+    """
+    rows = 0
+    ranges: list[tuple[int, int]] | None = None
+    complete = True
+    for path in paths:
+        tail = read_tail(fs, path)
+        rows += tail.rows
+        if tail.rows == 0:
+            continue
+        if tail.row_index_stride == 0:
+            complete = False
+            continue
+        found = []
+        for number in range(_FIRST_IDENTITY_COLUMN, _FIRST_IDENTITY_COLUMN + len(_IDENTITY)):
+            statistics = tail.footer.statistics[number].intStatistics
+            found.append((int(statistics.minimum), int(statistics.maximum)))
+        ranges = (
+            found
+            if ranges is None
+            else [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(ranges, found, strict=True)]
+        )
+    return DeleteEvents(rows, tuple(ranges) if ranges is not None and complete else None)
+
+
+def without_deleted(
+    rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents, partition_columns: Sequence[str]
+) -> DataFrame:
+    """``rows`` without those whose identity is in ``deletes``.
+
+    Both have the columns originalTransaction, bucket and rowId. In a partitioned table both also have ``PART``
+    (a bigint), or else ``partition_columns`` tell the partition. The result keeps the columns of ``rows`` but
+    ``PART``.
+    """
+    by_part = PART in rows.columns
+    packed = _packed(known, parts=by_part)
+    if packed is not None:
+        rows, deletes = rows.withColumn(KEY, packed), deletes.withColumn(KEY, packed)
+        keys: tuple[str, ...] = (KEY,)
+    else:
+        keys = (*_IDENTITY, PART) if by_part else _IDENTITY
+    right = deletes.select(
+        *[F.col(key).alias(f"{_RIGHT}{key}") for key in keys],
+        *[F.col(f"`{name}`").alias(f"{_RIGHT}{name}") for name in partition_columns],
+    )
+    same = [F.col(key) == F.col(f"{_RIGHT}{key}") for key in keys]
+    same += [
+        F.col(f"`{name}`").eqNullSafe(F.col(f"`{_RIGHT}{name}`")) for name in partition_columns
+    ]
+    if known.rows <= BROADCAST_EVENTS_MAX:
+        right = F.broadcast(right)
+    return rows.join(right, reduce(and_, same), "left_anti").drop(KEY, PART)
+
+
+def _packed(known: DeleteEvents, *, parts: bool) -> Column | None:
+    """The identity as one long, or None where the ranges are unknown or too wide."""
+    if known.ranges is None:
+        return None
+    widths = [(high - low).bit_length() for low, high in known.ranges]
+    part_bits = 63 - sum(widths)
+    if part_bits < (_PART_BITS if parts else 0):
+        return None
+    inside = " and ".join(
+        f"{name} between {low}L and {high}L"
+        for name, (low, high) in zip(_IDENTITY, known.ranges, strict=True)
+    )
+    shift = 0
+    terms: list[str] = []
+    for name, (low, _), width in reversed(list(zip(_IDENTITY, known.ranges, widths, strict=True))):
+        terms.append(f"shiftleft(cast({name} as bigint) - {low}L, {shift})")
+        shift += width
+    if parts:
+        terms.append(f"shiftleft({PART}, {shift})")
+    return F.expr(f"case when {inside} then {' | '.join(terms)} end")
+

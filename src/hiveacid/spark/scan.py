@@ -1,0 +1,313 @@
+"""A snapshot as a DataFrame: the only place that reads ACID ORC through Spark.
+
+The six event columns are read with Spark's own vectorised ORC reader. The ORC library recognises their names and
+fails on any narrower root schema, so every read is pinned: a filter that is always true and mentions the five
+system columns and one cheap leaf of ``row`` keeps them all in the read schema, and nested column pruning then
+works for the rest (docs/ARCHITECTURE.md, facts that force the design).
+
+Files are given one by one, never as directories: Spark lists again, and a delete file that went missing between
+our listing and Spark's must be an error, not rows that come back.
+
+What Spark's reader cannot do goes through storage's ``merge_read`` in ``mapInArrow``, partition by partition:
+original files and raw deltas (their row ids are positions), streaming files with a logical length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as t
+
+from hiveacid.layout import events
+from hiveacid.layout.names import partition_name
+from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
+from hiveacid.model.ids import LONG_MAX
+from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
+from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
+from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.spark import arrow_scan, deletes
+from hiveacid.spark.conf import session_conf
+from hiveacid.spark.types import spark_type
+from hiveacid.storage.filesystem import file_system_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+ROW_ID_COLUMN: Final = "ROW__ID"
+ROW_ID_TYPE: Final = t.StructType(
+    [
+        t.StructField("writeid", t.LongType()),
+        t.StructField("bucketid", t.IntegerType()),
+        t.StructField("rowid", t.LongType()),
+    ]
+)
+_CASE_PARTS_MAX: Final = 64
+_LISTING: Final = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000"}
+"""The files are known: Spark must not start a job to look at them."""
+
+
+def scan(spark: SparkSession, snapshot: Snapshot, *, row_ids: bool = False) -> DataFrame:
+    """The live rows of a snapshot: data columns, partition columns, then ``ROW__ID`` if asked for.
+
+    Lazy, but for the footers of delete files, which are read here.
+
+    Raises:
+        MissingFileError, FormatError: a delete file is not there, or is damaged.
+        UnsupportedError: a column's type cannot be read through Spark, or row ids of a table without them.
+    """
+    table = snapshot.table
+    parts = [part for part in snapshot.parts if _has_rows(part.directory)]
+    if table.acid_mode is not AcidMode.FULL:
+        frames = [_plain(spark, table, parts)] if parts else []
+    else:
+        native = [part for part in parts if _is_native(part.directory)]
+        other = [part for part in parts if not _is_native(part.directory)]
+        frames = [_native(spark, snapshot, native, row_ids=row_ids)] if native else []
+        if other:
+            frames.append(arrow_scan.scan(spark, snapshot, other, row_ids=row_ids))
+    if not frames:
+        return spark.createDataFrame([], result_schema(table, row_ids=row_ids))
+    return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def result_schema(table: Table, *, row_ids: bool) -> t.StructType:
+    """The schema of ``scan``."""
+    fields = [t.StructField(c.name, spark_type(c.type)) for c in table.all_columns]
+    if row_ids:
+        fields.append(t.StructField(ROW_ID_COLUMN, ROW_ID_TYPE))
+    return t.StructType(fields)
+
+
+def _native(
+    spark: SparkSession, snapshot: Snapshot, parts: Sequence[SnapshotPart], *, row_ids: bool
+) -> DataFrame:
+    table = snapshot.table
+    rows = _read_events(spark, table, [(p.partition, _row_files(p.directory)) for p in parts])
+    rows = rows.where(_pin(table, operation=events.Operation.INSERT)).where(_visible(snapshot, parts, delete=False))
+    deleting = [part for part in parts if part.directory.delete_deltas]
+    if deleting:
+        rows = _filter_deleted(spark, snapshot, rows, deleting)
+    return rows.select(*_output(table, row_ids=row_ids))
+
+
+def _output(table: Table, *, row_ids: bool) -> list[SparkColumn]:
+    columns = [F.col("row").getField(c.name).alias(c.name) for c in table.columns]
+    columns += [F.col(_quoted(c.name)) for c in table.partition_columns]
+    if row_ids:
+        identity = F.struct(
+            F.col(events.ORIGINAL_TRANSACTION).alias("writeid"),
+            F.col(events.BUCKET).alias("bucketid"),
+            F.col(events.ROW_ID).alias("rowid"),
+        )
+        columns.append(identity.alias(ROW_ID_COLUMN))
+    return columns
+
+
+def _filter_deleted(
+    spark: SparkSession, snapshot: Snapshot, rows: DataFrame, parts: Sequence[SnapshotPart]
+) -> DataFrame:
+    table = snapshot.table
+    groups = [
+        (p.partition, [f for d in p.directory.delete_deltas for f in d.files]) for p in parts
+    ]
+    fs, _ = file_system_for(table.location)
+    paths = [
+        _join(file_system_for(partition.location)[1], file.path)
+        for partition, files in groups
+        for file in files
+    ]
+    known = deletes.read_delete_events(fs, paths)
+    if known.rows == 0:
+        return rows
+    gone = _read_events(spark, table, groups)
+    gone = gone.where(_pin(table, operation=events.Operation.DELETE)).where(_visible(snapshot, parts, delete=True))
+    partition_columns = [c.name for c in table.partition_columns]
+    if partition_columns and len(parts) <= _CASE_PARTS_MAX:
+        number = _part_number(table, [part.partition for part in parts])
+        rows = rows.withColumn(deletes.PART, number)
+        gone = gone.withColumn(deletes.PART, number)
+        partition_columns = []
+    return deletes.without_deleted(rows, gone, known=known, partition_columns=partition_columns)
+
+
+def _part_number(table: Table, partitions: Sequence[Partition]) -> SparkColumn:
+    number: SparkColumn | None = None
+    for index, partition in enumerate(partitions):
+        same = reduce(
+            lambda a, b: a & b,
+            [
+                F.col(_quoted(c.name)).eqNullSafe(partition_literal(c, value))
+                for c, value in zip(table.partition_columns, partition.values, strict=True)
+            ],
+        )
+        value = F.lit(index).cast("bigint")
+        number = F.when(same, value) if number is None else number.when(same, value)
+    assert number is not None
+    return number
+
+
+def partition_literal(column: Column, value: str | None) -> SparkColumn:
+    """The value of a partition column as Spark reads it from a directory's name."""
+    return F.lit(value).cast(spark_type(column.type))
+
+
+def _read_events(
+    spark: SparkSession, table: Table, groups: Iterable[tuple[Partition, Sequence[DataFile]]]
+) -> DataFrame:
+    row = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
+    fields = [
+        t.StructField(events.OPERATION, t.IntegerType()),
+        t.StructField(events.ORIGINAL_TRANSACTION, t.LongType()),
+        t.StructField(events.BUCKET, t.IntegerType()),
+        t.StructField(events.ROW_ID, t.LongType()),
+        t.StructField(events.CURRENT_TRANSACTION, t.LongType()),
+        t.StructField(events.ROW, row),
+    ]
+    return _read_files(spark, table, groups, t.StructType(fields), format="orc")
+
+
+def _read_files(
+    spark: SparkSession,
+    table: Table,
+    groups: Iterable[tuple[Partition, Sequence[DataFile]]],
+    schema: t.StructType,
+    *,
+    format: str,
+) -> DataFrame:
+    """Files with ``schema`` and the partition columns.
+
+    Partitions where their names say they are, are read in one relation: Spark takes their values from the path.
+    """
+    in_place: list[str] = []
+    frames: list[DataFrame] = []
+    keys = [c.name for c in table.partition_columns]
+    with_keys = t.StructType(
+        schema.fields + [t.StructField(c.name, spark_type(c.type)) for c in table.partition_columns]
+    )
+    with session_conf(spark, _LISTING):
+        for partition, files in groups:
+            paths = [spark_path(_join(partition.location, file.path)) for file in files]
+            if not paths:
+                continue
+            if not keys or partition.location == _join(
+                table.location, partition_name(keys, partition.values)
+            ):
+                in_place += paths
+                continue
+            frame = _reader(spark, schema).format(format).load(paths)
+            for column, value in zip(table.partition_columns, partition.values, strict=True):
+                frame = frame.withColumn(column.name, partition_literal(column, value))
+            frames.append(frame)
+        if in_place:
+            reader = _reader(spark, with_keys)
+            if keys:
+                reader = reader.option("basePath", spark_path(table.location))
+            frames.append(reader.format(format).load(in_place))
+    return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def _reader(spark: SparkSession, schema: t.StructType):  # type: ignore[no-untyped-def]
+    return spark.read.schema(schema).option("__globPaths__", "false")
+
+
+def _pin(table: Table, *, operation: events.Operation) -> SparkColumn:
+    """Always true on a healthy file; keeps all six root columns in the read schema."""
+    leaf = ".".join(_quoted(name) for name in (events.ROW, *_cheap_leaf(table.columns)))
+    return F.expr(
+        f"{events.OPERATION} = {int(operation)} and {events.ORIGINAL_TRANSACTION} >= {-LONG_MAX}L"
+        f" and {events.BUCKET} >= 0 and {events.ROW_ID} >= 0"
+        f" and {events.CURRENT_TRANSACTION} <= {LONG_MAX}L"
+        f" and ({leaf} is not null or {leaf} is null)"
+    )
+
+
+def _cheap_leaf(columns: Sequence[Column]) -> tuple[str, ...]:
+    """The path of a leaf that costs little to read: a narrow fixed-width column where there is one."""
+
+    def cost(kind: HiveType) -> int:
+        if isinstance(kind, ListType | MapType | StructType | UnionType):
+            return len(_LEAF_COST) + 1
+        return _LEAF_COST.get(str(kind), len(_LEAF_COST))
+
+    best = min(columns, key=lambda column: cost(column.type))
+    path, kind = [best.name], best.type
+    while isinstance(kind, StructType):
+        name, kind = min(kind.fields, key=lambda field: cost(field[1]))
+        path.append(name)
+    return tuple(path)
+
+
+_LEAF_COST: Final = {
+    name: index
+    for index, name in enumerate(
+        ("boolean", "tinyint", "smallint", "int", "date", "bigint", "float", "double")
+    )
+}
+
+
+def _visible(
+    snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool
+) -> SparkColumn:
+    """currentTransaction is a valid write id; only where a delta's range holds invalid ones (format.md 4.3)."""
+    mixed = [
+        delta.name
+        for part in parts
+        for delta in part.directory.deltas
+        if delta.name.is_delete is delete and not delta.all_valid
+    ]
+    if not mixed:
+        return F.lit(True)
+    valid: ValidWriteIdList = snapshot.valid
+    low = min(name.min_write_id for name in mixed)
+    high = max(name.max_write_id for name in mixed)
+    seen = F.col(events.CURRENT_TRANSACTION) <= valid.hwm
+    hidden = [w for w in valid.exceptions if low <= w <= high]
+    return seen & ~F.col(events.CURRENT_TRANSACTION).isin(hidden) if hidden else seen
+
+
+def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> DataFrame:
+    """Rows of a table without row ids: originals, and what an insert-only table's directories hold."""
+    schema = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
+    groups = [
+        (p.partition, [f for f in _row_files(p.directory) if f.size_bytes > 0]) for p in parts
+    ]
+    format = {FileFormat.ORC: "orc", FileFormat.PARQUET: "parquet", FileFormat.TEXT: "csv"}
+    frame = _read_files(spark, table, groups, schema, format=format[table.format])
+    return frame.select(*[F.col(_quoted(c.name)) for c in table.all_columns])
+
+
+def _row_files(directory: AcidDirectory) -> list[DataFile]:
+    base = directory.base.files if directory.base else ()
+    files = (*base, *directory.originals, *(f for d in directory.insert_deltas for f in d.files))
+    return [f for f in files if f.logical_bytes != 0]
+
+
+def _has_rows(directory: AcidDirectory) -> bool:
+    return any(file.size_bytes > 0 for file in _row_files(directory))
+
+
+def _is_native(directory: AcidDirectory) -> bool:
+    """Whether Spark's reader can read every file: ACID bucket files of full length."""
+    return not directory.originals and all(
+        file.path.rpartition("/")[2].startswith("bucket_")
+        and file.size_bytes > 0
+        and file.logical_bytes in (None, file.size_bytes)
+        for file in _row_files(directory)
+    )
+
+
+def spark_path(location: str) -> str:
+    """A location as Spark must be told it: a bare path is a local file, whatever the default file system."""
+    return f"file://{location}" if location.startswith("/") else location
+
+
+def _join(location: str, relative: str) -> str:
+    return f"{location.rstrip('/')}/{relative}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,237 @@
+"""A DataFrame of rows or row events to staged bucket files, in one action.
+
+INSERT: no shuffle for an unbucketed table (a task is a writer); one for a bucketed one. Dynamic partitions are
+sorted within the task, as Spark's own writer does, so that one file is open at a time.
+UPDATE, DELETE, MERGE: one shuffle by partition and bucket number of the old row: a delete file must exist once per
+bucket (format.md 1.3) and be sorted by identity, and the sort shows a row that is taken twice.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from hiveacid.errors import (
+    AcidError,
+    CardinalityError,
+    ConversionError,
+    FormatError,
+    InternalError,
+    MissingFileError,
+    StorageError,
+)
+from hiveacid.layout.target import FileKind, WriteResult, WriteTarget, WrittenFile
+from hiveacid.model.ids import MAX_BUCKET_ID
+from hiveacid.model.tables import Column
+from hiveacid.spark.assign import CONVERSION_MARK, partition_text
+from hiveacid.spark.bucket_task import (
+    CARDINALITY_MARK,
+    DELETE,
+    INSERT,
+    RESULT_SCHEMA,
+    TOO_MANY_WRITERS_MARK,
+    UPDATE,
+    EventTask,
+    RowTask,
+)
+from hiveacid.spark.conf import session_conf
+from hiveacid.spark.placing import bucket_number, to_task
+from hiveacid.storage.filesystem import file_system_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+ACTION: Final = "__hiveacid_action"
+IDENTITY: Final = ("__hiveacid_write_id", "__hiveacid_bucket", "__hiveacid_row_id")
+"""Columns of an event DataFrame besides the table's: what to do (``bucket_task``'s actions), and to which row."""
+
+_BUCKET: Final = "__hiveacid_n"
+_TEXT: Final = "__hiveacid_p"
+_TRANSFER: Final = {
+    # without this limit Spark would add up the sizes of all Arrow buffers for each row: 40 % of the write
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+}
+
+
+def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> WriteResult:
+    """Write ``rows`` (data columns, then the dynamic partition columns, as ``assign`` made them).
+
+    Raises:
+        ConversionError: a value cannot be stored (``store_assignment=ansi``).
+        StorageError: a file could not be written.
+        AcidError: whatever else failed in Spark, as it was.
+    """
+    table = target.table
+    kind = FileKind.BASE if target.overwrite else FileKind.INSERT
+    dynamic = [c for c in table.partition_columns if c.name not in target.static_partition]
+    data = [F.col(f"`{c.name}`") for c in table.columns]
+    texts = [partition_text(c).alias(f"{_TEXT}{i}") for i, c in enumerate(dynamic)]
+    names = [f"{_TEXT}{i}" for i in range(len(dynamic))]
+    if table.bucket is not None:
+        number = bucket_number(table.bucket, table.columns).alias(_BUCKET)
+        frame = rows.select(*data, *texts, number)
+        tasks = min(table.bucket.count, _task_limit(spark))
+        frame = frame.repartition(tasks, to_task(F.col(_BUCKET), tasks=tasks))
+        frame = frame.sortWithinPartitions(*names, _BUCKET)
+    else:
+        frame = rows.select(*data, *texts)
+        if names:
+            frame = frame.sortWithinPartitions(*names)
+    task = RowTask(
+        target=target,
+        kind=kind,
+        dynamic=tuple(c.name for c in dynamic),
+        bucketed=table.bucket is not None,
+    )
+    return _run(spark, frame, task, target)
+
+
+def write_events(
+    spark: SparkSession, events: DataFrame, *, target: WriteTarget, places: int
+) -> WriteResult:
+    """Write row events: ``ACTION``, ``IDENTITY`` (NULL for new rows), partition columns, data columns.
+
+    The data columns may be absent where nothing but deletes is written. ``places`` is how many pairs of
+    partition and bucket number the snapshot has: more tasks than that would have nothing to do.
+
+    Raises:
+        CardinalityError: two events for one row.
+        ConversionError, StorageError, AcidError: as ``write_rows``.
+    """
+    table = target.table
+    data = [c for c in table.columns if c.name in events.columns]
+    texts = [partition_text(c).alias(f"{_TEXT}{i}") for i, c in enumerate(table.partition_columns)]
+    names = [f"{_TEXT}{i}" for i in range(len(texts))]
+    old = F.col(ACTION) != F.lit(INSERT)
+    decoded = F.shiftright(F.col(IDENTITY[1]).bitwiseAND(F.lit(0x0FFF0000)), 16)
+    new: SparkColumn = F.lit(None)
+    if table.bucket is not None and data:
+        new = bucket_number(table.bucket, table.columns)
+    zeros = [F.lit(0).cast("bigint"), F.lit(0).cast("int"), F.lit(0).cast("bigint")]
+    frame = events.select(
+        F.col(ACTION),
+        *[F.coalesce(F.col(n), zero).alias(n) for n, zero in zip(IDENTITY, zeros, strict=True)],
+        F.when(old, decoded).otherwise(new).cast("int").alias(_BUCKET),
+        *texts,
+        *[F.col(f"`{c.name}`") for c in data],
+    )
+    tasks = max(1, min(max(places, 2), _task_limit(spark)))
+    place = F.when(F.col(_BUCKET).isNotNull(), F.col(_BUCKET).cast("bigint")).otherwise(
+        _spread(data) if target.insert_statement is not None else F.lit(0).cast("bigint")
+    )
+    if names:
+        place = F.pmod(place + F.hash(*names).cast("bigint"), F.lit(1 << 40))
+    frame = frame.repartition(tasks, to_task(place, tasks=tasks))
+    frame = frame.sortWithinPartitions(*names, _BUCKET, *IDENTITY)
+    return _run(spark, frame, EventTask(target=target, parts=len(names)), target)
+
+
+def _spread(data: Sequence[Column]) -> SparkColumn:
+    """Where new rows of an unbucketed table go: by their content, so that a task that runs again gets them again."""
+    hashable = [F.col(f"`{c.name}`") for c in data if not str(c.type).startswith(("map", "array"))]
+    value = F.xxhash64(*hashable[:4]) if hashable else F.lit(0).cast("bigint")
+    return F.pmod(value, F.lit(1 << 20).cast("bigint"))
+
+
+def _task_limit(spark: SparkSession) -> int:
+    text = spark.conf.get("spark.sql.shuffle.partitions")
+    return max(1, min(int(text or 200), MAX_BUCKET_ID + 1))
+
+
+def _run(
+    spark: SparkSession, frame: DataFrame, task: Callable[..., Any], target: WriteTarget
+) -> WriteResult:
+    fs, path = file_system_for(target.staging)
+    fs.create_directory(path)
+    with session_conf(spark, _TRANSFER):
+        try:
+            found = frame.mapInArrow(task, RESULT_SCHEMA).collect()
+        except PySparkException as error:
+            if TOO_MANY_WRITERS_MARK not in str(error):
+                raise statement_error(error) from error
+            fewer = frame.coalesce(MAX_BUCKET_ID + 1)
+            try:
+                found = fewer.mapInArrow(task, RESULT_SCHEMA).collect()
+            except PySparkException as again:
+                raise statement_error(again) from again
+    return write_result(
+        target,
+        [
+            WrittenFile(
+                partition=tuple(json.loads(row["part"])),
+                directory=row["directory"],
+                name=row["name"],
+                staged_path=row["staged"],
+                kind=FileKind(row["kind"]),
+                rows=row["rows"],
+                size_bytes=row["bytes"],
+            )
+            for row in found
+        ],
+    )
+
+
+def write_result(target: WriteTarget, files: Sequence[WrittenFile]) -> WriteResult:
+    """Row counts from the files: a deleted row is in the delete clause's files, an updated one in new images.
+
+    Raises:
+        InternalError: two files of one name.
+    """
+    places = [(f.partition, f.directory, f.name) for f in files]
+    if len(set(places)) != len(places):
+        raise InternalError("two tasks wrote one bucket file", files=places)
+
+    def rows(kinds: tuple[FileKind, ...], statement: int | None) -> int:
+        if statement is None:
+            return 0
+        tail = f"_{statement:04d}"
+        return sum(
+            f.rows
+            for f in files
+            if f.kind in kinds and (f.kind is FileKind.BASE or f.directory.endswith(tail))
+        )
+
+    return WriteResult(
+        files=tuple(files),
+        rows_inserted=rows((FileKind.INSERT, FileKind.BASE), target.insert_statement)
+        if not all(f.kind is FileKind.PLAIN for f in files)
+        else sum(f.rows for f in files),
+        rows_updated=rows((FileKind.INSERT,), target.update_insert_statement),
+        rows_deleted=rows((FileKind.DELETE,), target.delete_statement),
+    )
+
+
+_OURS: Final = re.compile(
+    r"hiveacid\.errors\.(?P<name>\w+): (?:\[Error \d+\]: )?(?P<message>[^\n]*)"
+)
+_TYPED: Final[dict[str, type[AcidError]]] = {
+    cls.__name__: cls
+    for cls in (ConversionError, FormatError, MissingFileError, StorageError, InternalError)
+}
+
+
+def statement_error(error: PySparkException) -> Exception:
+    """The error of ours that a failed Spark job stands for; ``error`` itself where it is none of ours."""
+    text = str(error)
+    if CARDINALITY_MARK in text:
+        found = re.search(CARDINALITY_MARK + r" (\[[^\]]*\])", text)
+        row = found.group(1) if found else "?"
+        return CardinalityError(f"Cardinality Violation in Merge statement: {row}", row=row)
+    if CONVERSION_MARK in text:
+        found = re.search(CONVERSION_MARK + r" ([^\n]*)", text)
+        return ConversionError(f"cannot store {found.group(1) if found else 'a value'}")
+    ours = _OURS.search(text)
+    if ours and ours["name"] in _TYPED:
+        return _TYPED[ours["name"]](ours["message"])
+    return error
+
+
+__all__ = ["ACTION", "DELETE", "IDENTITY", "INSERT", "UPDATE", "write_events", "write_rows"]
