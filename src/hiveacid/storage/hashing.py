@@ -37,21 +37,21 @@ _BLOCK: Final = 4
 
 
 def bucket_ids(
-    arrays: Sequence[pa.Array], types: Sequence[HiveType], count: int, *, version: int
+    arrays: Sequence[pa.Array], types: Sequence[HiveType], n: int, *, version: int
 ) -> pa.Array:
-    """The bucket (int32, 0 to ``count`` - 1) of each row from its bucketing columns in declared
+    """The bucket (int32, 0 to ``n`` - 1) of each row from its bucketing columns in declared
     order.
 
     ``version`` is the table's ``bucketing_version``: 2 is Murmur3, any other number is version 1.
 
     Raises:
-        InvalidInputError: ``count`` is not positive.
+        InvalidInputError: ``n`` is not positive.
         UnsupportedError: Hive's hash of a type is not known.
     """
-    if count <= 0:
-        raise InvalidInputError(f"number of buckets is {count}, not positive", count=count)
+    if n <= 0:
+        raise InvalidInputError(f"number of buckets is {n}, not positive", count=n)
     hashes = hash_columns(arrays, types, version=version)
-    return pa.array(((hashes & np.uint32(0x7FFF_FFFF)) % np.uint32(count)).astype(np.int32))
+    return pa.array(((hashes & np.uint32(0x7FFF_FFFF)) % np.uint32(n)).astype(np.int32))
 
 
 def hash_columns(arrays: Sequence[pa.Array], types: Sequence[HiveType], *, version: int) -> Hashes:
