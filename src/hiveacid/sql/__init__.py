@@ -11,6 +11,14 @@ value of ``hiveacid.statements``. Read ``parse.py`` first.
 """
 
 from hiveacid.sql.bind import Names, bind
-from hiveacid.sql.parse import Statement, parse, parse_one
+from hiveacid.sql.parse import Statement, parse, parse_columns, parse_one, parse_table_name
 
-__all__ = ["Names", "Statement", "bind", "parse", "parse_one"]
+__all__ = [
+    "Names",
+    "Statement",
+    "bind",
+    "parse",
+    "parse_columns",
+    "parse_one",
+    "parse_table_name",
+]

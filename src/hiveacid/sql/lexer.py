@@ -2,7 +2,8 @@
 
 Rules (HiveLexer.g): strings in single or double quotes with backslash escapes, identifiers of
 letters, digits and underscores that may start with a digit, back-quoted identifiers in which a
-doubled back-quote is one, ``--`` and ``/* */`` comments. Comments are dropped; they stay in the text between the tokens.
+doubled back-quote is one, ``--`` and ``/* */`` comments. Comments
+are dropped; they stay in the text between the tokens.
 """
 
 from __future__ import annotations

@@ -12,9 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
+from hiveacid.model.tables import Column, TableName
 from hiveacid.sql.alter import parse_alter
 from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.ddl import parse_create, parse_drop, parse_truncate, parse_use
+from hiveacid.sql.ddl import (
+    column_definitions,
+    parse_create,
+    parse_drop,
+    parse_truncate,
+    parse_use,
+)
 from hiveacid.sql.dml import (
     ParsedDml,
     parse_delete,
@@ -135,6 +142,32 @@ def parse_one(text: str) -> Statement:
         at = 0 if not statements else text.find(statements[1].text)
         raise syntax_error(text, at, what)
     return statements[0]
+
+
+def parse_columns(text: str) -> tuple[Column, ...]:
+    """Columns as in CREATE TABLE, without the parentheses: ``id int, name string comment 'x'``.
+
+    Raises:
+        SqlSyntaxError: the text is not a list of columns.
+        UnsupportedError: it has constraints.
+    """
+    source = f"({text})"
+    cursor = Cursor(source=source, tokens=tokenize(source))
+    columns = column_definitions(cursor)
+    cursor.end_statement()
+    return columns
+
+
+def parse_table_name(text: str) -> TableName:
+    """``table`` or ``database.table``; the database is '' where there is none.
+
+    Raises:
+        SqlSyntaxError: it is neither.
+    """
+    cursor = Cursor(source=text, tokens=tokenize(text))
+    name = cursor.table_name()
+    cursor.end_statement()
+    return name
 
 
 def _statement(source: str, tokens: tuple[Token, ...]) -> Statement:

@@ -265,3 +265,21 @@ def _check_partition(statement: Insert, table: Table) -> None:
                 table=str(table.name),
                 column=name,
             )
+
+
+def check_inserts(branches: Sequence[Insert]) -> None:
+    """The branches of a multi-insert write to different places.
+
+    Raises:
+        InvalidInputError: 10087.
+    """
+    seen: set[tuple[object, ...]] = set()
+    for branch in branches:
+        place = (branch.table, *sorted(branch.partition.items()))
+        if place in seen:
+            raise InvalidInputError(
+                f"The same output cannot be present multiple times: {branch.table.table}",
+                code=10087,
+                table=str(branch.table),
+            )
+        seen.add(place)

@@ -19,7 +19,6 @@ from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import constraint_properties, shown_properties
 from hiveacid.statements.ddl_context import (
     DdlContext,
-    database_location,
     delete_location,
     owns_files,
     table_location,
@@ -59,7 +58,7 @@ def execute(context: DdlContext, statement: DefinitionStatement) -> None:
 
 def create_database(context: DdlContext, statement: ddl.CreateDatabase) -> None:
     """CREATE DATABASE."""
-    location = statement.location or database_location(context, statement.name)
+    location = statement.location or context.runtime.database_location(statement.name)
     database = Database(
         statement.name, location, statement.comment, properties=dict(statement.properties)
     )
@@ -85,7 +84,7 @@ def drop_database(context: DdlContext, statement: ddl.DropDatabase) -> None:
         for table in tables:
             if owns_files(table):
                 delete_location(table.location)
-        if database.location.rstrip("/") != context.warehouse.rstrip("/"):
+        if database.location.rstrip("/") != context.runtime.warehouse:
             delete_location(database.location)
 
 
@@ -165,8 +164,8 @@ def _definition(
         kind=TableKind.EXTERNAL if statement.external else TableKind.MANAGED,
         properties=properties,
         comment=statement.comment,
-        owner=context.owner,
-        created_at_ms=context.now_ms,
+        owner=context.runtime.transactions.user,
+        created_at_ms=context.runtime.clock.now_ms(),
     )
     if like is None:
         return table

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.ids import WriteId
 from hiveacid.model.locks import LockComponent
-from hiveacid.model.tables import AcidMode, Database, Table, TableKind, TableName
+from hiveacid.model.tables import AcidMode, Database, Table, TableKind
+from hiveacid.runtime import Runtime
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import file_system_for
-
-
-class LockedTransaction(Protocol):
-    """A transaction that holds its locks; it commits at the end of its block."""
-
-    def write_id(self, table: TableName) -> WriteId:
-        """The write id of this transaction for the table, handed out at the first call."""
-
-
-Locked = Callable[[Sequence[LockComponent]], AbstractContextManager[LockedTransaction]]
+from hiveacid.txn.footprint import Footprint
+from hiveacid.txn.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
 class DdlContext:
-    """``locked`` runs a block in a transaction that holds the locks and commits at its end.
+    """The session's components; ``settings`` are the session's own, which SET changes."""
 
-    ``warehouse`` is the location below which databases lie; the session's ``settings`` decide defaults.
-    """
-
-    metastore: Metastore
-    warehouse: str
-    locked: Locked
-    now_ms: int
-    owner: str
+    runtime: Runtime
     settings: Settings
 
+    @property
+    def metastore(self) -> Metastore:
+        """The catalog."""
+        return self.runtime.metastore
 
-def database_location(context: DdlContext, name: str) -> str:
-    """Where a database lies that says nothing of it."""
-    return f"{context.warehouse.rstrip('/')}/{name}.db"
+    @contextmanager
+    def locked(self, components: Sequence[LockComponent]) -> Iterator[Transaction]:
+        """Runs a block in a transaction that holds the locks; it commits at the end of the block.
+
+        Raises:
+            LockError: not granted before the deadline.
+        """
+        with self.runtime.transactions.begin() as transaction:
+            transaction.lock(Footprint(definitions=tuple(components)))
+            yield transaction
+            transaction.commit()
 
 
 def table_location(database: Database, table: str) -> str:
@@ -68,7 +64,7 @@ def delete_location(location: str) -> None:
         files.delete_directory(path)
 
 
-def use_write_id(transaction: LockedTransaction, table: Table) -> None:
+def use_write_id(transaction: Transaction, table: Table) -> None:
     """Lets a change of the definition use up a write id, as Hive does (real-hive.md 9)."""
     if table.acid_mode is not AcidMode.NONE:
         transaction.write_id(table.name)

@@ -1,0 +1,389 @@
+"""``connect`` and ``Session``: the public door; SQL in, DataFrames and small values out.
+
+A session has a current database and settings of its own; statements of several threads go to
+several sessions. Spark may be left out: then DDL, SHOW and DESCRIBE work, and listings come back
+as ``Listing``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.errors import AcidError, InvalidInputError, UnsupportedError
+from hiveacid.model.tables import AcidMode, BucketSpec, Column, TableKind, TableName
+from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
+from hiveacid.settings import Settings
+from hiveacid.sql import Statement, bind, parse, parse_columns, parse_one, parse_table_name
+from hiveacid.statements import ddl as definitions
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.checks import check_inserts
+from hiveacid.statements.ddl_context import DdlContext
+from hiveacid.statements.describe import describe
+from hiveacid.statements.explain import explain
+from hiveacid.statements.listing import Listing
+from hiveacid.statements.names import CatalogNames
+from hiveacid.statements.show import ShowStatement, abort_transactions, show
+from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_SERIAL = itertools.count()
+_PLAIN_NAME = re.compile(r"\w+")
+_DML = (Insert, Inserts, Update, Delete, Merge)
+
+
+def connect(
+    spark: SparkSession | None,
+    url: str,
+    *,
+    warehouse: str,
+    settings: Settings | Mapping[str, str] | None = None,
+) -> Session:
+    """Opens the metastore at ``url`` (``sqlite:///path``; made where it does not exist).
+
+    ``warehouse`` is where new databases and tables go. ``settings`` is a ``Settings`` or names and
+    texts as SQL's SET takes them.
+
+    Example:
+        >>> acid = connect(spark, "sqlite:///metastore.db", warehouse="/data/wh")  # doctest: +SKIP
+
+    Raises:
+        MetastoreError: nothing usable is at the URL.
+        UnsupportedError: a kind of metastore that is not built yet.
+        InvalidInputError: a wrong URL, location or setting.
+    """
+    chosen = settings if isinstance(settings, Settings) else Settings()
+    if settings is not None and not isinstance(settings, Settings):
+        for name, text in settings.items():
+            chosen = chosen.with_(name, text)
+    return Session(open_runtime(url, warehouse=warehouse, settings=chosen), spark)
+
+
+class Session:
+    """One client's connection: a Spark session (or none) and the components of ``runtime``."""
+
+    def __init__(self, runtime: Runtime, spark: SparkSession | None = None) -> None:
+        self._runtime = runtime
+        self._spark = spark
+        self._settings = runtime.settings
+        self._database = DEFAULT_DATABASE
+        self._closed = False
+        self._prefix = f"__hiveacid_{next(_SERIAL)}_"
+        self._statements = itertools.count()
+
+    # ---------------------------------------------------------------- state
+
+    @property
+    def runtime(self) -> Runtime:
+        """The components: metastore, transactions, clock."""
+        return self._runtime
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session.
+
+        Raises:
+            InvalidInputError: the session was connected without Spark.
+        """
+        if self._spark is None:
+            raise InvalidInputError(
+                "This needs Spark, and the session was connected without",
+                note="hiveacid.connect(spark, url, warehouse=...)",
+            )
+        return self._spark
+
+    @property
+    def database(self) -> str:
+        """The current database."""
+        return self._database
+
+    @property
+    def settings(self) -> Settings:
+        """The session's settings; SET changes them."""
+        return self._settings
+
+    def close(self) -> None:
+        """Ends background work and gives connections back; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._runtime.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"database {self._database}"
+        return f"<hiveacid.Session {self._runtime.metastore.url} {state}>"
+
+    # ---------------------------------------------------------------- SQL
+
+    def sql(self, text: str) -> Any:
+        """Runs one statement of Hive SQL.
+
+        A query, SHOW, DESCRIBE, EXPLAIN and SET without a value give a DataFrame (without Spark: a
+        ``Listing``), DML its result value, everything else None.
+
+        Raises:
+            SqlSyntaxError: with line and column.
+            UnsupportedError: a statement that is known and not supported.
+            AcidError: whatever the statement runs into.
+        """
+        return self._run(parse_one(text))
+
+    def script(self, text: str) -> Iterator[tuple[str, Any]]:
+        """Runs the statements of a script one by one: pairs of a statement's text and its result.
+
+        Raises:
+            SqlSyntaxError: anywhere in the script, before any statement runs.
+            AcidError: as ``sql``, at the statement that fails.
+        """
+        for statement in parse(text):
+            yield statement.text, self._run(statement)
+
+    def _run(self, statement: Statement) -> Any:
+        if self._closed:
+            raise InvalidInputError("The session is closed")
+        names = CatalogNames(self._runtime.metastore, database=self._database, spark=self._spark)
+        prefix = f"{self._prefix}{next(self._statements)}_"
+        return self._execute(bind(statement, names, prefix=prefix))
+
+    def _execute(self, value: object) -> Any:
+        if isinstance(value, Query):
+            return self.execute(value)
+        if isinstance(value, Inserts):
+            check_inserts(value.branches)
+            return self.execute(value)
+        if isinstance(value, _DML):
+            return self.execute(value)
+        listing = self._metadata(value)
+        if listing is None or self._spark is None:
+            return listing
+        schema = ", ".join(f"`{column}` string" for column in listing.columns)
+        return self._spark.createDataFrame(list(listing.rows), schema)
+
+    def execute(self, value: Query | Insert | Inserts | Update | Delete | Merge) -> Any:
+        """Carries out a statement value: a DataFrame for a query, a result value for DML.
+
+        Raises:
+            AcidError: whatever the statement runs into.
+        """
+        from hiveacid.statements.run import ExecutionContext, execute
+
+        context = ExecutionContext(
+            runtime=self._runtime,
+            spark=self.spark if self._needs_spark(value) else self._spark,
+            settings=self._settings,
+            database=self._database,
+        )
+        return execute(context, value)
+
+    @staticmethod
+    def _needs_spark(value: object) -> bool:
+        return not isinstance(value, Insert)
+
+    # ---------------------------------------------------------------- everything but DML
+
+    def _metadata(self, value: object) -> Listing | None:
+        metastore = self._runtime.metastore
+        if isinstance(value, ddl.SetProperty):
+            return self._set(value)
+        if isinstance(value, ddl.ResetProperties):
+            self._reset(value)
+        elif isinstance(value, ddl.UseDatabase):
+            self._database = metastore.get_database(value.name).name
+        elif isinstance(value, ddl.AbortTransactions):
+            abort_transactions(metastore, value)
+        elif isinstance(value, (ddl.DescribeTable, ddl.DescribeDatabase)):
+            return describe(metastore, value)
+        elif isinstance(value, ddl.Explain):
+            return explain(value, frame=self.execute)
+        elif isinstance(value, ddl.CreateTable):
+            self._create_table(value)
+        elif isinstance(value, ddl.Truncate):
+            self._truncate(value)
+        elif isinstance(value, ddl.Compact):
+            self._compact(value)
+        elif isinstance(value, ShowStatement):
+            return show(metastore, value)
+        else:
+            assert isinstance(value, definitions.DefinitionStatement), value
+            definitions.execute(self._ddl_context(), value)
+            if isinstance(value, ddl.DropDatabase) and value.name == self._database:
+                self._database = DEFAULT_DATABASE
+        return None
+
+    def _ddl_context(self) -> DdlContext:
+        return DdlContext(self._runtime, self._settings)
+
+    def _use(self, settings: Settings) -> None:
+        self._settings = settings
+        self._runtime.transactions.use_settings(settings)
+
+    def _set(self, value: ddl.SetProperty) -> Listing | None:
+        if value.key is None:
+            rows = tuple((f"{name}={text}",) for name, text in self._settings.items())
+            return Listing(("set",), rows)
+        if value.value is None:
+            text = self._settings.get(value.key)
+            shown = f"{value.key} is undefined" if text is None else f"{value.key}={text}"
+            return Listing(("set",), ((shown,),))
+        self._use(self._settings.with_(value.key, value.value))
+        if value.key.startswith("spark.") and self._spark is not None:
+            self._spark.conf.set(value.key, value.value)
+        return None
+
+    def _reset(self, value: ddl.ResetProperties) -> None:
+        settings = self._runtime.settings
+        if value.keys:
+            settings = self._settings
+            for key in value.keys:
+                settings = settings.without(key)
+        self._use(settings)
+
+    def _truncate(self, value: ddl.Truncate) -> None:
+        table = self._runtime.metastore.get_table(value.name)
+        if table.kind is not TableKind.MANAGED:
+            raise InvalidInputError(
+                f"Cannot truncate non-managed table {value.name.table}.",
+                code=10146,
+                table=str(value.name),
+            )
+        if value.partition:
+            raise UnsupportedError("TRUNCATE TABLE ... PARTITION is not supported yet")
+        self.execute(Delete(table.name))
+
+    def _compact(self, value: ddl.Compact) -> None:
+        table = self._runtime.metastore.get_table(value.name)
+        if table.acid_mode is AcidMode.NONE:
+            raise InvalidInputError(
+                f"Compaction is not allowed on non-ACID table {table.name}",
+                code=10286,
+                table=str(table.name),
+            )
+        if value.kind not in ("major", "minor", "rebalance"):
+            raise InvalidInputError(
+                "Invalid compaction type, supported values are 'major' and 'minor'", code=10282
+            )
+        raise UnsupportedError("ALTER TABLE ... COMPACT is not supported yet")
+
+    # ---------------------------------------------------------------- tables
+
+    def _create_table(self, value: ddl.CreateTable) -> None:
+        if value.query is None:
+            definitions.create_table(self._ddl_context(), value)
+            return
+        frame = self.execute(value.query)
+        self._create_from(value, frame)
+
+    def _create_from(self, value: ddl.CreateTable, frame: DataFrame) -> None:
+        """Makes the table with the frame's columns and puts its rows in; all or nothing."""
+        from hiveacid.spark.types import hive_type
+
+        names = [
+            name.lower() if _PLAIN_NAME.fullmatch(name) else f"_c{number}"
+            for number, name in enumerate(frame.columns)
+        ]
+        columns = tuple(
+            Column(name, hive_type(field.dataType))
+            for name, field in zip(names, frame.schema.fields, strict=True)
+        )
+        plain = replace(value, query=None)
+        table = definitions.create_table(self._ddl_context(), plain, columns=columns)
+        if table is None:
+            return
+        try:
+            self.execute(Insert(table.name, frame.toDF(*names), by_name=True))
+        except AcidError:
+            definitions.drop_table(self._ddl_context(), ddl.DropTable(table.name))
+            raise
+
+    def create_table(
+        self,
+        name: str,
+        schema: DataFrame | StructType | str,
+        *,
+        partitioned_by: Sequence[str] = (),
+        bucketed_by: Sequence[str] = (),
+        buckets: int | None = None,
+        transactional: bool = True,
+        properties: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        location: str | None = None,
+        if_not_exists: bool = False,
+    ) -> Any:
+        """Makes a table; from a DataFrame it also takes the rows. Returns its handle.
+
+        ``schema`` is a DataFrame, a StructType or Hive's text (``"id int, name string"``), the
+        partition columns included. ``transactional`` makes a full ACID table (``properties`` may
+        say ``insert_only``).
+
+        Raises:
+            AlreadyExistsError: the table exists, and not ``if_not_exists``.
+            InvalidInputError: the definition is refused.
+        """
+        from pyspark.sql.types import StructType
+
+        from hiveacid.spark.types import hive_type
+
+        wanted = dict(properties or {})
+        if transactional:
+            wanted.setdefault("transactional", "true")
+        if bool(bucketed_by) != (buckets is not None):
+            raise InvalidInputError("bucketed_by and buckets go together")
+        bucket = None
+        if buckets is not None:
+            bucket = BucketSpec(tuple(column.lower() for column in bucketed_by), buckets)
+        value = ddl.CreateTable(
+            name=self.table_name(name),
+            partition_names=tuple(column.lower() for column in partitioned_by),
+            bucket=bucket,
+            properties=wanted,
+            comment=comment,
+            location=location,
+            if_not_exists=if_not_exists,
+        )
+        if isinstance(schema, str):
+            columns = parse_columns(schema)
+            definitions.create_table(self._ddl_context(), value, columns=columns)
+        elif isinstance(schema, StructType):
+            columns = tuple(Column(f.name.lower(), hive_type(f.dataType)) for f in schema.fields)
+            definitions.create_table(self._ddl_context(), value, columns=columns)
+        else:
+            self._create_from(value, schema)
+        return self.table(name)
+
+    def table_name(self, name: str) -> TableName:
+        """``table`` or ``database.table`` as a full name.
+
+        Raises:
+            SqlSyntaxError: it is neither.
+        """
+        found = parse_table_name(name)
+        return found if found.database else TableName(self._database, found.table)
+
+    def table(self, name: str) -> Any:
+        """The handle of a table of ours.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+        from hiveacid.table import AcidTable
+
+        found = self.table_name(name)
+        self._runtime.metastore.get_table(found)
+        return AcidTable(self, found)
