@@ -1,7 +1,8 @@
 """Locks: types, states, components and the compatibility table as data (metastore.md section 3).
 
-A request is a list of components that are granted together or not at all. Only requests with a smaller id
-stand in a request's way, and waiting ones do too: the queue is first come, first served per conflict.
+A request is a list of components that are granted together or not at all. Only requests with a
+smaller id stand in a request's way, and waiting ones do too: the queue is first come, first served
+per conflict.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class LockSemantics(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LockComponent:
-    """What one component of a request locks: a database, a table of it or a partition (by its name).
+    """What one component of a request locks: a database, a table of it, a partition by its name.
 
     ``operation`` says what the transaction will do there, which the lock request records;
     ``dynamic`` that the partitions written are not known yet; ``transactional`` is False for tables

@@ -78,7 +78,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; ``columns`` are without the partition columns; ``location`` is a URI or an absolute path."""
+    """A table; ``columns`` without partition columns; ``location`` a URI or an absolute path."""
 
     name: TableName
     columns: tuple[Column, ...]

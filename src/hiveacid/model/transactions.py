@@ -1,4 +1,4 @@
-"""Transactions: states, types, operations and the transitions as data (metastore.md sections 1.1, 2)."""
+"""Transactions: states, types, operations, transitions as data (metastore.md 1.1, 2)."""
 
 from __future__ import annotations
 
