@@ -10,10 +10,17 @@ needs no PySpark. Errors are in ``hiveacid.errors``. The map of the house is doc
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hiveacid.errors import AcidError
+    from hiveacid.reading import read_arrow
+    from hiveacid.session import Session, connect
+    from hiveacid.table import AcidTable
 
 _HOMES = {
     "connect": "hiveacid.session",
-    "AcidSession": "hiveacid.session",
+    "Session": "hiveacid.session",
     "AcidTable": "hiveacid.table",
     "read_arrow": "hiveacid.reading",
     "AcidError": "hiveacid.errors",
@@ -21,7 +28,7 @@ _HOMES = {
 """Public name -> the module it lives in."""
 
 __version__ = "0.1.0"
-__all__ = ["AcidError", "AcidSession", "AcidTable", "__version__", "connect", "read_arrow"]
+__all__ = ["AcidError", "Session", "AcidTable", "__version__", "connect", "read_arrow"]
 
 
 def __getattr__(name: str) -> object:

@@ -34,7 +34,7 @@ def app() -> None:
 
 
 @app.command()
-@click.option("-e", "--execute", "text", metavar="SQL", help="Statements, separated by ';'.")
+@click.option("-e", "--execute", "text", metavar="TEXT", help="Statements, separated by ';'.")
 @click.option(
     "-f",
     "--file",

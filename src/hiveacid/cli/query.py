@@ -1,7 +1,116 @@
-"""``sql``: run statements, print their rows."""
+"""``sql``: run statements, print what they give. Spark starts if one of them needs it."""
 
-from hiveacid.cli.output import Format
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.cli.output import Format, print_rows
+from hiveacid.errors import InvalidInputError
+from hiveacid.session import Session, connect
+from hiveacid.sql import parse
+from hiveacid.sql.parse import Body, ParsedExplain
+from hiveacid.sql.parsed import (
+    ParsedCreateAs,
+    ParsedDelete,
+    ParsedInsert,
+    ParsedInserts,
+    ParsedMerge,
+    ParsedQuery,
+    ParsedUpdate,
+)
+from hiveacid.statements.listing import Listing
+from hiveacid.statements.values import Literals
+from hiveacid.statements.values_ddl import Truncate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ON_SPARK = (
+    ParsedQuery,
+    ParsedInserts,
+    ParsedUpdate,
+    ParsedDelete,
+    ParsedMerge,
+    ParsedCreateAs,
+    ParsedExplain,
+    Truncate,
+)
 
 
 def run(text: str, *, form: Format, url: str, warehouse: str) -> None:
-    """To come."""
+    """Run the statements of ``text`` one by one and print each one's result.
+
+    Raises:
+        SqlSyntaxError: anywhere in the text, before any statement runs.
+        AcidError: whatever a statement runs into; those before it stay done.
+    """
+    on_spark = any(needs_spark(statement.body) for statement in parse(text))
+    location = warehouse if "://" in warehouse else os.path.abspath(warehouse)
+    spark = _spark() if on_spark else None
+    try:
+        with connect(spark, url, warehouse=location) as session:
+            _print_all(session, text, form=form)
+    finally:
+        if spark is not None:
+            spark.stop()
+
+
+def needs_spark(body: Body) -> bool:
+    """Whether a statement needs Spark; INSERT of plain VALUES, DDL, SHOW and SET do not."""
+    if isinstance(body, ParsedInsert):
+        return not isinstance(body.source, Literals)
+    return isinstance(body, _ON_SPARK)
+
+
+def _spark() -> SparkSession:
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise InvalidInputError(
+            "This statement needs PySpark, which is not installed",
+            note="pip install 'hiveacid[spark]'",
+        ) from error
+    session = (
+        SparkSession.builder.appName("hiveacid sql")
+        .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.ansi.enabled", "false")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _print_all(session: Session, text: str, *, form: Format) -> None:
+    for _, result in session.script(text):
+        if result is None:
+            continue
+        if isinstance(result, Listing):
+            print_rows(result.columns, result.rows, form=form)
+        elif hasattr(result, "toLocalIterator"):
+            print_rows(result.columns, _rows(result, form=form), form=form)
+        else:
+            _print_result(result, form=form)
+
+
+def _rows(frame: Any, *, form: Format) -> Iterable[tuple[object, ...]]:
+    """The rows of a DataFrame; partition by partition where they need not all be here at once."""
+    rows = frame.collect() if form is Format.TABLE else frame.toLocalIterator()
+    return (tuple(row) for row in rows)
+
+
+def _print_result(result: Any, *, form: Format) -> None:
+    """What a statement that changes rows did, as one row of figures."""
+    if is_dataclass(result):
+        names = [one.name for one in fields(result)]
+        print_rows(names, [[getattr(result, name) for name in names]], form=form)
+    else:
+        print(result)

@@ -1,4 +1,10 @@
-"""The demonstration: ``hiveacid demo``."""
+"""The demonstration, ``hiveacid demo``: the main job on real data, from one command.
+
+What lives here: ``input`` (TPC-H orders and lineitem, a change set), ``steps`` (what is done, on
+the public handles alone), ``meter`` (seconds, rows, files, peak memory; locks seen meanwhile),
+``proof`` (the same computed by DuckDB, compared value by value). What never comes in: anything the
+public handles cannot do. Read ``program.py`` first.
+"""
 
 from __future__ import annotations
 
@@ -6,5 +12,14 @@ from pathlib import Path
 
 
 def run(*, scale: float, directory: Path) -> bool:
-    """To come."""
-    raise NotImplementedError((scale, directory))
+    """Run all steps and print what happens; whether the tables equal what DuckDB computed.
+
+    ``scale`` is the TPC-H scale factor (1: 6 million lineitem rows). Input, warehouse and metastore
+    go below ``directory``; what a former demo left there is replaced, the input is kept.
+
+    Raises:
+        InvalidInputError: the directory holds something else, or the demo's packages are missing.
+    """
+    from hiveacid.demo import program
+
+    return program.run(scale=scale, directory=directory)
