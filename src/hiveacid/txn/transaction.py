@@ -231,9 +231,10 @@ class Transaction:
         """
         self._require_open()
         new = [
-            one for one in dict.fromkeys(partitions)
-            if (table.name, one, operation) not in self._recorded
-        ]  # fmt: skip
+            partition
+            for partition in dict.fromkeys(partitions)
+            if not self._is_recorded(table.name, partition, operation)
+        ]
         if not new and table.name not in self._placeholders:
             return
         write_id = self._allocate(table.name)
@@ -338,6 +339,15 @@ class Transaction:
                 self._placeholders.add(name)
             else:
                 self._recorded.add((name, one.partition, one.operation))
+
+    def _is_recorded(
+        self, table: TableName, partition: str | None, operation: OperationType
+    ) -> bool:
+        """Whether the record is there; that of a change to a whole table stands for inserts too."""
+        known = {kind for name, part, kind in self._recorded if (name, part) == (table, partition)}
+        if partition is None and operation is OperationType.INSERT:
+            return bool(known)
+        return operation in known
 
     def _outdated_by(self, footprint: Footprint) -> TxnId | None:
         if any(one.changes_rows for one in footprint.writes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timezone
 
 from hiveacid.clock import Clock
 from hiveacid.errors import LockError, NotFoundError, TransactionError
@@ -96,4 +97,7 @@ def _since_ms(blocker: LockInfo, holder: TxnInfo | None) -> int | None:
 
 def _since(blocker: LockInfo, holder: TxnInfo | None) -> str:
     since_ms = _since_ms(blocker, holder)
-    return "" if since_ms is None else f" since {since_ms} (epoch ms)"
+    if since_ms is None:
+        return ""
+    moment = datetime.fromtimestamp(since_ms / 1000, timezone.utc)
+    return f" since {moment.isoformat(sep=' ', timespec='seconds')}"

@@ -1,0 +1,189 @@
+"""Several processes and threads on one metastore at once, with the machine's clock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hiveacid.clock import SystemClock
+from hiveacid.errors import ConflictError
+from hiveacid.metastore.connect import connect
+from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.transactions import TxnState
+from hiveacid.model.types import parse_type
+from hiveacid.runtime import Runtime, open_runtime
+from hiveacid.settings import Settings
+from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table
+
+NAME = TableName("default", "t")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return str(tmp_path / "metastore.db")
+
+
+@pytest.fixture
+def runtime(url: str, tmp_path: Path) -> Iterator[Runtime]:
+    settings = Settings(txn_timeout_s=2, lock_timeout_s=60, lock_poll_max_s=0.2)
+    opened = open_runtime(url, warehouse=str(tmp_path / "warehouse"), settings=settings)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def table(runtime: Runtime) -> Table:
+    made = Table(
+        NAME,
+        (Column("a", parse_type("int")),),
+        runtime.table_location(NAME),
+        properties={"transactional": "true"},
+    )
+    runtime.metastore.create_table(made)
+    return made
+
+
+def _start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+_ALLOCATE = """
+    import sys
+    from hiveacid.clock import SystemClock
+    from hiveacid.metastore.connect import connect
+    from hiveacid.model.tables import TableName
+    with connect(sys.argv[1], clock=SystemClock()) as metastore:
+        for n in range(25):
+            (txn,) = metastore.open_txns(1, user="u", host="h")
+            (write_id,) = metastore.allocate_write_ids([txn], TableName("default", "t")).values()
+            metastore.commit_txn(txn)
+            print(write_id)
+"""
+
+
+def test_four_processes_that_start_on_a_new_file_get_different_write_ids(url: str) -> None:
+    processes = [_start(_ALLOCATE, url) for _ in range(4)]
+    outputs = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, outputs
+    given = [[int(line) for line in output.split()] for output, _ in outputs]
+    assert all(ids == sorted(ids) for ids in given)
+    assert sorted(one for ids in given for one in ids) == list(range(1, 101))
+    with connect(url, clock=SystemClock()) as metastore:
+        assert metastore.get_open_txns().ids == ()
+        (valid,) = metastore.valid_write_ids([NAME])
+        assert (valid.hwm, valid.exceptions) == (100, ())
+
+
+_DIE = """
+    import os, signal, sys
+    from hiveacid.model.tables import TableName
+    from hiveacid.runtime import open_runtime
+    from hiveacid.settings import Settings
+    from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
+    runtime = open_runtime(sys.argv[1], warehouse=sys.argv[2], settings=Settings(txn_timeout_s=2))
+    table = runtime.metastore.get_table(TableName("default", "t"))
+    txn = runtime.transactions.begin()
+    txn.lock(Footprint(writes=(TableWrite(table, WriteKind.OVERWRITE),)))
+    print(txn.id, txn.write_id(table.name), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_locks_and_writes_of_a_killed_process_are_given_up_after_the_time_out(
+    runtime: Runtime, table: Table, url: str
+) -> None:
+    process = _start(_DIE, url, runtime.warehouse)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == -9, errors
+    dead, write_id = (int(one) for one in output.split())
+    with runtime.transactions.begin() as txn:
+        txn.lock(Footprint(writes=(TableWrite(table, WriteKind.INSERT),)))
+        assert txn.write_id(NAME) == write_id + 1
+        txn.commit()
+    with runtime.transactions.begin(read_only=True) as reader:
+        valid = reader.valid_write_ids(table)
+    assert (valid.is_aborted(write_id), valid.is_valid(write_id + 1)) == (True, True)
+    assert [(one.id, one.state) for one in runtime.metastore.show_txns()] == [
+        (dead, TxnState.ABORTED)
+    ]
+    assert runtime.metastore.show_locks() == ()
+
+
+def test_concurrent_increments_lose_nothing(runtime: Runtime, table: Table) -> None:
+    """Each transaction reads the newest value it sees and writes one more under its write id."""
+    values = {0: 0}
+    update = Footprint(writes=(TableWrite(table, WriteKind.UPDATE),))
+
+    def increment() -> None:
+        won = False
+        while not won:
+            with suppress(ConflictError), runtime.transactions.begin() as txn:
+                txn.lock(update)
+                valid = txn.valid_write_ids(table)
+                newest = max(one for one in sorted(values) if valid.is_valid(one))
+                values[txn.write_id(NAME)] = values[newest] + 1
+                txn.commit()
+                won = True
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(increment) for _ in range(40)]:
+            done.result(timeout=120)
+    with runtime.transactions.begin(read_only=True) as reader:
+        valid = reader.valid_write_ids(table)
+    assert values[max(one for one in values if valid.is_valid(one))] == 40
+
+
+def test_a_writer_is_not_starved_by_readers(runtime: Runtime, table: Table) -> None:
+    """Readers that come after a waiting DROP wait behind it; all are served in the end."""
+    first = runtime.transactions.begin(read_only=True)
+    first.lock(Footprint(reads=(TableRead(table),)))
+    served: list[str] = []
+
+    def take(name: str, footprint: Footprint) -> None:
+        with runtime.transactions.begin() as txn:
+            txn.lock(footprint)
+            served.append(name)
+            txn.commit()
+
+    def waiting() -> int:
+        return sum(one.acquired_at_ms is None for one in runtime.metastore.show_locks())
+
+    threads = []
+    clock = SystemClock()
+    for n, footprint in enumerate(
+        [Footprint(definitions=alter_table(NAME)), Footprint(reads=(TableRead(table),))], start=1
+    ):
+        thread = threading.Thread(target=take, args=(f"{n}", footprint))
+        thread.start()
+        threads.append(thread)
+        while waiting() < n:
+            clock.sleep_s(0.01)
+    first.close()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert served == ["1", "2"]
+
+
+def test_durable_transactions_are_many_a_second(url: str) -> None:
+    """A floor that holds on a loaded machine; `make bench-txn` measures."""
+    n, clock = 100, SystemClock()
+    with connect(url, clock=clock) as metastore:
+        started_s = clock.monotonic_s()
+        for _ in range(n):
+            (txn,) = metastore.open_txns(1, user="u", host="h")
+            metastore.allocate_write_ids([txn], NAME)
+            metastore.commit_txn(txn)
+        assert n / (clock.monotonic_s() - started_s) > 50

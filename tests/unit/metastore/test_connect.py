@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from hiveacid.clock import SystemClock
+from hiveacid.errors import InvalidInputError, MetastoreError, UnsupportedError
+from hiveacid.metastore.connect import connect
+from hiveacid.metastore.sql.metastore import SqlMetastore
+
+
+def _open(url: object) -> SqlMetastore:
+    return connect(str(url), clock=SystemClock())
+
+
+def test_a_new_file_becomes_a_metastore_with_hives_tables_and_durable_commits(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "deep" / "er" / "metastore.db"
+    _open(f"sqlite:///{path}").close()
+    with sqlite3.connect(path) as raw:
+        names = {row[0] for row in raw.execute("select name from sqlite_master where type='table'")}
+        assert raw.execute("pragma journal_mode").fetchone() == ("wal",)
+    assert {"TXNS", "TXN_COMPONENTS", "HIVE_LOCKS", "WRITE_SET", "DBS", "TBLS", "SDS"} <= names
+    with _open(path) as metastore, metastore.database.read() as unit:
+        assert unit.cursor.execute("pragma synchronous").fetchone() == (2,)
+
+
+def test_a_file_of_other_bytes_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "random"
+    content = os.urandom(5000)
+    path.write_bytes(content)
+    with pytest.raises(MetastoreError, match="not an SQLite database"):
+        _open(path)
+    assert path.read_bytes() == content
+
+
+def test_a_damaged_database_is_a_metastore_error(tmp_path: Path) -> None:
+    path = tmp_path / "damaged"
+    path.write_bytes(b"SQLite format 3\x00" + os.urandom(5000))
+    with pytest.raises(MetastoreError, match="failed"):
+        _open(path)
+
+
+def test_another_sqlite_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as raw:
+        raw.execute("create table customers (id int)")
+    with pytest.raises(MetastoreError, match=r"is not a metastore of hiveacid.*customers"):
+        _open(path)
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("select name from sqlite_master").fetchall() == [("customers",)]
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "metastore.db"
+    _open(path).close()
+    with sqlite3.connect(path) as raw:
+        raw.execute('update "HIVEACID_VERSION" set "SCHEMA_VERSION" = 99')
+    with pytest.raises(MetastoreError, match="schema version 99, newer than"):
+        _open(path)
+
+
+def test_a_directory_is_a_metastore_error(tmp_path: Path) -> None:
+    with pytest.raises(MetastoreError, match="cannot be opened"):
+        _open(tmp_path)
+
+
+@pytest.mark.parametrize("url", ["thrift://host:9083", "postgresql+psycopg://u:secret@h/db"])
+def test_kinds_to_come_say_so_and_keep_passwords_to_themselves(url: str) -> None:
+    with pytest.raises(UnsupportedError, match="not built yet") as caught:
+        _open(url)
+    assert "secret" not in str(caught.value) + str(caught.value.context)
+
+
+@pytest.mark.parametrize("url", ["mysql://h/db", "sqlite://", "sqlite:///:memory:", ""])
+def test_other_urls_are_invalid(url: str) -> None:
+    with pytest.raises(InvalidInputError):
+        _open(url)

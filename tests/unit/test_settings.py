@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.settings import Settings, settings_table
+
+
+def test_the_table_of_settings_is_current() -> None:
+    page = Path(__file__).parents[2] / "docs" / "settings.md"
+    assert page.read_text(encoding="utf-8") == settings_table(), (
+        "run: python -c 'from hiveacid.settings import settings_table; "
+        'open("docs/settings.md", "w").write(settings_table())\''
+    )
+
+
+def test_a_setting_is_changed_by_its_name_or_hives() -> None:
+    settings = Settings().with_("HIVEACID.lock.timeout_s", " 2.5 ").with_("hive.txn.timeout", "2m")
+    assert (settings.lock_timeout_s, settings.txn_timeout_s) == (2.5, 120.0)
+    assert settings.get("metastore.txn.timeout") == "120"
+    assert settings.without("hive.txn.timeout").txn_timeout_s == Settings().txn_timeout_s
+    assert settings.with_("hive.create.as.acid", "TRUE").create_as_acid is True
+    assert settings.with_("hive.txn.retrysnapshot.max.count", "0").snapshot_retries == 0
+
+
+def test_other_names_are_kept_as_text() -> None:
+    settings = Settings().with_("hive.exec.dynamic.partition.mode", "nonstrict")
+    assert settings.get("hive.exec.dynamic.partition.mode") == "nonstrict"
+    assert ("hive.exec.dynamic.partition.mode", "nonstrict") in settings.items()
+    assert settings.without("hive.exec.dynamic.partition.mode") == Settings()
+    assert Settings().get("no.such") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hiveacid.nosuch", "1"),
+        ("hiveacid.lock.timeout_s", "soon"),
+        ("hiveacid.lock.timeout_s", "5 parsecs"),
+        ("hiveacid.lock.timeout_s", "-1"),
+        ("hiveacid.lock.timeout_s", "nan"),
+        ("hiveacid.lock.timeout_s", "inf"),
+        ("hiveacid.txn.timeout_s", "0"),
+        ("hiveacid.conflict.retries", "1.5"),
+        ("hiveacid.store_assignment", "legacy"),
+        ("hive.create.as.acid", "perhaps"),
+    ],
+)
+def test_wrong_names_and_values_are_refused(name: str, text: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"[Ss]etting"):
+        Settings().with_(name, text)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.types import parse_type
+from hiveacid.runtime import Runtime, open_runtime
+from hiveacid.settings import Settings
+from hiveacid.testing.clock import ManualClock
+from hiveacid.txn.threads import NoThreads
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, clock: ManualClock) -> Iterator[Runtime]:
+    opened = open_runtime(
+        str(tmp_path / "metastore.db"),
+        warehouse=str(tmp_path / "warehouse"),
+        clock=clock,
+        settings=Settings(lock_timeout_s=30, housekeeping_interval_s=3600),
+        threads=NoThreads(),
+    )
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def table(runtime: Runtime) -> Table:
+    return _make(runtime, "t", partitioned=False)
+
+
+@pytest.fixture
+def partitioned(runtime: Runtime) -> Table:
+    return _make(runtime, "p", partitioned=True)
+
+
+def _make(runtime: Runtime, name: str, *, partitioned: bool) -> Table:
+    full = TableName("default", name)
+    made = Table(
+        full,
+        (Column("a", parse_type("int")),),
+        runtime.table_location(full),
+        (Column("k", parse_type("string")),) if partitioned else (),
+        properties={"transactional": "true"},
+    )
+    runtime.metastore.create_table(made)
+    return made

@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hiveacid.errors import (
+    CommitOutcomeUnknownError,
+    ConflictError,
+    InvalidInputError,
+    LockError,
+    MetastoreError,
+    TransactionError,
+)
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.tables import Partition, Table
+from hiveacid.model.transactions import OperationType, TxnState
+from hiveacid.runtime import Runtime
+from hiveacid.testing.clock import ManualClock
+from hiveacid.txn import footprint
+from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind
+from hiveacid.txn.transaction import Transaction
+
+INSERT, DELETE, UPDATE = OperationType.INSERT, OperationType.DELETE, OperationType.UPDATE
+
+
+def _writes(table: Table, kind: WriteKind, *partitions: str) -> Footprint:
+    return Footprint(writes=(TableWrite(table, kind, partitions or None),))
+
+
+def _state(runtime: Runtime, txn: Transaction) -> TxnState:
+    info = runtime.metastore.txn_info(txn.id)
+    assert info is not None
+    return info.state
+
+
+def _insert(runtime: Runtime, table: Table) -> WriteId:
+    with runtime.transactions.begin() as txn:
+        txn.lock(_writes(table, WriteKind.INSERT))
+        write_id = txn.write_id(table.name)
+        txn.commit()
+    return write_id
+
+
+def test_a_committed_write_id_is_visible_to_those_who_begin_later(
+    runtime: Runtime, table: Table
+) -> None:
+    with runtime.transactions.begin(read_only=True) as before:
+        assert before.valid_write_ids(table).hwm == 0
+        assert _insert(runtime, table) == 1
+        assert not before.valid_write_ids(table).is_valid(1)
+    with runtime.transactions.begin(read_only=True) as after:
+        assert after.valid_write_ids(table).is_valid(1)
+
+
+def test_a_transaction_sees_its_own_writes_and_no_later_ones(
+    runtime: Runtime, table: Table
+) -> None:
+    with runtime.transactions.begin() as txn:
+        txn.lock(_writes(table, WriteKind.INSERT))
+        mine = txn.write_id(table.name)
+        other = _insert(runtime, table)
+        valid = txn.valid_write_ids(table)
+        assert (valid.is_valid(mine), valid.is_valid(other)) == (True, False)
+        txn.commit()
+
+
+def test_an_exception_aborts(runtime: Runtime, table: Table) -> None:
+    with pytest.raises(ZeroDivisionError), runtime.transactions.begin() as txn:
+        txn.lock(_writes(table, WriteKind.INSERT))
+        raise ZeroDivisionError
+    assert _state(runtime, txn) is TxnState.ABORTED
+    assert runtime.metastore.show_locks() == ()
+    with pytest.raises(TransactionError, match="not open any more: ZeroDivisionError"):
+        txn.commit()
+
+
+def test_leaving_without_a_commit_aborts_and_says_so(runtime: Runtime) -> None:
+    with (
+        pytest.raises(TransactionError, match="left without a commit"),
+        runtime.transactions.begin() as txn,
+    ):
+        pass
+    assert _state(runtime, txn) is TxnState.ABORTED
+
+
+def test_a_read_only_transaction_cannot_write_and_closes_itself(
+    runtime: Runtime, table: Table
+) -> None:
+    txn = runtime.transactions.begin(read_only=True)
+    with txn, pytest.raises(TransactionError, match="read-only"):
+        txn.write_id(table.name)
+    assert _state(runtime, txn) is TxnState.COMMITTED
+    txn.close()
+
+
+def test_the_first_of_two_updates_to_commit_wins(runtime: Runtime, table: Table) -> None:
+    first, second = runtime.transactions.begin(), runtime.transactions.begin()
+    for txn in (first, second):
+        txn.lock(_writes(table, WriteKind.UPDATE))
+        txn.write_id(table.name)
+    second.commit()
+    with pytest.raises(ConflictError) as caught:
+        first.commit()
+    assert str(caught.value) == (
+        f"Transaction manager has aborted the transaction txnid:{first.id}. Reason: "
+        f"Aborting [txnid:{first.id},{second.id}] due to a write conflict on default/t "
+        f"committed by [txnid:{second.id},{second.id}] d/d"
+    )
+    assert caught.value.context["winner"] == second.id
+    assert _state(runtime, first) is TxnState.ABORTED
+    info = runtime.metastore.txn_info(first.id)
+    assert info is not None
+    assert info.reason == "write conflicts"
+
+
+def test_inserts_do_not_conflict(runtime: Runtime, table: Table) -> None:
+    first, second = runtime.transactions.begin(), runtime.transactions.begin()
+    for txn in (first, second):
+        txn.lock(_writes(table, WriteKind.INSERT))
+    second.commit()
+    first.commit()
+
+
+@pytest.mark.parametrize(("other", "conflict"), [("k=y", False), ("k=x", True)])
+def test_updates_conflict_by_partition(
+    runtime: Runtime, partitioned: Table, other: str, conflict: bool
+) -> None:
+    first, second = runtime.transactions.begin(), runtime.transactions.begin()
+    for txn, partition in ((first, "k=x"), (second, other)):
+        txn.lock(_writes(partitioned, WriteKind.UPDATE))
+        txn.record_write(partitioned, [partition], DELETE)
+        txn.record_write(partitioned, [partition], INSERT)
+    first.commit()
+    if conflict:
+        with pytest.raises(ConflictError, match=r"default/p/k=x .* d/d"):
+            second.commit()
+    else:
+        second.commit()
+
+
+def _components(runtime: Runtime) -> list[tuple[str | None, str, int | None]]:
+    rows = runtime.metastore.database.table_rows("TXN_COMPONENTS")  # type: ignore[attr-defined]
+    return sorted(
+        (row["TC_PARTITION"] or "", row["TC_OPERATION_TYPE"], row["TC_WRITEID"]) for row in rows
+    )
+
+
+def test_what_is_recorded_is_what_hive_records(
+    runtime: Runtime, table: Table, partitioned: Table
+) -> None:
+    txn = runtime.transactions.begin()
+    txn.lock(_writes(table, WriteKind.UPDATE))
+    txn.record_write(table, [None], DELETE)
+    txn.record_write(table, [None], INSERT)
+    assert _components(runtime) == [("", "d", 1)]
+    txn.lock(_writes(partitioned, WriteKind.DELETE, "k=x", "k=y"))
+    assert _components(runtime) == [("", "d", 1), ("", "u", 1)]
+    txn.record_write(partitioned, ["k=y"], DELETE)
+    assert _components(runtime) == [("", "d", 1), ("k=y", "d", 1)]
+    txn.lock(_writes(partitioned, WriteKind.DELETE, "k=x"))
+    txn.record_write(partitioned, [], DELETE)
+    assert _components(runtime) == [("", "d", 1), ("k=y", "d", 1)]
+    txn.abort("done")
+
+
+def test_a_pristine_transaction_is_opened_anew_when_its_snapshot_is_outdated(
+    runtime: Runtime, table: Table
+) -> None:
+    txn = runtime.transactions.begin()
+    old = txn.id
+    with runtime.transactions.begin() as other:
+        other.lock(_writes(table, WriteKind.UPDATE))
+        other.commit()
+    txn.lock(_writes(table, WriteKind.UPDATE))
+    assert txn.id > other.id > old
+    assert txn.valid_txns.is_valid(other.id)
+    assert txn.write_id(table.name) > 1
+    txn.commit()
+
+
+def test_a_transaction_that_has_read_is_not_opened_anew_and_loses(
+    runtime: Runtime, table: Table
+) -> None:
+    txn = runtime.transactions.begin()
+    old = txn.id
+    txn.valid_write_ids(table)
+    with runtime.transactions.begin() as other:
+        other.lock(_writes(table, WriteKind.UPDATE))
+        other.commit()
+    txn.lock(_writes(table, WriteKind.UPDATE))
+    assert txn.id == old
+    with pytest.raises(ConflictError):
+        txn.commit()
+
+
+def test_an_insert_overtaken_by_an_overwrite_gets_a_higher_write_id(
+    runtime: Runtime, table: Table
+) -> None:
+    """Else its delta would be obsolete under the overwrite's base, and its rows lost."""
+    insert = runtime.transactions.begin()
+    metastore = runtime.metastore
+    metastore.allocate_write_ids([insert.id], table.name)
+    with runtime.transactions.begin() as other:
+        other.lock(_writes(table, WriteKind.OVERWRITE))
+        base = other.write_id(table.name)
+        other.commit()
+    insert.lock(_writes(table, WriteKind.INSERT))
+    assert insert.write_id(table.name) > base
+    insert.commit()
+
+
+def test_an_insert_that_used_its_write_id_conflicts_with_the_overwrite(
+    runtime: Runtime, table: Table
+) -> None:
+    insert = runtime.transactions.begin()
+    insert.write_id(table.name)
+    with runtime.transactions.begin() as other:
+        other.lock(_writes(table, WriteKind.OVERWRITE))
+        other.write_id(table.name)
+        other.commit()
+    with pytest.raises(ConflictError, match="replaced"):
+        insert.lock(_writes(table, WriteKind.INSERT))
+
+
+class _ClockThatActs(ManualClock):
+    """Does something while somebody sleeps."""
+
+    action: Callable[[], None] | None = None
+
+    def sleep_s(self, seconds: float) -> None:
+        super().sleep_s(seconds)
+        action, self.action = self.action, None
+        if action is not None:
+            action()
+
+
+class TestWaiting:
+    @pytest.fixture
+    def clock(self) -> _ClockThatActs:
+        return _ClockThatActs()
+
+    def test_a_lock_that_is_never_free_names_its_holder(
+        self, runtime: Runtime, table: Table, clock: _ClockThatActs
+    ) -> None:
+        holder = runtime.transactions.begin()
+        holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
+        started_s = clock.monotonic_s()
+        with runtime.transactions.begin() as txn:
+            with pytest.raises(LockError, match=r"\[Error 10307\].*default/t timed out") as caught:
+                txn.lock(Footprint(reads=(TableRead(table),)))
+            assert 30 <= clock.monotonic_s() - started_s < 33
+            assert caught.value.context["holder"] == holder.id
+            assert f"held by txnid:{holder.id} of " in str(caught.value)
+            assert [one.txn_id for one in runtime.metastore.show_locks()] == [holder.id]
+            txn.abort("no lock")
+
+    def test_a_lock_is_granted_when_its_holder_commits(
+        self, runtime: Runtime, table: Table, clock: _ClockThatActs
+    ) -> None:
+        holder = runtime.transactions.begin()
+        holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
+        clock.action = holder.commit
+        with runtime.transactions.begin(read_only=True) as txn:
+            txn.lock(Footprint(reads=(TableRead(table),)))
+
+    def test_a_dead_holder_is_timed_out_by_the_waiter(
+        self, runtime: Runtime, table: Table, clock: _ClockThatActs
+    ) -> None:
+        holder = runtime.transactions.begin()
+        holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
+        clock.advance_ms(299_000)
+        with runtime.transactions.begin(read_only=True) as txn:
+            txn.lock(Footprint(reads=(TableRead(table),)))
+        assert _state(runtime, holder) is TxnState.ABORTED
+        with pytest.raises(TransactionError, match="already aborted"):
+            holder.commit()
+
+    def test_being_aborted_while_waiting_is_an_error(
+        self, runtime: Runtime, table: Table, clock: _ClockThatActs
+    ) -> None:
+        holder = runtime.transactions.begin()
+        holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
+        txn = runtime.transactions.begin()
+        clock.action = lambda: runtime.metastore.abort_txn(txn.id)
+        with pytest.raises(TransactionError, match="ended while it waited for locks: aborted"), txn:
+            txn.lock(Footprint(reads=(TableRead(table),)))
+
+
+def test_statement_ids_are_never_used_twice_and_end_at_4095(runtime: Runtime, table: Table) -> None:
+    with runtime.transactions.begin() as txn:
+        assert txn.take_statement_ids(table.name, 2) == (0, 1)
+        assert txn.take_statement_ids(table.name, 4093)[-1] == 4094
+        with pytest.raises(InvalidInputError, match="4095 of 4096 statement ids"):
+            txn.take_statement_ids(table.name, 2)
+        assert txn.take_statement_ids(table.name, 1) == (4095,)
+        txn.commit()
+
+
+def test_a_snapshot_lists_the_partitions_asked_for(runtime: Runtime, partitioned: Table) -> None:
+    parts = [Partition((v,), f"{partitioned.location}/k={v}") for v in "ab"]
+    runtime.metastore.add_partitions(partitioned.name, parts)
+    with runtime.transactions.begin() as txn:
+        txn.lock(_writes(partitioned, WriteKind.INSERT))
+        write_id = txn.write_id(partitioned.name)
+        delta = Path(parts[0].location) / f"delta_{write_id:07}_{write_id:07}_0000"
+        delta.mkdir(parents=True)
+        (delta / "bucket_00000").write_bytes(b"x")
+        mine = txn.snapshot(partitioned)
+        assert [part.partition for part in mine.parts] == parts
+        assert [one.path for one in mine.parts[0].directory.deltas] == [delta.name]
+        assert len(txn.snapshot(partitioned, partitions=parts[1:]).parts) == 1
+        with runtime.transactions.begin(read_only=True) as other:
+            assert other.snapshot(partitioned).parts[0].directory.deltas == ()
+        txn.record_write(partitioned, ["k=a"], INSERT)
+        txn.commit()
+
+
+class TestLostReplies:
+    """The metastore commits or not, and the answer does not come."""
+
+    def _failing(
+        self, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, *, commits: bool, times: int
+    ) -> None:
+        real = runtime.metastore.commit_txn
+        left = [times]
+
+        def commit_txn(txn: TxnId, **options: object) -> None:
+            if left[0] == 0:
+                return real(txn, **options)  # type: ignore[arg-type]
+            left[0] -= 1
+            if commits:
+                real(txn, **options)  # type: ignore[arg-type]
+            raise MetastoreError("connection lost")
+
+        monkeypatch.setattr(runtime.metastore, "commit_txn", commit_txn)
+
+    @pytest.mark.parametrize("commits", [True, False])
+    def test_one_lost_reply_is_looked_up(
+        self, runtime: Runtime, table: Table, monkeypatch: pytest.MonkeyPatch, commits: bool
+    ) -> None:
+        self._failing(runtime, monkeypatch, commits=commits, times=1)
+        with runtime.transactions.begin() as txn:
+            txn.lock(_writes(table, WriteKind.INSERT))
+            txn.commit()
+        assert _state(runtime, txn) is TxnState.COMMITTED
+
+    def test_a_commit_that_never_works_aborts(
+        self, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._failing(runtime, monkeypatch, commits=False, times=100)
+        with pytest.raises(MetastoreError, match="connection lost"):
+            runtime.transactions.begin().commit()
+        assert runtime.metastore.get_open_txns().aborted == (1,)
+
+    def test_an_outcome_that_cannot_be_looked_up_is_not_guessed(
+        self, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise MetastoreError("connection lost")
+
+        txn = runtime.transactions.begin()
+        monkeypatch.setattr(runtime.metastore, "commit_txn", fail)
+        monkeypatch.setattr(runtime.metastore, "txn_info", fail)
+        with pytest.raises(CommitOutcomeUnknownError):
+            txn.commit()
+        assert not txn.is_open
+
+
+class TestHeartbeat:
+    def test_a_beat_keeps_open_transactions_alive(
+        self, runtime: Runtime, clock: ManualClock
+    ) -> None:
+        txn = runtime.transactions.begin()
+        for _ in range(4):
+            clock.advance_ms(150_000)
+            runtime.transactions.heartbeat.beat()
+        txn.commit()
+
+    def test_a_transaction_aborted_by_somebody_is_told_so(
+        self, runtime: Runtime, table: Table
+    ) -> None:
+        txn = runtime.transactions.begin()
+        runtime.metastore.abort_txn(txn.id)
+        runtime.transactions.heartbeat.beat()
+        with pytest.raises(TransactionError, match="heartbeat was lost, or somebody aborted it"):
+            txn.write_id(table.name)
+
+    def test_a_read_lease_ends_by_itself(self, runtime: Runtime, clock: ManualClock) -> None:
+        txn = runtime.transactions.begin(read_only=True)
+        for _ in range(23):
+            clock.advance_ms(150_000)
+            runtime.transactions.heartbeat.beat()
+        assert txn.is_open
+        clock.advance_ms(150_000)
+        runtime.transactions.heartbeat.beat()
+        assert not txn.is_open
+        assert _state(runtime, txn) is TxnState.COMMITTED
