@@ -1,0 +1,130 @@
+"""Tables that real Hive wrote, read without Spark, against the rows Hive itself returned."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import hiveacid
+from hiveacid.errors import AcidError
+
+# An open INSERT OVERWRITE hides a partition from everybody in Hive; this row is there.
+HIVE_IS_WRONG = {"h04_open_overwrite": ["1\t536870912\t0\t1\ta\tx"]}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How a value is printed and when two cells are the same: the SQL runner's rules."""
+
+    render: Callable[[Any], str]
+    same_row: Callable[[str, str], bool]
+
+
+def compare(folder: Path, cells: Cells) -> str:
+    """Empty where the table in ``folder`` reads as Hive read it; else why not."""
+    meta = json.loads((folder / "meta.json").read_text("utf-8"))
+    if not meta["acid"]:
+        return "insert-only tables are not read without a metastore"
+    want = [*_expected(folder), *HIVE_IS_WRONG.get(folder.name, ())]
+    try:
+        got = list(_actual(folder / "data", meta, cells))
+    except AcidError as error:
+        return f"{type(error).__name__}: {error}"
+    if len(got) != len(want):
+        return f"{len(want)} rows expected, {len(got)} found"
+    if sorted(want) == sorted(got):
+        return ""
+    return _difference(want, got, cells)
+
+
+def _difference(want: list[str], got: list[str], cells: Cells) -> str:
+    left = set(got)
+    for line in want:
+        hit = line if line in left else next((g for g in left if cells.same_row(line, g)), None)
+        if hit is None:
+            return f"row expected and not found: {line[:200]!r}; left over: {sorted(left)[:1]}"
+        left.discard(hit)
+    return ""
+
+
+def _expected(folder: Path) -> list[str]:
+    packed = folder / "query.tsv.gz"
+    if packed.exists():
+        text = gzip.decompress(packed.read_bytes()).decode("utf-8")
+    else:
+        text = (folder / "query.tsv").read_bytes().decode("utf-8")
+    return text.split("\n")[1:-1]
+
+
+def _actual(data: Path, meta: dict[str, Any], cells: Cells) -> Iterator[str]:
+    batches = hiveacid.read_arrow(
+        str(data),
+        valid_write_ids=meta["valid_write_id_list"] or None,
+        valid_txns=meta["valid_txn_list"] or None,
+        row_ids=True,
+    )
+    for batch in batches:
+        columns = [_texts(array, cells) for array in batch.columns]
+        ids, values = columns[-1], columns[:-1]
+        for row in zip(ids, *values, strict=True):
+            yield "\t".join(row)
+
+
+def _texts(array: pa.Array, cells: Cells) -> list[str]:
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        return [_stamp(text) for text in array.cast(pa.string()).to_pylist()]
+    if pa.types.is_struct(kind) and [field.name for field in kind] == [
+        "writeid",
+        "bucketid",
+        "rowid",
+    ]:
+        return ["\t".join(map(str, value.values())) for value in array.to_pylist()]
+    if pa.types.is_float32(kind):
+        return [_single(value) for value in array.to_pylist()]
+    if pa.types.is_binary(kind):
+        return ["NULL" if v is None else v.hex().upper() for v in array.to_pylist()]
+    return [cells.render(_structs(value, kind)) for value in array.to_pylist()]
+
+
+def _structs(value: Any, kind: pa.DataType) -> Any:
+    """Maps as dicts and structs as tuples with their names: what the renderer takes them for."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {k: _structs(v, kind.item_type) for k, v in value}
+    if pa.types.is_list(kind):
+        return [_structs(v, kind.value_type) for v in value]
+    if pa.types.is_struct(kind):
+        return _Struct([(f.name, _structs(value[f.name], f.type)) for f in kind])
+    return value
+
+
+class _Struct(tuple[Any, ...]):
+    """Values with ``__fields__``, like Spark's rows."""
+
+    __fields__: list[str]
+
+    def __new__(cls, items: list[tuple[str, Any]]) -> _Struct:
+        self = super().__new__(cls, [value for _, value in items])
+        self.__fields__ = [name for name, _ in items]
+        return self
+
+
+def _stamp(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _single(value: float | None) -> str:
+    if value is None:
+        return "NULL"
+    text = str(pa.scalar(value, pa.float32()).cast(pa.string()))
+    return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
