@@ -115,7 +115,7 @@ class Cursor:
         while self.key == "." and self.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED):
             self.next()
             parts.append(self.name("table name"))
-        if len(parts) == 1 and self.token.kind is not TokenKind.END and "." in parts[0]:
+        if len(parts) == 1 and "." in parts[0]:
             parts = parts[0].split(".")  # `db.table` in one pair of back-quotes
         return tuple(parts)
 

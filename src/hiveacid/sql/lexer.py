@@ -48,7 +48,7 @@ _PATTERN = re.compile(
   | (?P<quoted>`(?:[^`]|``)*`)
   | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LlSsYyDdFf])?(?!\w))
   | (?P<word>\w+)
-  | (?P<symbol><=>|<>|!=|<=|>=|==|\|\||->|=>|::|\$\{|[-+*/%&|^~!<>=(),.;:\[\]{}?@\#$])
+  | (?P<symbol>(?!/\*)(?:<=>|<>|!=|<=|>=|==|\|\||->|=>|::|\$\{|[-+*/%&|^~!<>=(),.;:\[\]{}?@\#$]))
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -92,7 +92,7 @@ def tokenize(source: str) -> tuple[Token, ...]:
             assert group is not None
             text = found.group()
             kind = _KINDS[group]
-            if kind is TokenKind.NUMBER and text[0] == "." and tokens and tokens[-1].end == offset:
+            if kind is TokenKind.NUMBER and text[0] == "." and _after_name(tokens, offset):
                 tokens.append(Token(TokenKind.SYMBOL, ".", ".", offset, offset + 1))
                 offset += 1  # ``t.1a``: a dot and a name, which may start with a digit
                 continue
@@ -101,6 +101,13 @@ def tokenize(source: str) -> tuple[Token, ...]:
         offset = end
     tokens.append(Token(TokenKind.END, "<EOF>", "<EOF>", length, length))
     return tuple(tokens)
+
+
+def _after_name(tokens: list[Token], offset: int) -> bool:
+    if not tokens or tokens[-1].end != offset:
+        return False
+    last = tokens[-1]
+    return last.kind in (TokenKind.WORD, TokenKind.QUOTED) or last.key in (")", "]")
 
 
 def _why_no_token(source: str, offset: int) -> str:

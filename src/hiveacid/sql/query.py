@@ -159,7 +159,9 @@ class QueryParser:
         cursor = self.cursor
         cursor.expect("VALUES")
         while True:
-            self.expression(scope, lambda c: c.key == "," or at_clause(c))
+            if cursor.key != "(":
+                raise cursor.unrecognized("values clause")
+            self._group(scope)
             if not cursor.accept(","):
                 return
 

@@ -1,0 +1,51 @@
+"""A small catalog for the SQL room's tests."""
+
+from __future__ import annotations
+
+from hiveacid.model.tables import Column, Table, TableKind, TableName
+from hiveacid.model.types import PrimitiveType
+from hiveacid.sql import bind, parse_one
+from hiveacid.statements.constraints import constraint_properties
+
+INT, STRING = PrimitiveType("int"), PrimitiveType("string")
+T, S = TableName("default", "t"), TableName("d2", "s")
+
+
+def table(name: TableName, columns: str, partition: str = "", **more: object) -> Table:
+    """A table whose columns are all ints, named by blanks-separated words."""
+    return Table(
+        name,
+        tuple(Column(word, INT) for word in columns.split()),
+        f"/wh/{name.table}",
+        tuple(Column(word, STRING) for word in partition.split()),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+class SmallCatalog:
+    """default.t (id, v, p), d2.s (id), a view default.w, a temporary view view1; current: default."""
+
+    current_database = "default"
+
+    def __init__(self) -> None:
+        defaults = constraint_properties(not_null=(), defaults={"v": "'none'"}, checks=())
+        self.tables = {
+            one.name: one
+            for one in (
+                table(T, "id v", "p", properties=defaults),
+                table(S, "id"),
+                table(TableName("default", "view1"), "x"),
+                table(TableName("default", "w"), "x", kind=TableKind.VIEW),
+            )
+        }
+
+    def table(self, name: TableName) -> Table | None:
+        return self.tables.get(name)
+
+    def is_temporary_view(self, name: str) -> bool:
+        return name.lower() == "view1"
+
+
+def bound(text: str) -> object:
+    """The value of one statement; placeholders are P0, P1, ..."""
+    return bind(parse_one(text), SmallCatalog(), prefix="P")

@@ -1,0 +1,200 @@
+"""Query text as Spark gets it: what is spliced, and that nothing else changes."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.catalog import S, T, bound
+
+from hiveacid.errors import InvalidInputError, SqlSyntaxError, UnsupportedError
+from hiveacid.statements.values import Query, TableRef
+
+TEXTS = {
+    # tables become placeholders, aliases stay or are added
+    "select * from t": "select * from P0 as `t`",
+    "select a.id from t a": "select a.id from P0 a",
+    "select a.id from t as a, d2.s b": "select a.id from P0 as a, P1 b",
+    "select `t`.id from `default`.`t`": "select `t`.id from P0 as `t`",
+    "select `t`.id from `default.t`": "select `t`.id from P0 as `t`",
+    "select default.t.id, default.t.* from default.t": "select t.id, `t`.* from P0 as `t`",
+    "select x.t.id from t x": "select x.t.id from P0 x",
+    "select 1 from t join t u on t.id=u.id": "select 1 from P0 as `t` join P0 u on t.id=u.id",
+    "select 1 from (t a join d2.s on a.id=s.id)": (
+        "select 1 from (P0 a join P1 as `s` on a.id=s.id)"
+    ),
+    "select 1 from t tablesample(5 rows) a": "select 1 from P0 tablesample(5 rows) a",
+    "select 1 from t left semi join d2.s on t.id=s.id where 1=1": (
+        "select 1 from P0 as `t` left semi join P1 as `s` on t.id=s.id where 1=1"
+    ),
+    "select 1 from t natural full outer join d2.s": (
+        "select 1 from P0 as `t` natural full outer join P1 as `s`"
+    ),
+    "select id from t where id in (select id from d2.s)": (
+        "select id from P0 as `t` where id in (select id from P1 as `s`)"
+    ),
+    "select (select max(id) from d2.s) from t": "select (select max(id) from P1 as `s`) from P0 as `t`",
+    "from t select id where v=1": "from P0 as `t` select id where v=1",
+    "(select id from t) union all (select 1)": "(select id from P0 as `t`) union all (select 1)",
+    "select 1 from ((select id from t) union (select 2)) q": (
+        "select 1 from ((select id from P0 as `t`) union (select 2)) q"
+    ),
+    "select 1 from ((select id from t) a join d2.s on 1=1)": (
+        "select 1 from ((select id from P1 as `t`) a join P0 as `s` on 1=1)"
+    ),
+    # names of others: WITH queries, temporary views, Spark's tables
+    "with t as (select * from t) select * from t": (
+        "with t as (select * from P0 as `t`) select * from t"
+    ),
+    "with q as (select 1 a), r as (select * from q) select * from r, t": (
+        "with q as (select 1 a), r as (select * from q) select * from r, P0 as `t`"
+    ),
+    "select * from (with t as (select 1) select * from t) q, t": (
+        "select * from (with t as (select 1) select * from t) q, P0 as `t`"
+    ),
+    "select * from view1, nosuch, cat.db.t": "select * from view1, nosuch, cat.db.t",
+    "select * from range(5) r, t": "select * from range(5) r, P0 as `t`",
+    # null order
+    "select id from t order by id": "select id from P0 as `t` order by id NULLS LAST",
+    "select id from t order by id desc, v asc nulls first": (
+        "select id from P0 as `t` order by id desc NULLS FIRST, v asc nulls first"
+    ),
+    "select id from t sort by v limit 3": ("select id from P0 as `t` sort by v NULLS LAST limit 3"),
+    "select sum(id) over (partition by v order by id desc rows unbounded preceding) from t": (
+        "select sum(id) over (partition by v order by id desc NULLS FIRST rows unbounded "
+        "preceding) from P0 as `t`"
+    ),
+    "select 1 from t window w as (order by id)": (
+        "select 1 from P0 as `t` window w as (order by id NULLS LAST)"
+    ),
+    "select percentile_cont(0.5) within group (order by id) from t": (
+        "select percentile_cont(0.5) within group (order by id) from P0 as `t`"
+    ),
+    "select id from t union select 1 order by 1": (
+        "select id from P0 as `t` union select 1 order by 1 NULLS LAST"
+    ),
+    "select 1 order by case when 1=1 then 2 end": (
+        "select 1 order by case when 1=1 then 2 end NULLS LAST"
+    ),
+    "select 1 from t cluster by id": "select 1 from P0 as `t` cluster by id",
+    # where Spark reads the same text differently
+    "select 1 limit 2, 5": "select 1 LIMIT 5 OFFSET 2",
+    "select 1 limit 5 offset 2": "select 1 limit 5 offset 2",
+    "select cast(x as varchar(3))": "select left(cast(x as string), 3)",
+    "select cast(x as char(3))": "select rtrim(left(cast(x as string), 3))",
+    "select cast(cast(a as int) as varchar(2))": "select left(cast(cast(a as int) as string), 2)",
+    "select cast(x as timestamp with local time zone)": "select cast(x as timestamp_ltz)",
+    "select cast(x as double precision), cast(y as decimal(4,1))": (
+        "select cast(x as double), cast(y as decimal(4,1))"
+    ),
+    "select 'it''s', 'a' 'b'": "select 'it' 's', 'a' 'b'",
+    "select * from table(values (1,2)) as q(a,b)": "select * from (values (1,2)) as q(a,b)",
+    "select current_database ( )": "select 'default'",
+    # what must not change
+    "select extract(year from d), trim(both ' ' from x) from t": (
+        "select extract(year from d), trim(both ' ' from x) from P0 as `t`"
+    ),
+    "select a is not distinct from b from t": "select a is not distinct from b from P0 as `t`",
+    "select x.`from`, case when a then b end from t x": (
+        "select x.`from`, case when a then b end from P0 x"
+    ),
+    "select id /* from x */ -- order by y\n from t": "select id /* from x */ -- order by y\n from P0 as `t`",
+    "select /*+ broadcast(t) */ 'from t', \"order by\" from t": (
+        "select /*+ broadcast(t) */ 'from t', \"order by\" from P0 as `t`"
+    ),
+    "select e.x from t lateral view outer explode(a) e as x, y where x > 1": (
+        "select e.x from P0 as `t` lateral view outer explode(a) e as x, y where x > 1"
+    ),
+    "select date '2020-01-01', interval '1' day, m['k'], a[0], s.x, !b, a <=> c, a == d": (
+        "select date '2020-01-01', interval '1' day, m['k'], a[0], s.x, !b, a <=> c, a == d"
+    ),
+    "select 1 from t group by id, v grouping sets ((id), ()) having count(*) > 1": (
+        "select 1 from P0 as `t` group by id, v grouping sets ((id), ()) having count(*) > 1"
+    ),
+    "select 10L, 1.5BD, 1e3, .5, a.b.c, left(x, 1), insert(a, 1), window(ts, '1 day')": (
+        "select 10L, 1.5BD, 1e3, .5, a.b.c, left(x, 1), insert(a, 1), window(ts, '1 day')"
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), TEXTS.items())
+def test_query_text(text: str, expected: str) -> None:
+    query = bound(text)
+    assert isinstance(query, Query)
+    assert query.text == expected
+
+
+def test_one_placeholder_for_each_table_and_need_of_row_ids() -> None:
+    query = bound("select a.row__id, b.id, c.id from t a, t b, t c, d2.s")
+    assert isinstance(query, Query)
+    assert query.tables == {
+        "P0": TableRef(T, row_id=True), "P1": TableRef(T), "P2": TableRef(S)
+    }  # fmt: skip
+    assert query.text == "select a.row__id, b.id, c.id from P0 a, P1 b, P1 c, P2 as `s`"
+
+
+ROW_IDS = {
+    "select row__id, * from t": "select row__id, `t`.`id`, `t`.`v`, `t`.`p` from P0 as `t`",
+    "select ROW__ID.writeid, a.* from t a": (
+        "select ROW__ID.writeid, `a`.`id`, `a`.`v`, `a`.`p` from P0 a"
+    ),
+    "select `row__id`.rowid from t": "select `row__id`.rowid from P0 as `t`",
+    "select *, t.row__id from t, d2.s": (
+        "select `t`.`id`, `t`.`v`, `t`.`p`, `s`.*, t.row__id from P0 as `t`, P1 as `s`"
+    ),
+    "select default.t.*, row__id from t": (
+        "select `t`.`id`, `t`.`v`, `t`.`p`, row__id from P0 as `t`"
+    ),
+    "select id from t where exists (select 1 from d2.s where s.id=t.row__id.rowid)": (
+        "select id from P0 as `t` where exists (select 1 from P1 as `s` where s.id=t.row__id.rowid)"
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), ROW_IDS.items())
+def test_row_id_asks_the_scan_and_stays_out_of_stars(text: str, expected: str) -> None:
+    query = bound(text)
+    assert isinstance(query, Query)
+    assert query.text == expected
+    assert query.tables["P0"] == TableRef(T, row_id=True)
+    assert all(not ref.row_id for name, ref in query.tables.items() if name != "P0")
+
+
+def test_row_id_of_a_subquery_asks_only_inside() -> None:
+    query = bound("select q.row__id, s.id from (select row__id from t) q, d2.s")
+    assert isinstance(query, Query)
+    assert sorted((ref.name, ref.row_id) for ref in query.tables.values()) == [
+        (S, False),
+        (T, True),
+    ]
+
+
+REFUSED = {
+    "select * from t join d2.s using (id) where t.row__id.rowid=1": UnsupportedError,
+    "select * from (select 1), t where row__id.rowid=1": InvalidInputError,
+    "select input__file__name from t": UnsupportedError,
+    "select * from w": UnsupportedError,
+    "select transform(a) using 'cat' from t": UnsupportedError,
+    "with recursive q as (select 1) select * from q": UnsupportedError,
+    "select * from t for system_time as of '2020-01-01'": UnsupportedError,
+    "select": SqlSyntaxError,
+    "select 1 from": SqlSyntaxError,
+    "select 1,": SqlSyntaxError,
+    "select (1": SqlSyntaxError,
+    "select 1) ": SqlSyntaxError,
+    "select 'x": SqlSyntaxError,
+    "select 1 /* x": SqlSyntaxError,
+    "select * from t where": SqlSyntaxError,
+    "select * from t order by": SqlSyntaxError,
+    "select 1 union": SqlSyntaxError,
+}
+
+
+@pytest.mark.parametrize(("text", "error"), REFUSED.items())
+def test_refused(text: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        bound(text)
+
+
+def test_syntax_errors_say_line_and_column() -> None:
+    with pytest.raises(SqlSyntaxError, match="line 2:6 cannot recognize input near") as caught:
+        bound("select 1\n from ) x")
+    assert (caught.value.context["line"], caught.value.context["column"]) == (2, 7)
