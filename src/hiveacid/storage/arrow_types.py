@@ -121,6 +121,7 @@ def conform(array: pa.Array, kind: HiveType) -> pa.Array:
 
     Raises:
         ConversionError: a value does not fit the type.
+        UnsupportedError: a timestamp before 1970 with a fraction of a second.
     """
     try:
         return _conform(array, kind)
@@ -225,8 +226,29 @@ def _conform_text(array: pa.Array, kind: CharType | VarcharType) -> pa.Array:
 def _conform_timestamp(array: pa.Array, kind: PrimitiveType) -> pa.Array:
     if not pa.types.is_timestamp(array.type):
         return array.cast(arrow_type(kind))
+    if kind.name == "timestamp" and array.type.tz is not None:
+        array = pc.local_timestamp(array)
+    _refuse_fractions_before_1970(array)
     if kind.name == "timestamp":
-        return array if array.type.tz is None else pc.local_timestamp(array)
+        return array
     if array.type.tz is None:
         return pc.assume_timezone(array, "UTC")
     return array if array.type.tz == "UTC" else array.cast(pa.timestamp(array.type.unit, tz="UTC"))
+
+
+def _refuse_fractions_before_1970(array: pa.Array) -> None:
+    """Arrow's ORC writer stores such a fraction negative, which Java's reader takes for damage."""
+    per_second = _TICKS[array.type.unit]
+    ticks = array.cast(pa.int64())
+    least = pc.min(ticks).as_py()
+    if per_second == 1 or least is None or least >= 0:
+        return
+    values = pc.fill_null(ticks, 0).to_numpy()
+    if ((values < 0) & (values % per_second != 0)).any():
+        raise UnsupportedError(
+            "a timestamp before 1970 with a fraction of a second cannot be written",
+            type="timestamp",
+        )
+
+
+_TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -30,7 +30,7 @@ from hiveacid.layout.original import OriginalRows
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.evolution import evolve
+from hiveacid.storage.evolution import evolve, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc_tail import OrcTail, read_tail_of
 
@@ -214,8 +214,11 @@ class BucketFileReader:
             if i >= len(self.fields):
                 arrays.append(pa.nulls(rows, target))
                 continue
+            array = found[self.fields[i][0]]
+            if self.tail is not None and self.tail.has_julian_dates:
+                array = from_julian(array)
             try:
-                arrays.append(evolve(found[self.fields[i][0]], target))
+                arrays.append(evolve(array, target))
             except FormatError as error:
                 raise FormatError(
                     f"{self.path}: column {table_columns[i].name}: {error.message}",

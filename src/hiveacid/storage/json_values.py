@@ -52,6 +52,8 @@ def _leaves(array: pa.Array) -> list[Any]:
         return [None if value is None else value.hex() for value in array.to_pylist()]
     if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
         return list(array.cast(pa.string()).to_pylist())
+    if pa.types.is_float32(kind):
+        array = array.cast(pa.string()).cast(pa.float64())  # the shortest text that means the same
     values = list(array.to_pylist())
     if pa.types.is_floating(kind):
         return [_json_float(value) for value in values]

@@ -93,7 +93,12 @@ class OrcOutput:
             self._guarded(writer.close)
             held = sink.take_held()
             tail = parse_tail(held[-tail_bytes_needed(held[-_POSTSCRIPT_MAX:]) :])
-            end = rewrite_tail(tail, user_metadata=user_metadata(tail), text_types=text_types)
+            end = rewrite_tail(
+                tail,
+                user_metadata=user_metadata(tail),
+                text_types=text_types,
+                proleptic=True,
+            )
             self._guarded(lambda: sink.put(memoryview(held)[: len(held) - tail.tail_bytes]))
             self._guarded(lambda: sink.put(end))
             self._guarded(sink.finish)

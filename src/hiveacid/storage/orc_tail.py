@@ -38,6 +38,9 @@ MAGIC: Final = b"ORC"
 _FIRST_READ_BYTES: Final = 64 * 1024
 _CHUNK_HEADER_BYTES: Final = 3
 _CHUNK_BYTES_MAX: Final = 1 << 22
+_UNKNOWN_CALENDAR: Final = 0
+_PROLEPTIC_GREGORIAN: Final = 2
+_HIVE_3_1_WRITER: Final = 7
 
 
 class Compression(Enum):
@@ -90,6 +93,18 @@ class OrcTail:
     postscript: Any
     footer: Any
     metadata_section: bytes
+
+    @property
+    def has_julian_dates(self) -> bool:
+        """Whether dates before 1582-10-15 are in the Julian calendar.
+
+        Hive 4 says so in the footer. Where nothing is said, Hive before 3.1 means Julian, Hive 3.1
+        and writers that are not Java's mean Gregorian.
+        """
+        if self.footer.HasField("calendar") and self.footer.calendar != _UNKNOWN_CALENDAR:
+            return bool(self.footer.calendar != _PROLEPTIC_GREGORIAN)
+        is_java = self.footer.writer == 0
+        return bool(is_java and self.postscript.writerVersion < _HIVE_3_1_WRITER)
 
     @property
     def root(self) -> StructType:
@@ -223,11 +238,14 @@ def rewrite_tail(
     *,
     user_metadata: Mapping[str, bytes],
     text_types: Mapping[int, CharType | VarcharType] | None = None,
+    proleptic: bool = False,
 ) -> bytes:
-    """The bytes of the tail with ``user_metadata`` added or replaced and some columns' types made
-    char or varchar.
+    """The bytes of the tail with user metadata added or replaced, and some types made char or
+    varchar.
 
-    ``text_types`` maps column numbers (0 is the root) to their types.
+    ``text_types`` maps column numbers (0 is the root) to their types. ``proleptic`` states that
+    dates are in the Gregorian calendar throughout; unsaid, Java readers take those before
+    1582-10-15 for Julian ones.
     """
     footer = orc_proto.Footer()
     footer.CopyFrom(tail.footer)
@@ -239,6 +257,8 @@ def rewrite_tail(
         node = footer.types[number]
         node.kind = _CHAR if isinstance(kind, CharType) else _VARCHAR
         node.maximumLength = kind.length
+    if proleptic:
+        footer.calendar = _PROLEPTIC_GREGORIAN
     body = _stored(footer.SerializeToString(), tail=tail)
     postscript = orc_proto.PostScript()
     postscript.CopyFrom(tail.postscript)

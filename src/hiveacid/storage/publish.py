@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from hiveacid.errors import MissingFileError, StorageError
 from hiveacid.layout.markers import VERSION_TEXT
-from hiveacid.layout.names import METADATA_FILE, VERSION_FILE, partition_name
+from hiveacid.layout.names import METADATA_FILE, VERSION_FILE, is_hidden, partition_name
 from hiveacid.layout.target import FileKind, WrittenFile
 from hiveacid.storage.filesystem import FileSystem
 
@@ -120,3 +120,15 @@ def _directory(table_location: str, file: WrittenFile, partition_columns: Sequen
     if file.directory:
         parts.append(file.directory)
     return "/".join(parts)
+
+
+def empty_plain(fs: FileSystem, directory: str) -> None:
+    """Delete the data files of a directory of a table that is not transactional, hidden ones apart.
+
+    Raises:
+        StorageError: the file system failed.
+    """
+    for entry in fs.list_directory(directory):
+        name = entry.path.rpartition("/")[2]
+        if not entry.is_directory and not is_hidden(name):
+            fs.delete_file(entry.path)
