@@ -98,7 +98,8 @@ def _print_all(session: Session, text: str, *, form: Format) -> None:
         elif hasattr(result, "toLocalIterator"):
             print_rows(result.columns, _rows(result, form=form), form=form)
         else:
-            _print_result(result, form=form)
+            for one in result if isinstance(result, tuple) else (result,):
+                _print_result(one, form=form)
 
 
 def _rows(frame: Any, *, form: Format) -> Iterable[tuple[object, ...]]:

@@ -75,9 +75,9 @@ def run(acid: Session, spark: SparkSession, made: Input, meter: Meter) -> list[t
             f"{merged.updated:,} updated, {merged.deleted:,} deleted, {merged.inserted:,} inserted"
         )
     with meter.step("UPDATE lineitem") as step:
-        step.rows = f"{acid.sql(UPDATE_LINEITEM).updated:,} updated"
+        step.rows = f"{acid.sql(UPDATE_LINEITEM).rows:,} updated"
     with meter.step("DELETE from lineitem") as step:
-        step.rows = f"{acid.sql(DELETE_LINEITEM).deleted:,} deleted"
+        step.rows = f"{acid.sql(DELETE_LINEITEM).rows:,} deleted"
     with meter.step("query both, joined") as step:
         rows = [tuple(row) for row in acid.sql(JOINED).collect()]
         step.rows = f"{len(rows):,} groups"
