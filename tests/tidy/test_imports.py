@@ -18,11 +18,21 @@ THIRD_PARTY_ROOMS = {
         "streaming",
         "compaction",
     },
-    "numpy": {"storage"},
+    "numpy": {"storage", "spark", "statements"},
+    "pandas": {"spark"},
     "google": {"storage"},
     "sqlalchemy": {"metastore"},
     "sqlglot": {"sql"},
-    "pyspark": {"spark", "statements", "connectors", "compaction", "session", "table", "demo"},
+    "pyspark": {
+        "spark",
+        "statements",
+        "connectors",
+        "compaction",
+        "session",
+        "table",
+        "cli",
+        "demo",
+    },
     "click": {"cli"},
     "rich": {"cli", "demo"},
     "duckdb": {"demo"},
@@ -32,7 +42,8 @@ THIRD_PARTY_ROOMS = {
 PURE_ROOMS = {"model", "layout"}
 FORBIDDEN_MODULE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base"}
 JVM_GATEWAY = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "_jsession", "_gateway"}
-ENDS_A_TRANSACTION = {"commit_txn", "abort_txn", "abort_txns"}
+ENDS_A_TRANSACTION = {"commit_txn", "abort_txn"}
+"""A client ends its own transaction; ABORT TRANSACTIONS (``abort_txns``) is an administrator's."""
 
 
 def test_law_2_model_and_layout_import_the_standard_library_only() -> None:

@@ -142,7 +142,7 @@ def demo(scale: float, directory: Path) -> None:
     from hiveacid import demo as program
 
     if not program.run(scale=scale, directory=directory):
-        raise SystemExit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _required(url: str | None) -> str:
