@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import AcidError, InvalidInputError, UnsupportedError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, TableKind, TableName
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
@@ -28,6 +28,7 @@ from hiveacid.statements.explain import explain
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.names import CatalogNames
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
+from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 
 if TYPE_CHECKING:
@@ -190,7 +191,8 @@ class Session:
             settings=self._settings,
             database=self._database,
         )
-        return execute(context, value)
+        with spark_errors_mapped(value):
+            return execute(context, value)
 
     @staticmethod
     def _needs_spark(value: object) -> bool:
@@ -308,7 +310,7 @@ class Session:
             return
         try:
             self.execute(Insert(table.name, frame.toDF(*names), by_name=True))
-        except AcidError:
+        except BaseException:
             definitions.drop_table(self._ddl_context(), ddl.DropTable(table.name))
             raise
 

@@ -115,9 +115,11 @@ def check_merge(statement: Merge, table: Table) -> None:
     """The clauses fit together and to the table.
 
     Raises:
-        InvalidInputError: 10404 to 10406 (a clause that can never apply), or as
+        InvalidInputError: 10008 (source and target have one name), 10404 to 10406 (a clause that
+            can never apply), or as
             ``check_row_changes``, ``check_assigned``, ``check_insert``.
     """
+    _check_aliases(statement)
     _check_reachable(statement)
     for clause in statement.clauses:
         if isinstance(clause, NotMatchedInsert):
@@ -126,6 +128,14 @@ def check_merge(statement: Merge, table: Table) -> None:
         check_row_changes(table)
         if isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
             check_assigned([name for name, _ in clause.assignments], table)
+
+
+def _check_aliases(statement: Merge) -> None:
+    target = (statement.alias or statement.table.table).lower()
+    if statement.source_alias is not None and statement.source_alias.lower() == target:
+        raise InvalidInputError(
+            f"Ambiguous table alias '{target}'", code=10008, table=str(statement.table)
+        )
 
 
 def _check_reachable(statement: Merge) -> None:

@@ -23,7 +23,7 @@ def table(name: TableName, columns: str, partition: str = "", **more: object) ->
 
 
 class SmallCatalog:
-    """default.t (id, v, p), d2.s (id), a view default.w, a temporary view view1; current: default."""
+    """default.t (id, v, p), d2.s (id), a view default.w, a temporary view view1."""
 
     current_database = "default"
 

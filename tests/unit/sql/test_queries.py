@@ -31,7 +31,9 @@ TEXTS = {
     "select id from t where id in (select id from d2.s)": (
         "select id from P0 as `t` where id in (select id from P1 as `s`)"
     ),
-    "select (select max(id) from d2.s) from t": "select (select max(id) from P1 as `s`) from P0 as `t`",
+    "select (select max(id) from d2.s) from t": (
+        "select (select max(id) from P1 as `s`) from P0 as `t`"
+    ),
     "from t select id where v=1": "from P0 as `t` select id where v=1",
     "(select id from t) union all (select 1)": "(select id from P0 as `t`) union all (select 1)",
     "select 1 from ((select id from t) union (select 2)) q": (
@@ -96,7 +98,9 @@ TEXTS = {
     "select x.`from`, case when a then b end from t x": (
         "select x.`from`, case when a then b end from P0 x"
     ),
-    "select id /* from x */ -- order by y\n from t": "select id /* from x */ -- order by y\n from P0 as `t`",
+    "select id /* from x */ -- order by y\n from t": (
+        "select id /* from x */ -- order by y\n from P0 as `t`"
+    ),
     "select /*+ broadcast(t) */ 'from t', \"order by\" from t": (
         "select /*+ broadcast(t) */ 'from t', \"order by\" from P0 as `t`"
     ),

@@ -1,0 +1,276 @@
+"""DDL, SHOW, DESCRIBE, SET: text -> value."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sql.catalog import INT, STRING, S, T, bound
+
+from hiveacid.errors import AcidError, SqlSyntaxError, UnsupportedError
+from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+)
+from hiveacid.sql import parse, parse_columns, parse_one, parse_table_name
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.lexer import tokenize
+from hiveacid.sql.type_grammar import parse_column_type
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.values import Insert, Literals, Query, TableRef
+
+X = TableName("default", "x")
+ID = (Column("id", INT),)
+
+VALUES = {
+    "create database if not exists D comment 'c' location '/l' with dbproperties ('a'='b')": (
+        ddl.CreateDatabase("d", True, "c", "/l", {"a": "b"})
+    ),
+    "create schema d": ddl.CreateDatabase("d"),
+    "drop database if exists d cascade": ddl.DropDatabase("d", True, True),
+    "use D2": ddl.UseDatabase("d2"),
+    "set a.b=c d": ddl.SetProperty("a.b", "c d"),
+    "SET hive.x = ": ddl.SetProperty("hive.x", ""),
+    "set hive.x": ddl.SetProperty("hive.x"),
+    "set": ddl.SetProperty(),
+    "set -v": ddl.SetProperty(),
+    "reset": ddl.ResetProperties(),
+    "reset a b": ddl.ResetProperties(("a", "b")),
+    "create table x (id int)": ddl.CreateTable(X, ID),
+    "create table d2.x (ID int comment 'it\\'s', `v` string) comment 'c' partitioned by (p string, "
+    "q int comment 'q') clustered by (id, v) sorted by (id desc) into 4 buckets stored as orc "
+    "location 'file:/l' tblproperties ('transactional'='true', \"k\"='v')": ddl.CreateTable(
+        TableName("d2", "x"),
+        (Column("id", INT, "it's"), Column("v", STRING)),
+        (Column("p", STRING), Column("q", INT, "q")),
+        bucket=BucketSpec(("id", "v"), 4),
+        sort_columns=("id",),
+        format=FileFormat.ORC,
+        location="file:/l",
+        properties={"transactional": "true", "k": "v"},
+        comment="c",
+    ),
+    "create external table if not exists x (id int) row format serde 'a.b' stored as textfile": (
+        ddl.CreateTable(X, ID, format=FileFormat.TEXT, external=True, if_not_exists=True)
+    ),
+    "create transactional table x (id int)": (
+        ddl.CreateTable(X, ID, properties={"transactional": "true"})
+    ),
+    "create table x (id int not null, v string default 'a,b' enable novalidate, constraint pk "
+    "primary key (id) disable novalidate rely, check (id > 0 and v in ('x', ')')))": (
+        ddl.CreateTable(
+            X,
+            (*ID, Column("v", STRING)),
+            not_null=("id",),
+            defaults={"v": "'a,b'"},
+            checks=("id > 0 and v in ('x', ')')",),
+        )
+    ),
+    "create table x (id int default -1 comment 'c', d date default date '2020-01-01', "
+    "e string default cast(1 as string) not null disable)": ddl.CreateTable(
+        X,
+        (Column("id", INT, "c"), Column("d", PrimitiveType("date")), Column("e", STRING)),
+        defaults={"id": "-1", "d": "date '2020-01-01'", "e": "cast(1 as string)"},
+    ),
+    "create table x like t tblproperties ('a'='b')": (
+        ddl.CreateTable(X, properties={"a": "b"}, like=T)
+    ),
+    "create table x partitioned by (p) stored as orc as select id, p from t order by id": (
+        ddl.CreateTable(
+            X,
+            partition_names=("p",),
+            format=FileFormat.ORC,
+            query=Query("select id, p from P0 as `t` order by id NULLS LAST", {"P0": TableRef(T)}),
+        )
+    ),
+    "create table x as with q as (select 1 a) select * from q": (
+        ddl.CreateTable(X, query=Query("with q as (select 1 a) select * from q"))
+    ),
+    "drop table if exists d2.s purge": ddl.DropTable(S, True, True),
+    "truncate table t": ddl.Truncate(T),
+    "truncate t partition (p='x')": ddl.Truncate(T, (("p", "x"),)),
+    "alter table t set tblproperties ('a'='b')": ddl.SetTableProperties(T, {"a": "b"}),
+    "alter table t unset tblproperties if exists ('a', 'b')": (
+        ddl.UnsetTableProperties(T, ("a", "b"), True)
+    ),
+    "alter table t add if not exists partition (p='a', q=1) partition (p=null) location '/x'": (
+        ddl.AddPartitions(
+            T,
+            (
+                ddl.PartitionToAdd((("p", "a"), ("q", "1"))),
+                ddl.PartitionToAdd((("p", None),), "/x"),
+            ),
+            True,
+        )
+    ),
+    "alter table t drop if exists partition (p>2, q<>'a'), partition (p=1) purge": (
+        ddl.DropPartitions(
+            T,
+            (
+                (
+                    ddl.PartitionCondition("p", ">", "2"),
+                    ddl.PartitionCondition("q", "!=", "a"),
+                ),
+                (ddl.PartitionCondition("p", "=", "1"),),
+            ),
+            True,
+        )
+    ),
+    "alter table t rename to d2.y": ddl.RenameTable(T, TableName("d2", "y")),
+    "alter table t partition (p='a') rename to partition (p='b')": (
+        ddl.RenamePartition(T, (("p", "a"),), (("p", "b"),))
+    ),
+    "alter table t add columns (a int, b string comment 'x') cascade": (
+        ddl.AddColumns(T, (Column("a", INT), Column("b", STRING, "x")))
+    ),
+    "alter table t replace columns (id int)": ddl.AddColumns(T, ID, True),
+    "alter table t change column v w string comment 'c'": (
+        ddl.ChangeColumn(T, "v", Column("w", STRING, "c"))
+    ),
+    "alter table t change v v string": ddl.ChangeColumn(T, "v", Column("v", STRING)),
+    "alter table t partition (p='a') compact 'MAJOR' and wait": (
+        ddl.Compact(T, "major", (("p", "a"),), True)
+    ),
+    "show databases like 'd*'": ddl.ShowDatabases("d*"),
+    "show schemas": ddl.ShowDatabases(),
+    "show tables": ddl.ShowTables("default"),
+    "show tables in d2 'o*'": ddl.ShowTables("d2", "o*"),
+    "show partitions t partition (p='x')": ddl.ShowPartitions(T, (("p", "x"),)),
+    "show columns in t": ddl.ShowColumns(T),
+    "show columns from s in d2": ddl.ShowColumns(S),
+    "show tblproperties t('a.b')": ddl.ShowTableProperties(T, "a.b"),
+    "show tblproperties t": ddl.ShowTableProperties(T),
+    "show create table t": ddl.ShowCreateTable(T),
+    "show transactions": ddl.ShowTransactions(),
+    "show locks": ddl.ShowLocks(),
+    "show locks t partition (p='x') extended": ddl.ShowLocks(T, (("p", "x"),), extended=True),
+    "show locks database d2": ddl.ShowLocks(schema="d2"),
+    "show compactions database d2 status 'failed'": ddl.ShowCompactions(),
+    "abort transactions 1 2 3": ddl.AbortTransactions((1, 2, 3)),  # type: ignore[arg-type]
+    "describe t": ddl.DescribeTable(T),
+    "desc formatted d2.s": ddl.DescribeTable(S, formatted=True),
+    "describe extended t partition (p='x')": (
+        ddl.DescribeTable(T, partition=(("p", "x"),), extended=True)
+    ),
+    "describe t v": ddl.DescribeTable(T, "v"),
+    "describe database extended d2": ddl.DescribeDatabase("d2", True),
+    "explain formatted delete from t": ddl.Explain(bound("delete from t"), "formatted"),  # type: ignore[arg-type]
+    "explain select 1": ddl.Explain(Query("select 1")),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), VALUES.items())
+def test_value(text: str, expected: object) -> None:
+    assert bound(text) == expected
+
+
+REFUSED: dict[str, type[AcidError]] = {
+    "create temporary table x (id int)": UnsupportedError,
+    "create view v as select 1": UnsupportedError,
+    "create function f as 'x'": UnsupportedError,
+    "create table x (id int) stored by 'iceberg'": UnsupportedError,
+    "create table x (id int) stored as avro": UnsupportedError,
+    "create table x (id int, primary key (id) enable novalidate)": UnsupportedError,
+    "drop view v": UnsupportedError,
+    "alter database d set dbproperties ('a'='b')": UnsupportedError,
+    "alter table t concatenate": UnsupportedError,
+    "alter table t add constraint c check (id > 0)": UnsupportedError,
+    "start transaction": UnsupportedError,
+    "start transaction read only": UnsupportedError,
+    "commit": UnsupportedError,
+    "rollback": UnsupportedError,
+    "lock table t exclusive": UnsupportedError,
+    "load data inpath '/x' into table t": UnsupportedError,
+    "analyze table t compute statistics": UnsupportedError,
+    "show functions": UnsupportedError,
+    "create table x": SqlSyntaxError,
+    "create table x ()": SqlSyntaxError,
+    "create table x (id)": SqlSyntaxError,
+    "create table x (id nosuchtype)": SqlSyntaxError,
+    "create table x (`a.b` int)": SqlSyntaxError,
+    "create table x (id int) stored": SqlSyntaxError,
+    "create table x (id int) clustered by (id) into 0 buckets": SqlSyntaxError,
+    "create table x (c char(256))": SqlSyntaxError,
+    "create table x (d decimal(39,0))": SqlSyntaxError,
+    "create table a.b.c (id int)": SqlSyntaxError,
+    "alter table t set tblproperties ('a')": SqlSyntaxError,
+    "alter table t drop partition (p like 'x')": SqlSyntaxError,
+    "describe": SqlSyntaxError,
+    "abort transactions x": SqlSyntaxError,
+    "frobnicate": SqlSyntaxError,
+    "'x'": SqlSyntaxError,
+    "explain": SqlSyntaxError,
+}
+
+
+@pytest.mark.parametrize(("text", "error"), REFUSED.items())
+def test_refused(text: str, error: type[AcidError]) -> None:
+    with pytest.raises(error):
+        bound(text)
+
+
+def test_the_message_of_an_unknown_type_is_hives() -> None:
+    with pytest.raises(SqlSyntaxError) as caught:
+        bound("create table t (id nosuchtype) stored as orc")
+    assert caught.value.message == (
+        "line 1:19 cannot recognize input near 'nosuchtype' ')' 'stored' in column type"
+    )
+
+
+TYPES = {
+    "INT": INT,
+    "integer": INT,
+    "double precision": PrimitiveType("double"),
+    "timestamp with local time zone": PrimitiveType("timestamp with local time zone"),
+    "timestamp": PrimitiveType("timestamp"),
+    "decimal": DecimalType(10, 0),
+    "numeric(5)": DecimalType(5, 0),
+    "decimal(38,18)": DecimalType(38, 18),
+    "char(3)": CharType(3),
+    "varchar(65535)": VarcharType(65535),
+    "array<array<int>>": ListType(ListType(INT)),
+    "map<string,struct<A:int,b:array<decimal(4,1)>>>": MapType(
+        STRING, StructType((("a", INT), ("b", ListType(DecimalType(4, 1)))))
+    ),
+    "struct<`x y`:int comment 'c'>": StructType((("x y", INT),)),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), TYPES.items())
+def test_types(text: str, expected: object) -> None:
+    cursor = Cursor(source=text, tokens=tokenize(text))
+    assert parse_column_type(cursor) == expected
+    assert cursor.at_end()
+
+
+def test_a_script_is_split_at_semicolons_outside_quotes_and_comments() -> None:
+    statements = parse("use a;\n-- ; not here\ninsert into t values (';');; /* ; */ use b")
+    assert [s.text for s in statements] == ["use a", "insert into t values (';')", "use b"]
+    assert [s.line for s in statements] == [1, 3, 3]
+
+
+def test_parse_one_wants_exactly_one() -> None:
+    assert parse_one("use a;").text == "use a"
+    for text in ("", " -- x", "use a; use b"):
+        with pytest.raises(SqlSyntaxError):
+            parse_one(text)
+
+
+def test_columns_and_names_for_python() -> None:
+    assert parse_columns("id int, v string comment 'x'") == (*ID, Column("v", STRING, "x"))
+    assert parse_table_name("D.T") == TableName("d", "t")
+    assert parse_table_name("t").database == ""
+    for text in ("a.b.c", "a b", "1+1", ""):
+        with pytest.raises(SqlSyntaxError):
+            parse_table_name(text)
+    with pytest.raises(UnsupportedError):
+        parse_columns("id int not null")
+
+
+def test_explain_of_an_insert() -> None:
+    explained = bound("explain insert into d2.s values (1)")
+    assert explained == ddl.Explain(Insert(S, Literals(((1,),))))
