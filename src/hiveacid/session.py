@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.tables import AcidMode, BucketSpec, Column, TableKind, TableName
+from hiveacid.model.tables import AcidMode, BucketSpec, Column, Table, TableKind, TableName
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.sql import Statement, bind, parse, parse_columns, parse_one, parse_table_name
@@ -34,6 +34,8 @@ from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Up
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from hiveacid.table import AcidTable
 
 _SERIAL = itertools.count()
 _PLAIN_NAME = re.compile(r"\w+")
@@ -177,7 +179,7 @@ class Session:
         schema = ", ".join(f"`{column}` string" for column in listing.columns)
         return self._spark.createDataFrame(list(listing.rows), schema)
 
-    def execute(self, value: Query | Insert | Inserts | Update | Delete | Merge) -> Any:
+    def execute(self, statement: Query | Insert | Inserts | Update | Delete | Merge) -> Any:
         """Carries out a statement value: a DataFrame for a query, a result value for DML.
 
         Raises:
@@ -187,16 +189,16 @@ class Session:
 
         context = ExecutionContext(
             runtime=self._runtime,
-            spark=self.spark if self._needs_spark(value) else self._spark,
+            spark=self.spark if self._needs_spark(statement) else self._spark,
             settings=self._settings,
             database=self._database,
         )
-        with spark_errors_mapped(value):
-            return execute(context, value)
+        with spark_errors_mapped(statement):
+            return execute(context, statement)
 
     @staticmethod
-    def _needs_spark(value: object) -> bool:
-        return not isinstance(value, Insert)
+    def _needs_spark(statement: object) -> bool:
+        return not isinstance(statement, Insert)
 
     # ---------------------------------------------------------------- everything but DML
 
@@ -327,7 +329,7 @@ class Session:
         comment: str | None = None,
         location: str | None = None,
         if_not_exists: bool = False,
-    ) -> Any:
+    ) -> AcidTable:
         """Makes a table; from a DataFrame it also takes the rows. Returns its handle.
 
         ``schema`` is a DataFrame, a StructType or Hive's text (``"id int, name string"``), the
@@ -378,7 +380,15 @@ class Session:
         found = parse_table_name(name)
         return found if found.database else TableName(self._database, found.table)
 
-    def table(self, name: str) -> Any:
+    def table_definition(self, name: TableName) -> Table:
+        """The table as the catalog has it now.
+
+        Raises:
+            NotFoundError: 10001.
+        """
+        return self._runtime.metastore.get_table(name)
+
+    def table(self, name: str) -> AcidTable:
         """The handle of a table of ours.
 
         Raises:

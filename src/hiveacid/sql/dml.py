@@ -5,6 +5,7 @@ from __future__ import annotations
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.expressions import at_clause
 from hiveacid.sql.lexer import TokenKind
 from hiveacid.sql.parsed import (
     Assignment,
@@ -19,7 +20,7 @@ from hiveacid.sql.parsed import (
     ParsedRows,
     ParsedUpdate,
 )
-from hiveacid.sql.query import QueryParser, at_clause
+from hiveacid.sql.query import QueryParser
 from hiveacid.sql.rows import literal_rows
 from hiveacid.sql.scopes import Fragment, Relation, Scope
 

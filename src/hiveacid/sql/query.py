@@ -1,74 +1,25 @@
-"""The structure of queries and expressions: where clauses, relations, sort items, subqueries are.
+"""The structure of queries: clauses, relations, subqueries; their expressions are read by
+``ExpressionParser``.
 
-Only the structure is read; expressions stay as the user wrote them. Places are noted where Hive
-and Spark read the same text differently:
-
-* ORDER BY and SORT BY without NULLS: Hive puts NULLs last ascending and first descending (also in
-  windows: the same rule of its grammar), Spark the other way round.
-* ``LIMIT a, b``; casts to char and varchar (Spark does not cut); ``timestamp with local time
-  zone``; ``table(values ...)``; adjacent string literals without a blank between them (Spark 4
-  reads ``'it''s'`` as ``it's``, Hive as ``its``).
+Places where Hive and Spark read the same text differently: ``LIMIT a, b``, ``table(values ...)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hiveacid.errors import UnsupportedError
 from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.lexer import TokenKind, name_of, position
-from hiveacid.sql.scopes import DottedName, Edit, Fragment, Relation, Scope, Star
+from hiveacid.sql.expressions import ExpressionParser, Stop, at_clause
+from hiveacid.sql.lexer import TokenKind, name_of
+from hiveacid.sql.scopes import Edit, Fragment, Relation, Scope, Star
 
-Stop = Callable[[Cursor], bool]
-
-_VIRTUAL_COLUMNS = frozenset(
-    {
-        "INPUT__FILE__NAME",
-        "BLOCK__OFFSET__INSIDE__FILE",
-        "ROW__IS__DELETED",
-        "ROW__OFFSET__INSIDE__BLOCK",
-    }
-)
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
-_QUERY_TERM = ("SELECT", "(", "FROM", "VALUES", "WITH", "ALL", "DISTINCT")
 
 
-def at_clause(cursor: Cursor) -> bool:
-    """True where a clause of a query starts, at the top level of an expression."""
-    key = cursor.key
-    if key in ("WHERE", "HAVING", "UNION", "INTERSECT", "EXCEPT", ";"):
-        return True
-    if key == "FROM":
-        return not (
-            cursor.at and cursor.tokens[cursor.at - 1].key == "DISTINCT" and _after_is(cursor)
-        )
-    if key in ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"):
-        return cursor.peek(1).key == "BY"
-    if key == "MINUS":
-        return cursor.peek(1).key in _QUERY_TERM
-    if key == "LATERAL":
-        return cursor.peek(1).key == "VIEW"
-    if key in ("LIMIT", "OFFSET"):
-        return (
-            cursor.peek(1).kind in (TokenKind.NUMBER, TokenKind.WORD) or cursor.peek(1).key == "("
-        )
-    if key in ("WINDOW", "QUALIFY"):
-        return cursor.peek(1).kind is not TokenKind.SYMBOL
-    if key == "INSERT":
-        return cursor.peek(1).key in ("INTO", "OVERWRITE")
-    return False
-
-
-def _after_is(cursor: Cursor) -> bool:
-    before = [cursor.tokens[cursor.at - n].key for n in (2, 3) if cursor.at >= n]
-    return bool(before) and (before[0] == "IS" or (before[0] == "NOT" and before[-1] == "IS"))
-
-
-class QueryParser:
+class QueryParser(ExpressionParser):
     """Reads queries and expressions at a cursor into scopes."""
 
     def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
+        super().__init__(cursor)
         self._ctes: frozenset[str] = frozenset()
 
     # ---------------------------------------------------------------- fragments
@@ -161,7 +112,7 @@ class QueryParser:
         while True:
             if cursor.key != "(":
                 raise cursor.unrecognized("values clause")
-            self._group(scope)
+            self.group(scope)
             if not cursor.accept(","):
                 return
 
@@ -219,7 +170,7 @@ class QueryParser:
         cursor = self.cursor
         while at_clause(cursor):
             if cursor.accept("ORDER", "BY") or cursor.accept("SORT", "BY"):
-                self._sort_items(scope)
+                self.sort_items(scope)
             elif cursor.accept("CLUSTER", "BY") or cursor.accept("DISTRIBUTE", "BY"):
                 self._expressions(scope)
             elif cursor.key == "LIMIT":
@@ -324,7 +275,7 @@ class QueryParser:
         parts = cursor.dotted_name()
         end = cursor.tokens[cursor.at - 1].end
         if cursor.key == "(":  # a table function
-            self._region(scope, lambda c: c.key != "(" and c.tokens[c.at - 1].key == ")")
+            self.region(scope, lambda c: c.key != "(" and c.tokens[c.at - 1].key == ")")
             label, _ = self._alias()
             scope.relations.append(Relation((), label))
             return
@@ -359,7 +310,7 @@ class QueryParser:
         cursor.dotted_name()
         if cursor.key != "(":
             raise cursor.unrecognized("lateral view")
-        self._region(scope, lambda c: c.key != "(" and c.tokens[c.at - 1].key == ")")
+        self.region(scope, lambda c: c.key != "(" and c.tokens[c.at - 1].key == ")")
         label = ""
         if (
             cursor.key != "AS"
@@ -374,133 +325,6 @@ class QueryParser:
                 cursor.next()
                 cursor.name("lateral view")
         scope.relations.append(Relation((), label))
-
-    # ---------------------------------------------------------------- expressions
-
-    def expression(self, scope: Scope, stop: Stop) -> None:
-        """One expression; it must not be empty."""
-        start = self.cursor.at
-        self._region(scope, stop)
-        if self.cursor.at == start:
-            raise self.cursor.unrecognized("expression specification")
-
-    def _region(self, scope: Scope, stop: Stop) -> None:
-        """Tokens up to ``stop``, a closing parenthesis or the end, subqueries included."""
-        cursor, cases = self.cursor, 0
-        while not cursor.at_end() and cursor.key not in (")", ";"):
-            if cases == 0 and stop(cursor):
-                return
-            if cursor.key == "CASE":
-                cases += 1
-            elif cursor.key == "END" and cases:
-                cases -= 1
-            self._step(scope)
-
-    def _step(self, scope: Scope) -> None:
-        cursor = self.cursor
-        token = cursor.token
-        if token.key == "(":
-            self._group(scope)
-        elif token.key in ("CAST", "TRY_CAST") and cursor.peek(1).key == "(":
-            self._cast(scope)
-        elif cursor.looking_at("ORDER", "BY") or cursor.looking_at("SORT", "BY"):
-            within_group = cursor.at > 1 and cursor.tokens[cursor.at - 2].key == "GROUP"
-            cursor.skip(2)
-            self._sort_items(scope, write=not within_group)
-        elif token.kind is TokenKind.STRING:
-            cursor.next()
-            if cursor.token.kind is TokenKind.STRING and cursor.token.start == token.end:
-                scope.edits.append(Edit(token.end, token.end, " "))
-        elif cursor.looking_at("CURRENT_DATABASE", "(", ")"):
-            for _ in range(3):
-                end = cursor.next().end
-            scope.current_database.append((token.start, end))
-        elif token.kind in (TokenKind.WORD, TokenKind.QUOTED):
-            self._name(scope)
-        else:
-            cursor.next()
-
-    def _group(self, scope: Scope) -> None:
-        cursor = self.cursor
-        cursor.expect("(")
-        if cursor.key in ("SELECT", "WITH", "VALUES") or (
-            cursor.key == "FROM" and cursor.peek(1).kind is not TokenKind.SYMBOL
-        ):
-            self.query(scope)
-        else:
-            self._region(scope, _never)
-        cursor.expect(")")
-
-    def _name(self, scope: Scope) -> None:
-        cursor = self.cursor
-        first = cursor.next()
-        parts, second = [name_of(first)], first.start
-        while cursor.key == "." and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED):
-            cursor.next()
-            token = cursor.next()
-            second = token.start if len(parts) == 1 else second
-            parts.append(name_of(token))
-        for index, part in enumerate(parts):
-            upper = part.upper()
-            if upper == "ROW__ID":
-                scope.row_ids.append(tuple(parts[:index]))
-            elif upper in _VIRTUAL_COLUMNS:
-                line, column = position(cursor.source, first.start)
-                raise UnsupportedError(
-                    f"virtual column {upper} is not supported", line=line, column=column
-                )
-        if len(parts) >= 3:
-            scope.dotted.append(DottedName(first.start, second, tuple(parts)))
-
-    def _cast(self, scope: Scope) -> None:
-        """CAST(expression AS type): types that Spark spells or treats otherwise."""
-        cursor = self.cursor
-        start = cursor.next().start
-        cursor.expect("(")
-        self.expression(scope, lambda c: c.key == "AS")
-        cursor.expect("AS")
-        kind = cursor.token
-        words = [cursor.peek(n).key for n in range(5)]
-        if kind.key in ("CHAR", "VARCHAR") and words[1] == "(":
-            cursor.skip(2)
-            length = cursor.integer("type length")
-            close = cursor.token.end
-            cursor.expect(")")
-            opening, closing = ("left(", ")") if kind.key == "VARCHAR" else ("rtrim(left(", "))")
-            scope.edits.append(Edit(start, start, opening))
-            scope.edits.append(Edit(kind.start, close, "string"))
-            scope.edits.append(Edit(cursor.token.end, cursor.token.end, f", {length}{closing}"))
-        elif words[:5] == ["TIMESTAMP", "WITH", "LOCAL", "TIME", "ZONE"]:
-            scope.edits.append(Edit(kind.start, cursor.peek(4).end, "timestamp_ltz"))
-        elif words[:2] == ["DOUBLE", "PRECISION"]:
-            scope.edits.append(Edit(kind.start, cursor.peek(1).end, "double"))
-        self._region(Scope(), _never)
-        cursor.expect(")")
-
-    def _sort_items(self, scope: Scope, *, write: bool = True) -> None:
-        cursor = self.cursor
-        while True:
-            self.expression(scope, _at_sort_item_end)
-            descending = cursor.accept_any("ASC", "DESC") == "DESC"
-            if cursor.accept("NULLS"):
-                if cursor.accept_any("FIRST", "LAST") is None:
-                    raise cursor.unrecognized("null ordering")
-            elif write:
-                end = cursor.tokens[cursor.at - 1].end
-                scope.edits.append(Edit(end, end, " NULLS FIRST" if descending else " NULLS LAST"))
-            if not cursor.accept(","):
-                return
-
-
-def _never(cursor: Cursor) -> bool:
-    del cursor
-    return False
-
-
-def _at_sort_item_end(cursor: Cursor) -> bool:
-    if cursor.key in (",", "ASC", "DESC", "ROWS", "RANGE") or at_clause(cursor):
-        return True
-    return cursor.key == "NULLS" and cursor.peek(1).key in ("FIRST", "LAST")
 
 
 def _at_join(cursor: Cursor) -> bool:

@@ -1,0 +1,200 @@
+"""Expressions: found, not understood; they stay as the user wrote them.
+
+Noted are subqueries, mentions of ROW__ID, and the places where Hive and Spark read the same text
+differently:
+
+* ORDER BY and SORT BY without NULLS: Hive puts NULLs last ascending and first descending (also in
+  windows: the same rule of its grammar), Spark the other way round.
+* Casts to char and varchar (Spark does not cut); ``timestamp with local time zone``; adjacent
+  string literals without a blank between them (Spark 4 reads ``'it''s'`` as ``it's``, Hive as
+  ``its``).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.lexer import TokenKind, name_of, position
+from hiveacid.sql.scopes import DottedName, Edit, Scope
+
+Stop = Callable[[Cursor], bool]
+
+_VIRTUAL_COLUMNS = frozenset(
+    {
+        "INPUT__FILE__NAME",
+        "BLOCK__OFFSET__INSIDE__FILE",
+        "ROW__IS__DELETED",
+        "ROW__OFFSET__INSIDE__BLOCK",
+    }
+)
+_QUERY_TERM = ("SELECT", "(", "FROM", "VALUES", "WITH", "ALL", "DISTINCT")
+
+
+def at_clause(cursor: Cursor) -> bool:
+    """True where a clause of a query starts, at the top level of an expression."""
+    key = cursor.key
+    if key in ("WHERE", "HAVING", "UNION", "INTERSECT", "EXCEPT", ";"):
+        return True
+    if key == "FROM":
+        return not (
+            cursor.at and cursor.tokens[cursor.at - 1].key == "DISTINCT" and _after_is(cursor)
+        )
+    if key in ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"):
+        return cursor.peek(1).key == "BY"
+    if key == "MINUS":
+        return cursor.peek(1).key in _QUERY_TERM
+    if key == "LATERAL":
+        return cursor.peek(1).key == "VIEW"
+    if key in ("LIMIT", "OFFSET"):
+        return (
+            cursor.peek(1).kind in (TokenKind.NUMBER, TokenKind.WORD) or cursor.peek(1).key == "("
+        )
+    if key in ("WINDOW", "QUALIFY"):
+        return cursor.peek(1).kind is not TokenKind.SYMBOL
+    if key == "INSERT":
+        return cursor.peek(1).key in ("INTO", "OVERWRITE")
+    return False
+
+
+def _after_is(cursor: Cursor) -> bool:
+    before = [cursor.tokens[cursor.at - n].key for n in (2, 3) if cursor.at >= n]
+    return bool(before) and (before[0] == "IS" or (before[0] == "NOT" and before[-1] == "IS"))
+
+
+class ExpressionParser(ABC):
+    """Reads expressions at a cursor into scopes."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+
+    @abstractmethod
+    def query(self, parent: Scope) -> None:
+        """Reads a whole query as a child of ``parent``."""
+
+    def expression(self, scope: Scope, stop: Stop) -> None:
+        """One expression; it must not be empty."""
+        start = self.cursor.at
+        self.region(scope, stop)
+        if self.cursor.at == start:
+            raise self.cursor.unrecognized("expression specification")
+
+    def region(self, scope: Scope, stop: Stop) -> None:
+        """Tokens up to ``stop``, a closing parenthesis or the end, subqueries included."""
+        cursor, cases = self.cursor, 0
+        while not cursor.at_end() and cursor.key not in (")", ";"):
+            if cases == 0 and stop(cursor):
+                return
+            if cursor.key == "CASE":
+                cases += 1
+            elif cursor.key == "END" and cases:
+                cases -= 1
+            self._step(scope)
+
+    def _step(self, scope: Scope) -> None:
+        cursor = self.cursor
+        token = cursor.token
+        if token.key == "(":
+            self.group(scope)
+        elif token.key in ("CAST", "TRY_CAST") and cursor.peek(1).key == "(":
+            self._cast(scope)
+        elif cursor.looking_at("ORDER", "BY") or cursor.looking_at("SORT", "BY"):
+            within_group = cursor.at > 1 and cursor.tokens[cursor.at - 2].key == "GROUP"
+            cursor.skip(2)
+            self.sort_items(scope, write=not within_group)
+        elif token.kind is TokenKind.STRING:
+            cursor.next()
+            if cursor.token.kind is TokenKind.STRING and cursor.token.start == token.end:
+                scope.edits.append(Edit(token.end, token.end, " "))
+        elif cursor.looking_at("CURRENT_DATABASE", "(", ")"):
+            for _ in range(3):
+                end = cursor.next().end
+            scope.current_database.append((token.start, end))
+        elif token.kind in (TokenKind.WORD, TokenKind.QUOTED):
+            self._name(scope)
+        else:
+            cursor.next()
+
+    def group(self, scope: Scope) -> None:
+        cursor = self.cursor
+        cursor.expect("(")
+        if cursor.key in ("SELECT", "WITH", "VALUES") or (
+            cursor.key == "FROM" and cursor.peek(1).kind is not TokenKind.SYMBOL
+        ):
+            self.query(scope)
+        else:
+            self.region(scope, _never)
+        cursor.expect(")")
+
+    def _name(self, scope: Scope) -> None:
+        cursor = self.cursor
+        first = cursor.next()
+        parts, second = [name_of(first)], first.start
+        while cursor.key == "." and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED):
+            cursor.next()
+            token = cursor.next()
+            second = token.start if len(parts) == 1 else second
+            parts.append(name_of(token))
+        for index, part in enumerate(parts):
+            upper = part.upper()
+            if upper == "ROW__ID":
+                scope.row_ids.append(tuple(parts[:index]))
+            elif upper in _VIRTUAL_COLUMNS:
+                line, column = position(cursor.source, first.start)
+                raise UnsupportedError(
+                    f"virtual column {upper} is not supported", line=line, column=column
+                )
+        if len(parts) >= 3:
+            scope.dotted.append(DottedName(first.start, second, tuple(parts)))
+
+    def _cast(self, scope: Scope) -> None:
+        """CAST(expression AS type): types that Spark spells or treats otherwise."""
+        cursor = self.cursor
+        start = cursor.next().start
+        cursor.expect("(")
+        self.expression(scope, lambda c: c.key == "AS")
+        cursor.expect("AS")
+        kind = cursor.token
+        words = [cursor.peek(n).key for n in range(5)]
+        if kind.key in ("CHAR", "VARCHAR") and words[1] == "(":
+            cursor.skip(2)
+            length = cursor.integer("type length")
+            close = cursor.token.end
+            cursor.expect(")")
+            opening, closing = ("left(", ")") if kind.key == "VARCHAR" else ("rtrim(left(", "))")
+            scope.edits.append(Edit(start, start, opening))
+            scope.edits.append(Edit(kind.start, close, "string"))
+            scope.edits.append(Edit(cursor.token.end, cursor.token.end, f", {length}{closing}"))
+        elif words[:5] == ["TIMESTAMP", "WITH", "LOCAL", "TIME", "ZONE"]:
+            scope.edits.append(Edit(kind.start, cursor.peek(4).end, "timestamp_ltz"))
+        elif words[:2] == ["DOUBLE", "PRECISION"]:
+            scope.edits.append(Edit(kind.start, cursor.peek(1).end, "double"))
+        self.region(Scope(), _never)
+        cursor.expect(")")
+
+    def sort_items(self, scope: Scope, *, write: bool = True) -> None:
+        cursor = self.cursor
+        while True:
+            self.expression(scope, _at_sort_item_end)
+            descending = cursor.accept_any("ASC", "DESC") == "DESC"
+            if cursor.accept("NULLS"):
+                if cursor.accept_any("FIRST", "LAST") is None:
+                    raise cursor.unrecognized("null ordering")
+            elif write:
+                end = cursor.tokens[cursor.at - 1].end
+                scope.edits.append(Edit(end, end, " NULLS FIRST" if descending else " NULLS LAST"))
+            if not cursor.accept(","):
+                return
+
+
+def _never(cursor: Cursor) -> bool:
+    del cursor
+    return False
+
+
+def _at_sort_item_end(cursor: Cursor) -> bool:
+    if cursor.key in (",", "ASC", "DESC", "ROWS", "RANGE") or at_clause(cursor):
+        return True
+    return cursor.key == "NULLS" and cursor.peek(1).key in ("FIRST", "LAST")
