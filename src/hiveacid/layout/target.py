@@ -6,8 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from hiveacid.layout.names import (
+    BaseName,
+    BucketFileName,
+    DeltaName,
+    OriginalFileName,
+    format_base,
+    format_bucket_file,
+    format_delta,
+    format_original_file,
+)
 from hiveacid.model.ids import StatementId, WriteId
-from hiveacid.model.tables import Table
+from hiveacid.model.tables import AcidMode, Table
 
 
 class FileKind(Enum):
@@ -73,3 +83,38 @@ class WriteResult:
     rows_inserted: int
     rows_updated: int
     rows_deleted: int
+
+
+def insert_kind(target: WriteTarget) -> FileKind:
+    """What new rows of the target's table are written as."""
+    if target.table.acid_mode is AcidMode.NONE:
+        return FileKind.PLAIN
+    return FileKind.BASE if target.overwrite else FileKind.INSERT
+
+
+def file_place(
+    target: WriteTarget, *, kind: FileKind, statement: StatementId, bucket: int
+) -> tuple[str, str]:
+    """Directory (below the partition's) and name of a file, as Hive 4.1 names them (real-hive.md 4).
+
+    Delete files carry no attempt suffix: Hive 3.1 does not find them otherwise. ``statement`` does not matter
+    for BASE and PLAIN.
+    """
+    if kind is FileKind.PLAIN:
+        return "", format_original_file(OriginalFileName(bucket, 0))
+    if kind is FileKind.BASE:
+        return format_base(BaseName(target.write_id)), format_bucket_file(BucketFileName(bucket, 0))
+    deletes = kind is FileKind.DELETE
+    delta = DeltaName(target.write_id, target.write_id, statement, is_delete=deletes)
+    file = BucketFileName(bucket) if deletes else BucketFileName(bucket, 0)
+    return format_delta(delta), format_bucket_file(file)
+
+
+def partition_values(
+    target: WriteTarget, dynamic: Mapping[str, str | None]
+) -> tuple[str | None, ...]:
+    """The partition of a row: static texts of the target, the rest from ``dynamic``."""
+    return tuple(
+        dynamic[c.name] if c.name in dynamic else target.static_partition[c.name]
+        for c in target.table.partition_columns
+    )

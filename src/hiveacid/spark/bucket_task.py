@@ -16,25 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from hiveacid.layout.names import (
-    BaseName,
-    BucketFileName,
-    DeltaName,
-    OriginalFileName,
-    format_base,
-    format_bucket_file,
-    format_delta,
-    format_original_file,
-)
-from hiveacid.layout.target import FileKind, WriteTarget
+from hiveacid.layout.target import FileKind, WriteTarget, file_place, partition_values
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.ids import MAX_BUCKET_ID, StatementId
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 
-RESULT_SCHEMA: Final = (
-    "part string, directory string, name string, staged string, kind string, rows bigint, bytes bigint"
-)
+RESULT_SCHEMA: Final = "part string, directory string, name string, staged string, kind string, rows bigint, bytes bigint"
 _RESULT: Final = pa.schema(
     [
         *[(name, pa.string()) for name in ("part", "directory", "name", "staged", "kind")],
@@ -69,7 +57,12 @@ class _Files:
             self.place = place
 
     def writer(
-        self, kind: FileKind, statement: StatementId, *, partition: tuple[str | None, ...], bucket: int
+        self,
+        kind: FileKind,
+        statement: StatementId,
+        *,
+        partition: tuple[str | None, ...],
+        bucket: int,
     ) -> BucketFileWriter:
         key = (kind, int(statement))
         if key not in self.open:
@@ -114,23 +107,6 @@ class _Files:
         columns = zip(*self.done, strict=True) if self.done else ([] for _ in _RESULT)
         arrays = [pa.array(list(c), f.type) for c, f in zip(columns, _RESULT, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_RESULT)
-
-
-def file_place(
-    target: WriteTarget, *, kind: FileKind, statement: StatementId, bucket: int
-) -> tuple[str, str]:
-    """Directory (below the partition's) and name of a file, as Hive 4.1 names them (real-hive.md 4).
-
-    Delete files carry no attempt suffix: Hive 3.1 does not find them otherwise.
-    """
-    if kind is FileKind.PLAIN:
-        return "", format_original_file(OriginalFileName(bucket, 0))
-    if kind is FileKind.BASE:
-        return format_base(BaseName(target.write_id)), format_bucket_file(BucketFileName(bucket, 0))
-    deletes = kind is FileKind.DELETE
-    delta = DeltaName(target.write_id, target.write_id, statement, is_delete=deletes)
-    file = BucketFileName(bucket) if deletes else BucketFileName(bucket, 0)
-    return format_delta(delta), format_bucket_file(file)
 
 
 def _runs(columns: list[pa.Array], rows: int) -> Iterator[tuple[int, int]]:
@@ -247,16 +223,6 @@ class EventTask:
                 writer.write_rows(_last_columns(chosen, 5 + self.parts))
         ids = tuple(rows.column(i)[-1].as_py() for i in (1, 2, 3))
         return (place, *ids)
-
-
-def partition_values(
-    target: WriteTarget, dynamic: dict[str, str | None]
-) -> tuple[str | None, ...]:
-    """The partition of a row: static texts of the target, the rest from ``dynamic``."""
-    return tuple(
-        dynamic[c.name] if c.name in dynamic else target.static_partition[c.name]
-        for c in target.table.partition_columns
-    )
 
 
 def _check_once(

@@ -78,14 +78,11 @@ def read_delete_events(fs: FileSystem, paths: Sequence[str]) -> DeleteEvents:
     return DeleteEvents(rows, tuple(ranges) if ranges is not None and complete else None)
 
 
-def without_deleted(
-    rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents, partition_columns: Sequence[str]
-) -> DataFrame:
+def without_deleted(rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents) -> DataFrame:
     """``rows`` without those whose identity is in ``deletes``.
 
-    Both have the columns originalTransaction, bucket and rowId. In a partitioned table both also have ``PART``
-    (a bigint), or else ``partition_columns`` tell the partition. The result keeps the columns of ``rows`` but
-    ``PART``.
+    Both have the columns originalTransaction, bucket and rowId, and in a partitioned table ``PART``, the
+    partition's number. The result keeps the columns of ``rows``.
     """
     by_part = PART in rows.columns
     packed = _packed(known, parts=by_part)
@@ -94,17 +91,11 @@ def without_deleted(
         keys: tuple[str, ...] = (KEY,)
     else:
         keys = (*_IDENTITY, PART) if by_part else _IDENTITY
-    right = deletes.select(
-        *[F.col(key).alias(f"{_RIGHT}{key}") for key in keys],
-        *[F.col(f"`{name}`").alias(f"{_RIGHT}{name}") for name in partition_columns],
-    )
+    right = deletes.select(*[F.col(key).alias(f"{_RIGHT}{key}") for key in keys])
     same = [F.col(key) == F.col(f"{_RIGHT}{key}") for key in keys]
-    same += [
-        F.col(f"`{name}`").eqNullSafe(F.col(f"`{_RIGHT}{name}`")) for name in partition_columns
-    ]
     if known.rows <= BROADCAST_EVENTS_MAX:
         right = F.broadcast(right)
-    return rows.join(right, reduce(and_, same), "left_anti").drop(KEY, PART)
+    return rows.join(right, reduce(and_, same), "left_anti").drop(KEY)
 
 
 def _packed(known: DeleteEvents, *, parts: bool) -> Column | None:
@@ -127,4 +118,3 @@ def _packed(known: DeleteEvents, *, parts: bool) -> Column | None:
     if parts:
         terms.append(f"shiftleft({PART}, {shift})")
     return F.expr(f"case when {inside} then {' | '.join(terms)} end")
-

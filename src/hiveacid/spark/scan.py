@@ -14,7 +14,7 @@ original files and raw deltas (their row ids are positions), streaming files wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -45,7 +45,6 @@ ROW_ID_TYPE: Final = t.StructType(
         t.StructField("rowid", t.LongType()),
     ]
 )
-_CASE_PARTS_MAX: Final = 64
 _LISTING: Final = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000"}
 """The files are known: Spark must not start a job to look at them."""
 
@@ -86,8 +85,12 @@ def _native(
     spark: SparkSession, snapshot: Snapshot, parts: Sequence[SnapshotPart], *, row_ids: bool
 ) -> DataFrame:
     table = snapshot.table
-    rows = _read_events(spark, table, [(p.partition, _row_files(p.directory)) for p in parts])
-    rows = rows.where(_pin(table, operation=events.Operation.INSERT)).where(_visible(snapshot, parts, delete=False))
+    numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
+    groups = [(p.partition, _row_files(p.directory)) for p in parts]
+    rows = _read_events(spark, table, groups, numbers=numbers)
+    rows = rows.where(_pin(table, operation=events.Operation.INSERT)).where(
+        _visible(snapshot, parts, delete=False)
+    )
     deleting = [part for part in parts if part.directory.delete_deltas]
     if deleting:
         rows = _filter_deleted(spark, snapshot, rows, deleting)
@@ -123,31 +126,11 @@ def _filter_deleted(
     known = deletes.read_delete_events(fs, paths)
     if known.rows == 0:
         return rows
-    gone = _read_events(spark, table, groups)
-    gone = gone.where(_pin(table, operation=events.Operation.DELETE)).where(_visible(snapshot, parts, delete=True))
-    partition_columns = [c.name for c in table.partition_columns]
-    if partition_columns and len(parts) <= _CASE_PARTS_MAX:
-        number = _part_number(table, [part.partition for part in parts])
-        rows = rows.withColumn(deletes.PART, number)
-        gone = gone.withColumn(deletes.PART, number)
-        partition_columns = []
-    return deletes.without_deleted(rows, gone, known=known, partition_columns=partition_columns)
-
-
-def _part_number(table: Table, partitions: Sequence[Partition]) -> SparkColumn:
-    number: SparkColumn | None = None
-    for index, partition in enumerate(partitions):
-        same = reduce(
-            lambda a, b: a & b,
-            [
-                F.col(_quoted(c.name)).eqNullSafe(partition_literal(c, value))
-                for c, value in zip(table.partition_columns, partition.values, strict=True)
-            ],
-        )
-        value = F.lit(index).cast("bigint")
-        number = F.when(same, value) if number is None else number.when(same, value)
-    assert number is not None
-    return number
+    numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
+    gone = _read_events(spark, table, groups, numbers=numbers)
+    gone = gone.where(_pin(table, operation=events.Operation.DELETE))
+    gone = gone.where(_visible(snapshot, parts, delete=True))
+    return deletes.without_deleted(rows, gone, known=known)
 
 
 def partition_literal(column: Column, value: str | None) -> SparkColumn:
@@ -156,21 +139,51 @@ def partition_literal(column: Column, value: str | None) -> SparkColumn:
 
 
 def _read_events(
-    spark: SparkSession, table: Table, groups: Iterable[tuple[Partition, Sequence[DataFile]]]
+    spark: SparkSession,
+    table: Table,
+    groups: Iterable[tuple[Partition, Sequence[DataFile]]],
+    *,
+    numbers: Mapping[tuple[str | None, ...], int],
 ) -> DataFrame:
+    """The six event columns, the partition columns and, in a partitioned table, the partition's number.
+
+    One relation for each partition, with its values as literals: Spark appends partition columns that it finds in
+    paths to the schema it gives the ORC reader, which then is not the six columns any more. A filter on
+    partition columns removes the relations that it does not need.
+    """
     row = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
-    fields = [
-        t.StructField(events.OPERATION, t.IntegerType()),
-        t.StructField(events.ORIGINAL_TRANSACTION, t.LongType()),
-        t.StructField(events.BUCKET, t.IntegerType()),
-        t.StructField(events.ROW_ID, t.LongType()),
-        t.StructField(events.CURRENT_TRANSACTION, t.LongType()),
-        t.StructField(events.ROW, row),
+    schema = t.StructType(
+        [
+            t.StructField(events.OPERATION, t.IntegerType()),
+            t.StructField(events.ORIGINAL_TRANSACTION, t.LongType()),
+            t.StructField(events.BUCKET, t.IntegerType()),
+            t.StructField(events.ROW_ID, t.LongType()),
+            t.StructField(events.CURRENT_TRANSACTION, t.LongType()),
+            t.StructField(events.ROW, row),
+        ]
+    )
+    frames = []
+    with session_conf(spark, _LISTING):
+        for partition, files in groups:
+            paths = [spark_path(_join(partition.location, file.path)) for file in files]
+            frame = _reader(spark, schema).format("orc").load(paths)
+            if table.partition_columns:
+                number = F.lit(numbers[partition.values]).cast("bigint")
+                frame = frame.select(
+                    "*", *_partition_literals(table, partition), number.alias(deletes.PART)
+                )
+            frames.append(frame)
+    return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def _partition_literals(table: Table, partition: Partition) -> list[SparkColumn]:
+    return [
+        partition_literal(column, value).alias(column.name)
+        for column, value in zip(table.partition_columns, partition.values, strict=True)
     ]
-    return _read_files(spark, table, groups, t.StructType(fields), format="orc")
 
 
-def _read_files(
+def _read_plain(
     spark: SparkSession,
     table: Table,
     groups: Iterable[tuple[Partition, Sequence[DataFile]]],
@@ -191,17 +204,13 @@ def _read_files(
     with session_conf(spark, _LISTING):
         for partition, files in groups:
             paths = [spark_path(_join(partition.location, file.path)) for file in files]
-            if not paths:
-                continue
-            if not keys or partition.location == _join(
+            if keys and partition.location != _join(
                 table.location, partition_name(keys, partition.values)
             ):
+                frame = _reader(spark, schema).format(format).load(paths)
+                frames.append(frame.select("*", *_partition_literals(table, partition)))
+            else:
                 in_place += paths
-                continue
-            frame = _reader(spark, schema).format(format).load(paths)
-            for column, value in zip(table.partition_columns, partition.values, strict=True):
-                frame = frame.withColumn(column.name, partition_literal(column, value))
-            frames.append(frame)
         if in_place:
             reader = _reader(spark, with_keys)
             if keys:
@@ -249,9 +258,7 @@ _LEAF_COST: Final = {
 }
 
 
-def _visible(
-    snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool
-) -> SparkColumn:
+def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool) -> SparkColumn:
     """currentTransaction is a valid write id; only where a delta's range holds invalid ones (format.md 4.3)."""
     mixed = [
         delta.name
@@ -276,7 +283,7 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
         (p.partition, [f for f in _row_files(p.directory) if f.size_bytes > 0]) for p in parts
     ]
     format = {FileFormat.ORC: "orc", FileFormat.PARQUET: "parquet", FileFormat.TEXT: "csv"}
-    frame = _read_files(spark, table, groups, schema, format=format[table.format])
+    frame = _read_plain(spark, table, groups, schema, format=format[table.format])
     return frame.select(*[F.col(_quoted(c.name)) for c in table.all_columns])
 
 

@@ -25,7 +25,13 @@ from hiveacid.errors import (
     MissingFileError,
     StorageError,
 )
-from hiveacid.layout.target import FileKind, WriteResult, WriteTarget, WrittenFile
+from hiveacid.layout.target import (
+    FileKind,
+    WriteResult,
+    WriteTarget,
+    WrittenFile,
+    insert_kind,
+)
 from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import Column
 from hiveacid.spark.assign import CONVERSION_MARK, partition_text
@@ -70,7 +76,7 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
         AcidError: whatever else failed in Spark, as it was.
     """
     table = target.table
-    kind = FileKind.BASE if target.overwrite else FileKind.INSERT
+    kind = insert_kind(target)
     dynamic = [c for c in table.partition_columns if c.name not in target.static_partition]
     data = [F.col(f"`{c.name}`") for c in table.columns]
     texts = [partition_text(c).alias(f"{_TEXT}{i}") for i, c in enumerate(dynamic)]

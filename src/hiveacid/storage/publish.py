@@ -11,6 +11,7 @@ functions may be repeated after a failure half way: what is done already is reco
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hiveacid.errors import MissingFileError, StorageError
 from hiveacid.layout.markers import VERSION_TEXT
@@ -132,3 +133,31 @@ def empty_plain(fs: FileSystem, directory: str) -> None:
         name = entry.path.rpartition("/")[2]
         if not entry.is_directory and not is_hidden(name):
             fs.delete_file(entry.path)
+
+
+def with_free_names(
+    fs: FileSystem,
+    table_location: str,
+    files: Sequence[WrittenFile],
+    *,
+    partition_columns: Sequence[str] = (),
+) -> tuple[WrittenFile, ...]:
+    """The files of a plain table under names that are not taken: ``000000_0``, ``000000_0_copy_1``, ...
+
+    Raises:
+        StorageError: the file system failed.
+    """
+    taken: dict[str, set[str]] = {}
+    found = []
+    for file in files:
+        directory = _directory(table_location, file, partition_columns)
+        if directory not in taken:
+            entries = fs.list_directory(directory)
+            taken[directory] = {entry.path.rpartition("/")[2] for entry in entries}
+        name, copy = file.name, 0
+        while name in taken[directory]:
+            copy += 1
+            name = f"{file.name}_copy_{copy}"
+        taken[directory].add(name)
+        found.append(replace(file, name=name))
+    return tuple(found)

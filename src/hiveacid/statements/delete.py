@@ -1,0 +1,68 @@
+"""DELETE: one delete event for each row that meets the condition. Without a condition it is TRUNCATE, as in Hive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import functions as F
+
+from hiveacid.layout.target import WriteResult
+from hiveacid.model.ids import WriteId
+from hiveacid.model.tables import Table, TableName
+from hiveacid.model.transactions import OperationType
+from hiveacid.spark.bucket_task import DELETE
+from hiveacid.spark.write import ACTION, write_events
+from hiveacid.statements.events import count_places, expression, identity_columns
+from hiveacid.statements.job import ExecutionContext, Job, Work
+from hiveacid.statements.results import DeleteResult
+from hiveacid.statements.select import read_names
+from hiveacid.statements.truncate import TruncateWork
+from hiveacid.statements.values import Delete
+from hiveacid.txn.footprint import WriteKind
+
+
+def plan(context: ExecutionContext, statement: Delete) -> Work:
+    """How to carry the statement out."""
+    table = context.table(statement.table)
+    if statement.where is None:
+        return TruncateWork(table)
+    return DeleteWork(table, statement)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWork:
+    """One DELETE with a condition."""
+
+    table: Table
+    statement: Delete
+    kind: WriteKind = WriteKind.DELETE
+    partitions: tuple[str, ...] | None = None
+    statements: int = 1
+    operations: tuple[OperationType, ...] = (OperationType.DELETE,)
+
+    @property
+    def reads(self) -> Sequence[TableName]:
+        """Tables in subqueries."""
+        return read_names(self.statement.tables, but=self.table.name)
+
+    def write(self, job: Job) -> WriteResult:
+        """One scan, of the columns that the condition names; one shuffle of identities; one action."""
+        table = self.table
+        assert self.statement.where is not None
+        views = job.views(self.statement.tables)
+        alias = self.statement.alias or table.name.table
+        rows = job.scan(table, row_ids=True).alias(alias)
+        events = rows.where(expression(self.statement.where, views)).select(
+            F.lit(DELETE).cast("tinyint").alias(ACTION),
+            *identity_columns(alias),
+            *[F.col(f"`{alias}`.`{c.name}`") for c in table.partition_columns],
+        )
+        (deletes,) = job.statement_ids
+        target = job.target(delete_statement=deletes)
+        places = count_places(job.snapshot(table))
+        return write_events(job.context.session(), events, target=target, places=places)
+
+    def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:
+        """Rows deleted."""
+        return DeleteResult(written.rows_deleted, write_id)

@@ -1,0 +1,194 @@
+"""INSERT INTO and INSERT OVERWRITE: from a query, a DataFrame, or a few literal rows.
+
+Literal rows are written by the driver itself, in the same transaction, without a Spark job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.layout.names import partition_name
+from hiveacid.layout.target import WriteResult, WriteTarget
+from hiveacid.model.ids import StatementId, WriteId
+from hiveacid.model.tables import AcidMode, Column, FileFormat, Table, TableName
+from hiveacid.model.transactions import OperationType
+from hiveacid.statements import literal_rows
+from hiveacid.statements.checks import check_width, insert_width
+from hiveacid.statements.constraints import column_default
+from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.partition_values import normal_text, partition_column
+from hiveacid.statements.results import InsertResult
+from hiveacid.statements.values import Insert, Literals, Query, TableRef
+from hiveacid.txn.footprint import WriteKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def plan(context: ExecutionContext, statement: Insert) -> InsertWork:
+    """How to carry the statement out.
+
+    Raises:
+        InvalidInputError: 10044 and others, as ``checks``.
+        UnsupportedError: an insert-only table, or a plain table that is not ORC.
+    """
+    table = context.table(statement.table)
+    if table.acid_mode is AcidMode.INSERT_ONLY or table.format is not FileFormat.ORC:
+        raise UnsupportedError(
+            f"writing to {table.name} is not built yet: insert-only and {table.format.value} tables",
+            table=str(table.name),
+        )
+    static = {
+        name.lower(): normal_text(text, partition_column(table, name))
+        for name, text in statement.partition.items()
+    }
+    return InsertWork(table, statement, static)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertWork:
+    """One INSERT."""
+
+    table: Table
+    statement: Insert
+    static: Mapping[str, str | None]
+    statements: int = 1
+    operations: tuple[OperationType, ...] = field(default=(OperationType.INSERT,))
+
+    @property
+    def reads(self) -> Sequence[TableName]:
+        """Tables in the source query."""
+        source = self.statement.source
+        tables: Mapping[str, TableRef] = source.tables if isinstance(source, Query) else {}
+        return tuple(sorted({ref.name for ref in tables.values()} - {self.table.name}))
+
+    @property
+    def kind(self) -> WriteKind:
+        """INSERT or OVERWRITE."""
+        return WriteKind.OVERWRITE if self.statement.overwrite else WriteKind.INSERT
+
+    @property
+    def partitions(self) -> tuple[str, ...] | None:
+        """The static partition, where the statement names all of it."""
+        keys = [c.name for c in self.table.partition_columns]
+        if keys and all(key in self.static for key in keys):
+            return (partition_name(keys, [self.static[key] for key in keys]),)
+        return None
+
+    @property
+    def source_columns(self) -> tuple[Column, ...]:
+        """What the source's columns are assigned to, in its order."""
+        by_name = {c.name: c for c in self.table.all_columns}
+        if self.statement.columns:
+            return tuple(by_name[name.lower()] for name in self.statement.columns)
+        return tuple(c for c in self.table.all_columns if c.name not in self.static)
+
+    @property
+    def stored_columns(self) -> tuple[Column, ...]:
+        """Data columns, then dynamic partition columns: what the writer gets."""
+        return tuple(c for c in self.table.all_columns if c.name not in self.static)
+
+    def write(self, job: Job) -> WriteResult:
+        """Through Arrow in the driver, or one Spark action."""
+        statement, table = self.statement, self.table
+        insert = job.statement_ids[0] if job.statement_ids else StatementId(0)
+        target = job.target(
+            insert_statement=insert,
+            overwrite=statement.overwrite and table.acid_mode is AcidMode.FULL,
+            static_partition=dict(self.static),
+        )
+        written = self._write_literals(job, target)
+        if written is None:
+            written = self._write_frame(job, target)
+        return self._with_emptied(job, target, written)
+
+    def result(self, written: WriteResult, write_id: WriteId) -> InsertResult:
+        """Rows written."""
+        return InsertResult(written.rows_inserted, write_id)
+
+    def _write_literals(self, job: Job, target: WriteTarget) -> WriteResult | None:
+        from hiveacid.statements.driver_write import write_arrow
+
+        source = self.statement.source
+        if not isinstance(source, Literals) or job.context.settings.store_assignment == "ansi":
+            return None
+        given = {column.name: i for i, column in enumerate(self.source_columns)}
+        missing = [c for c in self.stored_columns if c.name not in given]
+        if any(column_default(self.table, c.name) for c in missing):
+            return None
+        rows = [
+            [row[given[c.name]] if c.name in given else None for c in self.stored_columns]
+            for row in source.rows
+        ]
+        arrays = literal_rows.columns_of(rows, self.stored_columns)
+        return None if arrays is None else write_arrow(arrays, target=target)
+
+    def _write_frame(self, job: Job, target: WriteTarget) -> WriteResult:
+        from hiveacid.spark.assign import assign
+        from hiveacid.spark.conf import is_ansi
+        from hiveacid.spark.write import write_rows
+
+        spark = job.context.session()
+        frame = self._in_order(self._source(job))
+        rows = assign(
+            frame,
+            self.stored_columns,
+            ansi=job.context.settings.store_assignment == "ansi",
+            ansi_session=is_ansi(spark),
+        )
+        return write_rows(spark, rows, target=target)
+
+    def _source(self, job: Job) -> DataFrame:
+        from hiveacid.statements.select import query_frame
+
+        source = self.statement.source
+        if isinstance(source, Literals):
+            frame = job.context.session().sql(literal_rows.spark_text(source.rows)).coalesce(1)
+        elif isinstance(source, Query):
+            frame = query_frame(job, source)
+        else:
+            frame = source
+            if self.statement.by_name:
+                names = [c.name for c in self.source_columns]
+                return frame.select(*[frame[f"`{name}`"] for name in names])
+        check_width(
+            len(frame.columns), self.table, expected=insert_width(self.statement, self.table)
+        )
+        return frame
+
+    def _in_order(self, frame: DataFrame) -> DataFrame:
+        """The source's columns in the order of ``stored_columns``; a column left out gets its default."""
+        from pyspark.sql import functions as F
+
+        if not self.statement.columns:
+            return frame
+        given = {column.name: f"__hiveacid_s{i}" for i, column in enumerate(self.source_columns)}
+        named = frame.toDF(*given.values())
+        return named.select(
+            *[
+                F.col(given[c.name])
+                if c.name in given
+                else F.expr(column_default(self.table, c.name) or "null")
+                for c in self.stored_columns
+            ]
+        )
+
+    def _with_emptied(self, job: Job, target: WriteTarget, written: WriteResult) -> WriteResult:
+        """An overwrite without rows empties the table or its static partition, not what is dynamic."""
+        table = self.table
+        if not self.statement.overwrite:
+            return written
+        if table.acid_mode is AcidMode.NONE:
+            from hiveacid.statements.driver_write import empty_for_overwrite
+
+            empty_for_overwrite(table, self.static, written)
+            return written
+        is_static = all(c.name in self.static for c in table.partition_columns)
+        if written.files or not is_static:
+            return written
+        from hiveacid.statements.driver_write import write_empty_base
+
+        return write_empty_base(target)

@@ -1,0 +1,154 @@
+"""One attempt at a statement that writes: its transaction, its target, and what it hands to the plans."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from hiveacid.errors import InternalError
+from hiveacid.layout.snapshot import Snapshot
+from hiveacid.layout.target import WriteResult, WriteTarget
+from hiveacid.model.ids import StatementId, WriteId
+from hiveacid.model.tables import AcidMode, Table, TableName
+from hiveacid.model.transactions import OperationType
+from hiveacid.runtime import Runtime
+from hiveacid.settings import Settings
+from hiveacid.statements.results import Result
+from hiveacid.statements.values import TableRef
+from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_VIEW_NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionContext:
+    """What a statement runs with; ``spark`` is None in a session for metadata only."""
+
+    runtime: Runtime
+    spark: SparkSession | None
+    settings: Settings
+    database: str
+
+    def session(self) -> SparkSession:
+        """The Spark session.
+
+        Raises:
+            InternalError: there is none (the caller should have started one).
+        """
+        if self.spark is None:
+            raise InternalError("this statement needs a Spark session")
+        return self.spark
+
+    def table(self, name: TableName) -> Table:
+        """The table's definition.
+
+        Raises:
+            NotFoundError: no such table.
+        """
+        return self.runtime.metastore.get_table(name)
+
+
+@dataclass(slots=True)
+class Job:
+    """An attempt inside an open transaction; one snapshot of every table for all of it."""
+
+    context: ExecutionContext
+    txn: Transaction
+    table: Table
+    write_id: WriteId
+    statement_ids: tuple[StatementId, ...]
+    staging: str
+    _snapshots: dict[TableName, Snapshot] = field(default_factory=dict)
+    _views: list[str] = field(default_factory=list)
+
+    def snapshot(self, table: Table) -> Snapshot:
+        """The transaction's snapshot of a table."""
+        if table.name not in self._snapshots:
+            self._snapshots[table.name] = self.txn.snapshot(table)
+        return self._snapshots[table.name]
+
+    def scan(self, table: Table, *, row_ids: bool = False) -> DataFrame:
+        """The live rows of a table."""
+        from hiveacid.spark.scan import scan
+
+        return scan(self.context.session(), self.snapshot(table), row_ids=row_ids)
+
+    def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
+        """Make a temporary view for each placeholder; returns the view's name for each."""
+        names: dict[str, str] = {}
+        for placeholder, ref in tables.items():
+            frame = self.scan(self.context.table(ref.name), row_ids=ref.row_id)
+            name = f"{placeholder}_{next(_VIEW_NUMBERS)}"
+            frame.createOrReplaceTempView(name)
+            self._views.append(name)
+            names[placeholder] = name
+        return names
+
+    def drop_views(self) -> None:
+        """Forget the temporary views; DataFrames made from them stay."""
+        for name in self._views:
+            self.context.session().catalog.dropTempView(name)
+        self._views.clear()
+
+    def target(self, **facts: object) -> WriteTarget:
+        """Where this attempt writes; ``facts`` are further fields of the target."""
+        return WriteTarget(
+            table=self.table,
+            write_id=self.write_id,
+            staging=self.staging,
+            **facts,  # type: ignore[arg-type]
+        )
+
+
+def with_views(text: str, views: Mapping[str, str]) -> str:
+    """``text`` with the view's name in each placeholder's place."""
+    if not views:
+        return text
+    pattern = r"\b(" + "|".join(map(re.escape, views)) + r")\b"
+    return re.sub(pattern, lambda found: views[found.group(1)], text)
+
+
+class Work(Protocol):
+    """How one statement writes; made before its transaction begins, may be tried several times."""
+
+    @property
+    def table(self) -> Table:
+        """The target."""
+
+    @property
+    def reads(self) -> Sequence[TableName]:
+        """Other tables of ours that are read."""
+
+    @property
+    def kind(self) -> WriteKind:
+        """How it writes, for the locks."""
+
+    @property
+    def partitions(self) -> tuple[str, ...] | None:
+        """Names of the partitions that are locked; None where only the rows will tell."""
+
+    @property
+    def statements(self) -> int:
+        """How many statement ids it takes."""
+
+    @property
+    def operations(self) -> Sequence[OperationType]:
+        """What is recorded for each partition written."""
+
+    def write(self, job: Job) -> WriteResult:
+        """Write staged files; nothing is visible yet."""
+
+    def result(self, written: WriteResult, write_id: WriteId) -> Result:
+        """The statement's answer."""
+
+
+def is_transactional(table: Table) -> bool:
+    """Whether writes to the table need a transaction."""
+    return table.acid_mode is not AcidMode.NONE

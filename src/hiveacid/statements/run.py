@@ -1,0 +1,155 @@
+"""The one loop: begin, lock, snapshot, plan, write, publish, commit; again where another transaction won."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import AcidError, ConflictError
+from hiveacid.layout.names import partition_name
+from hiveacid.layout.target import WriteResult
+from hiveacid.model.ids import WriteId
+from hiveacid.model.tables import Partition, Table
+from hiveacid.statements import checks, insert
+from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
+from hiveacid.statements.results import Result
+from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.publish import publish, retract, with_free_names
+from hiveacid.txn.footprint import Footprint, TableRead, TableWrite
+from hiveacid.txn.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LOG = logging.getLogger(__name__)
+
+__all__ = ["ExecutionContext", "execute"]
+
+
+def execute(
+    context: ExecutionContext, statement: Query | Insert | Inserts | Update | Delete | Merge
+) -> DataFrame | Result | tuple[Result, ...]:
+    """Carry out a query (a lazy DataFrame over one snapshot) or a DML statement (its result).
+
+    Raises:
+        AcidError: as the statement's kind says; the tables are as they were.
+    """
+    if isinstance(statement, Query):
+        from hiveacid.statements import select
+
+        return select.open_query(context, statement)
+    if isinstance(statement, Inserts):
+        return tuple(_run(context, _plan(context, one)) for one in statement.branches)
+    return _run(context, _plan(context, statement))
+
+
+def _plan(context: ExecutionContext, statement: Insert | Update | Delete | Merge) -> Work:
+    table = context.table(statement.table)
+    checks.check(statement, table)
+    if isinstance(statement, Insert):
+        return insert.plan(context, statement)
+    from hiveacid.statements import delete, merge, update  # they need pyspark
+
+    if isinstance(statement, Update):
+        return update.plan(context, statement)
+    if isinstance(statement, Delete):
+        return delete.plan(context, statement)
+    return merge.plan(context, statement)
+
+
+def _run(context: ExecutionContext, work: Work) -> Result:
+    retries = context.settings.conflict_retries
+    pause_s = context.settings.conflict_backoff_s
+    while True:
+        try:
+            return _attempt(context, work)
+        except ConflictError as error:
+            if retries == 0:
+                raise
+            retries -= 1
+            _LOG.info("Statement runs again: %s", error, extra={"table": str(work.table.name)})
+            context.runtime.clock.sleep_s(pause_s)
+            pause_s *= 2
+
+
+def _attempt(context: ExecutionContext, work: Work) -> Result:
+    table = work.table
+    with context.runtime.transactions.begin() as txn:
+        reads = tuple(TableRead(context.table(name)) for name in work.reads)
+        txn.lock(Footprint(reads=reads, writes=(TableWrite(table, work.kind, work.partitions),)))
+        write_id, ids = WriteId(0), ()
+        if is_transactional(table):
+            write_id = txn.write_id(table.name)
+            ids = txn.take_statement_ids(table.name, work.statements)
+        first = int(ids[0]) if ids else 0
+        staging = f"{table.location}/_hiveacid_staging_{txn.id}_{first}"
+        job = Job(context, txn, table, write_id, ids, staging)
+        try:
+            written = work.write(job)
+            written = _publish(context, job, written)
+            _record(txn, work, written)
+        except BaseException:
+            _clean_up(job)
+            raise
+        finally:
+            job.drop_views()
+        try:
+            txn.commit()
+        except ConflictError:
+            _take_back(job, written)
+            raise
+        return work.result(written, write_id)
+
+
+def _publish(context: ExecutionContext, job: Job, written: WriteResult) -> WriteResult:
+    table = job.table
+    fs, root = file_system_for(table.location)
+    _, staging = file_system_for(job.staging)
+    keys = [c.name for c in table.partition_columns]
+    if not is_transactional(table):
+        files = with_free_names(fs, root, written.files, partition_columns=keys)
+        written = replace(written, files=files)
+    publish(fs, root, written.files, partition_columns=keys, staging=staging)
+    if keys:
+        new = {file.partition for file in written.files}
+        partitions = [
+            Partition(values, f"{table.location}/{partition_name(keys, values)}") for values in new
+        ]
+        if partitions:
+            context.runtime.metastore.add_partitions(table.name, partitions)
+    return written
+
+
+def _record(txn: Transaction, work: Work, written: WriteResult) -> None:
+    table: Table = work.table
+    if not is_transactional(table):
+        return
+    keys = [c.name for c in table.partition_columns]
+    for operation in work.operations:
+        names: list[str | None] = sorted(
+            {partition_name(keys, file.partition) for file in written.files} if keys else ()
+        )
+        if not keys:
+            names = [None] if written.files else []
+        txn.record_write(table, names, operation)
+
+
+def _clean_up(job: Job) -> None:
+    """Remove what a failed attempt staged; the cleaner finds what cannot be removed now."""
+    try:
+        fs, staging = file_system_for(job.staging)
+        fs.delete_directory(staging)
+    except AcidError as error:
+        _LOG.warning("Staging directory stays: %s", error, extra={"path": job.staging})
+
+
+def _take_back(job: Job, written: WriteResult) -> None:
+    """Remove the directories of an attempt that lost; nobody can have seen them."""
+    try:
+        fs, root = file_system_for(job.table.location)
+        keys = [c.name for c in job.table.partition_columns]
+        retract(fs, root, written.files, partition_columns=keys)
+    except AcidError as error:
+        _LOG.warning("Files of an aborted write stay: %s", error, extra={"path": root})

@@ -1,0 +1,59 @@
+"""Emptying a table: a new base that holds nothing (format.md 1.5); readers of older snapshots are not disturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hiveacid.layout.markers import DataFormat, format_marker
+from hiveacid.layout.names import BaseName, format_base
+from hiveacid.layout.target import WriteResult
+from hiveacid.model.ids import WriteId
+from hiveacid.model.tables import AcidMode, Partition, Table, TableName
+from hiveacid.model.transactions import OperationType
+from hiveacid.statements.job import Job
+from hiveacid.statements.results import DeleteResult
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.publish import empty_plain, publish_marker
+from hiveacid.txn.footprint import WriteKind
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateWork:
+    """TRUNCATE, or DELETE without a condition; ``chosen`` narrows it to some partitions."""
+
+    table: Table
+    chosen: tuple[Partition, ...] | None = None
+    kind: WriteKind = WriteKind.OVERWRITE
+    partitions: tuple[str, ...] | None = None
+    statements: int = 1
+    operations: tuple[OperationType, ...] = (OperationType.UPDATE,)
+
+    @property
+    def reads(self) -> Sequence[TableName]:
+        """None."""
+        return ()
+
+    def write(self, job: Job) -> WriteResult:
+        """One empty base for each partition; the files of a table without transactions go."""
+        table = self.table
+        parts: Sequence[Partition]
+        if not table.partition_columns:
+            parts = (Partition((), table.location),)
+        elif self.chosen is not None:
+            parts = self.chosen
+        else:
+            parts = job.context.runtime.metastore.list_partitions(table.name)
+        for part in parts:
+            fs, path = file_system_for(part.location)
+            if table.acid_mode is AcidMode.NONE:
+                empty_plain(fs, path)
+                continue
+            directory = f"{path}/{format_base(BaseName(job.write_id))}"
+            publish_marker(fs, directory, text=format_marker(DataFormat.TRUNCATED))
+        return WriteResult((), 0, 0, 0)
+
+    def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:
+        """Nothing is counted."""
+        del written
+        return DeleteResult(None, write_id)

@@ -1,0 +1,94 @@
+"""UPDATE: each row that meets the condition is deleted under its identity and inserted anew (split update)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.layout.target import WriteResult
+from hiveacid.model.ids import WriteId
+from hiveacid.model.tables import Table, TableName
+from hiveacid.model.transactions import OperationType
+from hiveacid.spark.assign import assign
+from hiveacid.spark.bucket_task import UPDATE
+from hiveacid.spark.conf import is_ansi
+from hiveacid.spark.write import ACTION, write_events
+from hiveacid.statements.constraints import column_default
+from hiveacid.statements.events import count_places, expression, identity_columns
+from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.results import UpdateResult
+from hiveacid.statements.select import read_names
+from hiveacid.statements.values import Update
+from hiveacid.txn.footprint import WriteKind
+
+if TYPE_CHECKING:
+    from hiveacid.statements.values import Expression
+
+
+def plan(context: ExecutionContext, statement: Update) -> UpdateWork:
+    """How to carry the statement out."""
+    return UpdateWork(context.table(statement.table), statement)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWork:
+    """One UPDATE; its statement ids are those of Hive 4.1: deletes first, then new rows."""
+
+    table: Table
+    statement: Update
+    kind: WriteKind = WriteKind.UPDATE
+    partitions: tuple[str, ...] | None = None
+    statements: int = 2
+    operations: tuple[OperationType, ...] = (OperationType.DELETE, OperationType.INSERT)
+
+    @property
+    def reads(self) -> Sequence[TableName]:
+        """Tables in subqueries."""
+        return read_names(self.statement.tables, but=self.table.name)
+
+    def write(self, job: Job) -> WriteResult:
+        """One scan, one shuffle, one action."""
+        statement, table = self.statement, self.table
+        views = job.views(statement.tables)
+        alias = statement.alias or table.name.table
+        rows = job.scan(table, row_ids=True).alias(alias)
+        if statement.where is not None:
+            rows = rows.where(expression(statement.where, views))
+        given = {name.lower(): value for name, value in statement.assignments}
+        values = [
+            expression(assigned(given[c.name], table, c.name), views)
+            if c.name in given
+            else F.col(f"`{alias}`.`{c.name}`")
+            for c in table.columns
+        ]
+        frame = rows.select(
+            *[value.alias(c.name) for value, c in zip(values, table.columns, strict=True)],
+            F.lit(UPDATE).cast("tinyint").alias(ACTION),
+            *identity_columns(alias),
+            *[F.col(f"`{alias}`.`{c.name}`") for c in table.partition_columns],
+        )
+        spark = job.context.session()
+        events = assign(
+            frame,
+            table.columns,
+            ansi=job.context.settings.store_assignment == "ansi",
+            ansi_session=is_ansi(spark),
+        )
+        deletes, inserts = job.statement_ids
+        target = job.target(update_delete_statement=deletes, update_insert_statement=inserts)
+        places = count_places(job.snapshot(table))
+        return write_events(spark, events, target=target, places=places)
+
+    def result(self, written: WriteResult, write_id: WriteId) -> UpdateResult:
+        """Rows changed."""
+        return UpdateResult(written.rows_updated, write_id)
+
+
+def assigned(value: Expression, table: Table, column: str) -> Expression:
+    """The value, or the column's default for the keyword DEFAULT (NULL where it has none)."""
+    if isinstance(value, str) and value.strip().lower() == "default":
+        return column_default(table, column) or "null"
+    return value

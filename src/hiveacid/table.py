@@ -1,0 +1,214 @@
+"""``AcidTable``: a table as a handle, and the immutable builders of statements on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, cast
+
+from hiveacid.model.tables import Table, TableName
+from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult, UpdateResult
+from hiveacid.statements.values import (
+    Delete,
+    Insert,
+    MatchedDelete,
+    MatchedUpdate,
+    Merge,
+    MergeClause,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    Query,
+    TableRef,
+    Update,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.statements.values import Expression
+
+
+class Executor(Protocol):
+    """What a table handle needs of its session."""
+
+    def execute(self, statement: Query | Insert | Update | Delete | Merge) -> object:
+        """Carry a statement out."""
+
+    def table_definition(self, name: TableName) -> Table:
+        """The table as the catalog has it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcidTable:
+    """A handle on a table; holds nothing but its name, so it is never out of date."""
+
+    session: Executor
+    name: TableName
+
+    def __repr__(self) -> str:
+        return f"<AcidTable {self.name}>"
+
+    @property
+    def definition(self) -> Table:
+        """Columns, partition columns, buckets, location, properties.
+
+        Raises:
+            NotFoundError: the table was dropped.
+        """
+        return self.session.table_definition(self.name)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, partition columns last."""
+        return tuple(column.name for column in self.definition.all_columns)
+
+    def df(self, *, row_ids: bool = False) -> DataFrame:
+        """The table's rows as a lazy DataFrame over the snapshot of now; ``row_ids`` adds ROW__ID."""
+        placeholder = "__hiveacid_0"
+        query = Query(
+            f"SELECT * FROM {placeholder}", {placeholder: TableRef(self.name, row_id=row_ids)}
+        )
+        return cast("DataFrame", self.session.execute(query))
+
+    def insert(
+        self,
+        rows: DataFrame,
+        *,
+        columns: Sequence[str] = (),
+        partition: Mapping[str, str | None] | None = None,
+        by_name: bool = True,
+    ) -> InsertResult:
+        """Append the rows of a DataFrame, its columns found by name (``by_name=False``: by position).
+
+        ``partition`` fixes partition columns by their text; the others come from the rows.
+
+        Raises:
+            InvalidInputError: the columns do not fit.
+            ConversionError: a value cannot be stored (``store_assignment=ansi``).
+        """
+        return self._insert(rows, columns, partition, by_name, overwrite=False)
+
+    def overwrite(
+        self,
+        rows: DataFrame,
+        *,
+        columns: Sequence[str] = (),
+        partition: Mapping[str, str | None] | None = None,
+        by_name: bool = True,
+    ) -> InsertResult:
+        """INSERT OVERWRITE: replace the table, its partition ``partition``, or the partitions the rows go to.
+
+        Raises:
+            InvalidInputError, ConversionError: as ``insert``.
+        """
+        return self._insert(rows, columns, partition, by_name, overwrite=True)
+
+    def _insert(
+        self,
+        rows: DataFrame,
+        columns: Sequence[str],
+        partition: Mapping[str, str | None] | None,
+        by_name: bool,
+        *,
+        overwrite: bool,
+    ) -> InsertResult:
+        statement = Insert(
+            table=self.name,
+            source=rows,
+            columns=tuple(columns),
+            partition=dict(partition or {}),
+            overwrite=overwrite,
+            by_name=by_name,
+        )
+        return cast(InsertResult, self.session.execute(statement))
+
+    def update(
+        self, assignments: Mapping[str, Expression], *, where: Expression | None = None
+    ) -> UpdateResult:
+        """UPDATE SET column = expression for the rows that meet ``where``.
+
+        Raises:
+            InvalidInputError: 10292, 10297, 10302, 10408, 10414 as Hive.
+        """
+        statement = Update(self.name, tuple(assignments.items()), where)
+        return cast(UpdateResult, self.session.execute(statement))
+
+    def delete(self, *, where: Expression | None = None) -> DeleteResult:
+        """DELETE the rows that meet ``where``; without it, all (a TRUNCATE, as in Hive).
+
+        Raises:
+            InvalidInputError: 10297, 10414 as Hive.
+        """
+        return cast(DeleteResult, self.session.execute(Delete(self.name, where)))
+
+    def merge(
+        self, source: DataFrame, *, on: Expression, alias: str = "t", source_alias: str = "s"
+    ) -> MergeBuilder:
+        """Begin a MERGE; expressions name the target's columns ``t.x`` and the source's ``s.x``."""
+        return MergeBuilder(
+            self.session,
+            Merge(self.name, source, on, (), alias=alias, source_alias=source_alias),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MergeBuilder:
+    """A MERGE in the making: each method returns a new builder, ``run`` carries it out.
+
+    The first clause whose condition holds applies to a row, in the order in which they were added.
+    """
+
+    session: Executor
+    statement: Merge
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(type(clause).__name__ for clause in self.statement.clauses)
+        return f"<MergeBuilder {self.statement.table} [{kinds}]>"
+
+    def when_matched_update(
+        self, assignments: Mapping[str, Expression], *, where: Expression | None = None
+    ) -> MergeBuilder:
+        """WHEN MATCHED [AND where] THEN UPDATE SET ..."""
+        return self._with(MatchedUpdate(tuple(assignments.items()), where))
+
+    def when_matched_update_all(self, *, where: Expression | None = None) -> MergeBuilder:
+        """WHEN MATCHED [AND where] THEN UPDATE SET *: every column from the source's of the same name."""
+        return self._with(MatchedUpdate((), where, all_columns=True))
+
+    def when_matched_delete(self, *, where: Expression | None = None) -> MergeBuilder:
+        """WHEN MATCHED [AND where] THEN DELETE."""
+        return self._with(MatchedDelete(where))
+
+    def when_not_matched_insert(
+        self, values: Mapping[str, Expression], *, where: Expression | None = None
+    ) -> MergeBuilder:
+        """WHEN NOT MATCHED [AND where] THEN INSERT (columns) VALUES (...)."""
+        return self._with(NotMatchedInsert(tuple(values), tuple(values.values()), where))
+
+    def when_not_matched_insert_all(self, *, where: Expression | None = None) -> MergeBuilder:
+        """WHEN NOT MATCHED [AND where] THEN INSERT *."""
+        return self._with(NotMatchedInsert((), (), where, all_columns=True))
+
+    def when_not_matched_by_source_update(
+        self, assignments: Mapping[str, Expression], *, where: Expression | None = None
+    ) -> MergeBuilder:
+        """WHEN NOT MATCHED BY SOURCE [AND where] THEN UPDATE SET ..."""
+        return self._with(NotMatchedBySourceUpdate(tuple(assignments.items()), where))
+
+    def when_not_matched_by_source_delete(self, *, where: Expression | None = None) -> MergeBuilder:
+        """WHEN NOT MATCHED BY SOURCE [AND where] THEN DELETE."""
+        return self._with(NotMatchedBySourceDelete(where))
+
+    def run(self) -> MergeResult:
+        """Carry the MERGE out.
+
+        Raises:
+            CardinalityError: two source rows match one target row.
+            InvalidInputError: 10404 to 10406 and others, as Hive.
+        """
+        return cast(MergeResult, self.session.execute(self.statement))
+
+    def _with(self, clause: MergeClause) -> MergeBuilder:
+        clauses = (*self.statement.clauses, clause)
+        return replace(self, statement=replace(self.statement, clauses=clauses))
