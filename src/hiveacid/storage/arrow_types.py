@@ -7,6 +7,7 @@ reader makes it (read only).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -160,34 +161,64 @@ def _conform_struct(array: pa.StructArray, kind: StructType) -> pa.Array:
         raise ConversionError(
             f"a struct of {array.type.num_fields} fields does not fit {kind}", type=str(kind)
         )
-    before = [array.field(i) for i in range(array.type.num_fields)]
+    # flatten gives the children the parent's nulls; Arrow's ORC writer forgets them below the root
+    before = array.flatten() if array.null_count else [array.field(i) for i in _places(array)]
     after = [_conform(child, field) for child, (_, field) in zip(before, kind.fields, strict=True)]
     names = [name for name, _ in kind.fields]
     same = all(a is b for a, b in zip(before, after, strict=True))
-    if same and array.offset == 0 and names == [field.name for field in array.type]:
+    unchanged = same and names == [field.name for field in array.type]
+    if unchanged and array.offset == 0 and array.null_count == 0:
         return array
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(after, names=names, mask=mask)
+    return struct_of(after, names, mask=array.is_null() if array.null_count else None)
+
+
+def _places(array: pa.StructArray) -> range:
+    return range(array.type.num_fields)
+
+
+def struct_of(
+    children: Sequence[pa.Array], names: Sequence[str], *, mask: pa.Array | None
+) -> pa.Array:
+    """A struct array that Arrow's ORC writer writes rightly; ``mask`` marks null structs.
+
+    Below a parent with nulls the writer ignores the offset of a slice, so slices are copied there.
+    """
+    if mask is not None:
+        children = [
+            child if child.offset == 0 else pa.concat_arrays([child, child.slice(0, 0)])
+            for child in children
+        ]
+    return pa.StructArray.from_arrays(children, names=names, mask=mask)
 
 
 def _conform_list(array: pa.ListArray, kind: ListType) -> pa.Array:
     values = array.values
     conformed = _conform(values, kind.element)
-    if conformed is values:
+    if conformed is values and not _hides_values(array):
         return array
     return pa.ListArray.from_arrays(_fresh_offsets(array), _conform(array.flatten(), kind.element))
 
 
 def _conform_map(array: pa.MapArray, kind: MapType) -> pa.Array:
     keys, items = array.keys, array.items
-    if _conform(keys, kind.key) is keys and _conform(items, kind.value) is items:
+    same = _conform(keys, kind.key) is keys and _conform(items, kind.value) is items
+    if same and not _hides_values(array):
         return array
-    entries = array.cast(pa.list_(pa.struct([("key", keys.type), ("value", items.type)]))).flatten()
+    lists = array.cast(pa.list_(pa.struct([("key", keys.type), ("value", items.type)])))
+    entries = lists.flatten()
     return pa.MapArray.from_arrays(
-        _fresh_offsets(array),
+        _fresh_offsets(lists),
         _conform(entries.field(0), kind.key),
         _conform(entries.field(1), kind.value),
     )
+
+
+def _hides_values(array: pa.Array) -> bool:
+    """Whether values lie below null lists; the ORC writer would count them."""
+    if not array.null_count:
+        return False
+    offsets = array.offsets.to_numpy()
+    return bool((np.diff(offsets)[array.is_null().to_numpy(zero_copy_only=False)] > 0).any())
 
 
 def _fresh_offsets(array: pa.Array) -> pa.Array:

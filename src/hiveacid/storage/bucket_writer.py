@@ -32,7 +32,7 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage.arrow_types import arrow_type, conform
+from hiveacid.storage.arrow_types import arrow_type, conform, struct_of
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc_output import OrcOutput
 from hiveacid.storage.orc_tail import OrcTail
@@ -194,7 +194,7 @@ class BucketFileWriter:
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
             row = part.column(5)
-            user = self._conformed([row.field(i) for i in range(row.type.num_fields)])
+            user = self._conformed(row.flatten())
             mask = row.is_null() if row.null_count else None
             struct = self._row_struct(user, part.num_rows, mask=mask)
             self._write_keyed(_event_table(*part.columns[:5], struct))
@@ -239,7 +239,7 @@ class BucketFileWriter:
     ) -> pa.Array:
         if not user:
             return pa.array([{}] * count, type=self._row_type)
-        return pa.StructArray.from_arrays(user, names=self._names, mask=mask)
+        return struct_of(user, self._names, mask=mask)
 
     def _write(self, table: pa.Table) -> bool:
         """Write with the first batch's schema (timestamps of any unit are as good, but one per

@@ -50,7 +50,9 @@ def _leaves(array: pa.Array) -> list[Any]:
     kind = array.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return [None if value is None else value.hex() for value in array.to_pylist()]
-    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind):
+        return [None if value is None else f"{value:f}" for value in array.to_pylist()]
+    if pa.types.is_temporal(kind):
         return list(array.cast(pa.string()).to_pylist())
     if pa.types.is_float32(kind):
         array = array.cast(pa.string()).cast(pa.float64())  # the shortest text that means the same
