@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.cli.output import Format, print_rows
-from hiveacid.errors import InvalidInputError
 from hiveacid.session import Session, connect
+from hiveacid.spark.local import local_session
 from hiveacid.sql import parse
 from hiveacid.sql.parse import Body, ParsedExplain
 from hiveacid.sql.parsed import (
@@ -25,9 +24,6 @@ from hiveacid.sql.parsed import (
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.values import Literals
 from hiveacid.statements.values_ddl import Truncate
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _ON_SPARK = (
     ParsedQuery,
@@ -50,7 +46,7 @@ def run(text: str, *, form: Format, url: str, warehouse: str) -> None:
     """
     on_spark = any(needs_spark(statement.body) for statement in parse(text))
     location = warehouse if "://" in warehouse else os.path.abspath(warehouse)
-    spark = _spark() if on_spark else None
+    spark = local_session("hiveacid sql") if on_spark else None
     try:
         with connect(spark, url, warehouse=location) as session:
             _print_all(session, text, form=form)
@@ -64,29 +60,6 @@ def needs_spark(body: Body) -> bool:
     if isinstance(body, ParsedInsert):
         return not isinstance(body.source, Literals)
     return isinstance(body, _ON_SPARK)
-
-
-def _spark() -> SparkSession:
-    os.environ["TZ"] = "UTC"
-    time.tzset()
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise InvalidInputError(
-            "This statement needs PySpark, which is not installed",
-            note="pip install 'hiveacid[spark]'",
-        ) from error
-    session = (
-        SparkSession.builder.appName("hiveacid sql")
-        .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.ansi.enabled", "false")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _print_all(session: Session, text: str, *, form: Format) -> None:

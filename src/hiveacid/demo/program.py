@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,7 @@ from hiveacid.demo import proof, show, steps
 from hiveacid.demo.meter import Meter, Step
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.connect import connect
+from hiveacid.spark.local import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,11 +26,15 @@ if TYPE_CHECKING:
     from hiveacid.session import Session
 
 _MARKER = ".hiveacid-demo"
+_WIDTH = 120
+"""columns, where the output goes into a file"""
 
 
 def run(*, scale: float, directory: Path) -> bool:
     """See ``hiveacid.demo.run``."""
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH)
     directory = directory.absolute()
     _clear(directory)
     warehouse = directory / "warehouse"
@@ -60,11 +63,12 @@ def run(*, scale: float, directory: Path) -> bool:
         try:
             acid = hiveacid.connect(spark, url, warehouse=str(warehouse))
             answer = steps.run(acid, spark, made, meter)
+            seen = tuple(meter.seen)
             findings = _prove(acid, made, answer, meter, directory)
             acid.close()
         finally:
             spark.stop()
-        show.around(console, warehouse=warehouse, metastore=metastore, seen=meter.seen)
+        show.around(console, warehouse=warehouse, metastore=metastore, seen=seen)
     console.print(Syntax(steps.JOINED.strip(), "sql", background_color="default"))
     show.answer(console, answer)
     _figures(console, meter.steps)
@@ -90,29 +94,16 @@ def _clear(directory: Path) -> None:
 
 
 def _spark(directory: Path, scale: float) -> SparkSession:
-    os.environ["TZ"] = "UTC"
-    time.tzset()
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise InvalidInputError(
-            "PySpark is not installed", note="pip install 'hiveacid[spark,demo]'"
-        ) from error
-    session = (
-        SparkSession.builder.master("local[*]")
-        .appName("hiveacid demo")
-        .config("spark.driver.memory", "2g" if scale <= 0.5 else "4g")
-        .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.local.dir", str(directory / "scratch"))
-        .config("spark.sql.warehouse.dir", str(directory / "scratch" / "spark"))
-        .getOrCreate()
+    return local_session(
+        "hiveacid demo",
+        conf={
+            "spark.master": "local[*]",
+            "spark.driver.memory": "2g" if scale <= 0.5 else "4g",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.local.dir": str(directory / "scratch"),
+            "spark.sql.warehouse.dir": str(directory / "scratch" / "spark"),
+        },
     )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _prove(

@@ -48,7 +48,7 @@ def _add_directory(tree: Tree, path: Path) -> None:
 def _print_txns(console: Console, metastore: Metastore) -> None:
     table = Table(title="What a reader sees now", title_justify="left")
     table.add_column("list")
-    table.add_column("in Hive's text form")
+    table.add_column("in Hive's text form", overflow="fold")
     txns = metastore.valid_txns()
     table.add_row("transactions (hwm:minOpen:open:aborted)", str(txns))
     names = [TableName("default", name) for name in _TABLES]
@@ -61,9 +61,13 @@ def _print_locks(console: Console, seen: Sequence[Seen]) -> None:
     table = Table(title="Transactions and locks, caught while a step ran", title_justify="left")
     for name in ("step", "transaction", "state", "lock", "on", "lock state", "lock type"):
         table.add_column(name)
+    shown: set[tuple[int, int]] = set()
     for moment in seen:
         states = {info.id: info.state.name for info in moment.txns}
         for lock in moment.locks:
+            if (lock.lock_id, lock.component_id) in shown:
+                continue  # a lease of a step before
+            shown.add((lock.lock_id, lock.component_id))
             where = ".".join(part for part in (lock.database, lock.table) if part)
             table.add_row(
                 moment.step,
