@@ -1,0 +1,270 @@
+"""Reading a table directory: deletes, valid write ids, files that are not what they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+
+from hiveacid.errors import FormatError, MissingFileError, NotFoundError, UnsupportedError
+from hiveacid.layout.resolve import resolve
+from hiveacid.layout.target import FileKind
+from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.tables import Column
+from hiveacid.model.types import parse_type
+from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.reading import read_arrow
+from hiveacid.storage.bucket_writer import BucketFileWriter
+from hiveacid.storage.delete_set import DeleteSet
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.listing import list_partition
+from hiveacid.storage.merge import merge_read, read_delete_keys
+
+FS = file_system_for("/")[0]
+COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
+EVERYTHING = ValidWriteIdList.everything()
+
+
+def insert(
+    root: Path, write_id: int, ids: Iterable[int], *, bucket: int = 0, statement: int = 0
+) -> None:
+    directory = root / f"delta_{write_id:07d}_{write_id:07d}_{statement:04d}"
+    directory.mkdir(parents=True, exist_ok=True)
+    numbers = list(ids)
+    with BucketFileWriter(
+        FS,
+        str(directory / f"bucket_{bucket:05d}"),
+        columns=COLUMNS,
+        kind=FileKind.INSERT,
+        write_id=write_id,
+        bucket_property=encode_bucket(bucket, statement),
+    ) as writer:
+        writer.write_rows(
+            pa.record_batch(
+                [pa.array(numbers, pa.int32()), pa.array([f"v{n}" for n in numbers])], ["id", "v"]
+            )
+        )
+
+
+def delete(
+    root: Path,
+    write_id: int,
+    keys: Iterable[tuple[int, int, int]],
+    *,
+    file_bucket: int = 0,
+) -> Path:
+    """Keys are (write id, bucket, row id) of statement 0."""
+    directory = root / f"delete_delta_{write_id:07d}_{write_id:07d}_0000"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"bucket_{file_bucket:05d}"
+    rows = sorted((w, encode_bucket(b), r) for w, b, r in keys)
+    with BucketFileWriter(
+        FS, str(path), columns=COLUMNS, kind=FileKind.DELETE, write_id=write_id
+    ) as writer:
+        writer.write_deletes(
+            pa.array([row[0] for row in rows], pa.int64()),
+            pa.array([row[1] for row in rows], pa.int32()),
+            pa.array([row[2] for row in rows], pa.int64()),
+        )
+    return path
+
+
+def ids(root: Path, **options: Any) -> list[int]:
+    return sorted(read_arrow(str(root), **options).read_all()["id"].to_pylist())
+
+
+def test_deletes_match_the_whole_identity(tmp_path: Path) -> None:
+    insert(tmp_path, 1, range(5))
+    insert(tmp_path, 2, range(10, 15))
+    insert(tmp_path, 2, range(20, 25), bucket=1)
+    delete(tmp_path, 3, [(1, 0, 0), (2, 0, 4), (7, 0, 1), (1, 1, 2)])
+    delete(tmp_path, 4, [(2, 1, 0)], file_bucket=1)
+    assert ids(tmp_path) == [1, 2, 3, 4, 10, 11, 12, 13, 21, 22, 23, 24]
+
+
+def test_every_delete_file_counts_for_every_bucket_as_hive_3_0_wrote_them(tmp_path: Path) -> None:
+    insert(tmp_path, 1, range(5))
+    insert(tmp_path, 1, range(10, 15), bucket=1)
+    delete(tmp_path, 2, [(1, 0, 1), (1, 1, 1)], file_bucket=1)
+    assert ids(tmp_path) == [0, 2, 3, 4, 10, 12, 13, 14]
+
+
+def test_only_valid_write_ids_count(tmp_path: Path) -> None:
+    insert(tmp_path, 1, range(3))
+    insert(tmp_path, 2, [10])
+    delete(tmp_path, 3, [(1, 0, 0)])
+    insert(tmp_path, 4, [40])
+    assert ids(tmp_path) == [1, 2, 10, 40]
+    assert ids(tmp_path, valid_write_ids="t:3:9223372036854775807::2") == [1, 2]
+    assert ids(tmp_path, valid_write_ids="t:4:3:3:") == [0, 1, 2, 10, 40]
+
+
+def test_rows_of_a_shared_delta_are_filtered_by_write_id(tmp_path: Path) -> None:
+    directory = tmp_path / "delta_0000001_0000003"
+    directory.mkdir()
+    events = pa.record_batch(
+        [
+            pa.array([0] * 3, pa.int32()),
+            pa.array([1, 2, 3]),
+            pa.array([encode_bucket(0)] * 3, pa.int32()),
+            pa.array([0] * 3),
+            pa.array([1, 2, 3]),
+            pa.array([{"id": i, "v": "x"} for i in (1, 2, 3)]).cast(
+                pa.struct([("id", pa.int32()), ("v", pa.string())])
+            ),
+        ],
+        names=["operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row"],
+    )
+    path = directory / "bucket_00000"
+    with BucketFileWriter(FS, str(path), columns=COLUMNS, kind=FileKind.INSERT) as writer:
+        writer.write_events(events)
+    assert ids(tmp_path) == [1, 2, 3]
+    assert ids(tmp_path, valid_write_ids="t:3:9223372036854775807::2") == [1, 3]
+    assert ids(tmp_path, valid_write_ids="t:3:3:3:1") == [2]
+
+
+def test_columns_filter_and_row_ids(tmp_path: Path) -> None:
+    part = tmp_path / "p=a%2Fb"
+    insert(part, 1, range(3))
+    insert(tmp_path / "p=__HIVE_DEFAULT_PARTITION__", 1, [7])
+    table = read_arrow(str(tmp_path), columns=["P", "id"], row_ids=True).read_all()
+    assert table.schema.names == ["p", "id", "row__id"]
+    assert sorted(table["p"].to_pylist(), key=str) == [None, "a/b", "a/b", "a/b"]
+    found = read_arrow(str(tmp_path), columns=["v"], filter=pc.field("id") >= 2).read_all()
+    assert sorted(found["v"].to_pylist()) == ["v2", "v7"]
+    only = read_arrow(str(tmp_path), columns=["id"], filter=pc.field("p") == "a/b").read_all()
+    assert sorted(only["id"].to_pylist()) == [0, 1, 2]
+    assert sum(batch.num_rows for batch in read_arrow(str(tmp_path), columns=[])) == 4
+    row_ids = table.filter(pc.field("id") == 2)["row__id"].to_pylist()
+    assert row_ids == [{"writeid": 1, "bucketid": encode_bucket(0), "rowid": 2}]
+    with pytest.raises(NotFoundError):
+        read_arrow(str(tmp_path), columns=["nope"])
+
+
+def test_reading_is_lazy(tmp_path: Path) -> None:
+    insert(tmp_path, 1, range(3))
+    insert(tmp_path, 2, range(3), bucket=1)
+    reader = read_arrow(str(tmp_path))
+    assert reader.read_next_batch().num_rows == 3
+    (tmp_path / "delta_0000002_0000002_0000" / "bucket_00001").unlink()
+    with pytest.raises(MissingFileError):
+        reader.read_next_batch()
+
+
+def test_missing_directory_is_an_error_and_an_empty_one_is_empty(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError):
+        read_arrow(str(tmp_path / "none"))
+    assert read_arrow(str(tmp_path)).read_all().num_rows == 0
+
+
+def test_a_delete_file_that_the_listing_promised_is_never_skipped(tmp_path: Path) -> None:
+    insert(tmp_path, 1, range(3))
+    path = delete(tmp_path, 2, [(1, 0, 0)])
+    directory = resolve(list_partition(FS, str(tmp_path)), EVERYTHING, None)
+    path.unlink()
+    with pytest.raises(MissingFileError):
+        list(merge_read(FS, str(tmp_path), directory, table_columns=COLUMNS, valid=EVERYTHING))
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1....PAR1", b"not orc at all"])
+def test_a_foreign_or_empty_delete_file_is_a_format_error(tmp_path: Path, content: bytes) -> None:
+    insert(tmp_path, 1, range(3))
+    delete(tmp_path, 2, [(1, 0, 0)]).write_bytes(content)
+    with pytest.raises(FormatError):
+        ids(tmp_path)
+
+
+def test_a_raw_file_in_a_delete_files_place_is_a_format_error(tmp_path: Path) -> None:
+    path = tmp_path / "bucket_00000"
+    with BucketFileWriter(FS, str(path), columns=COLUMNS, kind=FileKind.PLAIN) as writer:
+        writer.write_rows(
+            pa.record_batch([pa.array([1], pa.int32()), pa.array(["x"])], ["id", "v"])
+        )
+    with pytest.raises(FormatError, match="no delete events"):
+        read_delete_keys(FS, str(path), valid=EVERYTHING, bucket=None)
+
+
+def test_update_events_of_hive_2_are_refused(tmp_path: Path) -> None:
+    directory = tmp_path / "delta_0000002_0000002_0000"
+    directory.mkdir()
+    row = pa.array([{"id": 1, "v": "x"}]).cast(pa.struct([("id", pa.int32()), ("v", pa.string())]))
+    names = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row"]
+    columns = [pa.array([1], pa.int32()), pa.array([1]), pa.array([0], pa.int32()), pa.array([0])]
+    with BucketFileWriter(
+        FS, str(directory / "bucket_00000"), columns=COLUMNS, kind=FileKind.INSERT
+    ) as writer:
+        writer.write_events(pa.record_batch([*columns, pa.array([2]), row], names))
+    with pytest.raises(UnsupportedError, match="Hive before 3"):
+        ids(tmp_path)
+
+
+def test_lower_case_root_names_are_accepted(tmp_path: Path) -> None:
+    directory = tmp_path / "delta_0000001_0000001_0000"
+    directory.mkdir()
+    names = ["operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"]
+    row = pa.array([{"_col0": 5, "_col1": "x"}])
+    values: list[Any] = [pa.array([v]) for v in (0, 1, encode_bucket(0), 0, 1)]
+    values[0], values[2] = values[0].cast(pa.int32()), values[2].cast(pa.int32())
+    orc.write_table(pa.table([*values, row], names), str(directory / "bucket_00000"))
+    table = read_arrow(str(tmp_path), row_ids=True).read_all()
+    assert table.to_pylist() == [
+        {
+            "_col0": 5,
+            "_col1": "x",
+            "row__id": {"writeid": 1, "bucketid": encode_bucket(0), "rowid": 0},
+        }
+    ]
+
+
+def test_positional_names_and_missing_columns_follow_the_table(tmp_path: Path) -> None:
+    insert(tmp_path, 1, [4])
+    wider = (
+        Column("key", parse_type("bigint")),
+        Column("text", parse_type("string")),
+        Column("extra", parse_type("decimal(5,1)")),
+    )
+    directory = resolve(list_partition(FS, str(tmp_path)), EVERYTHING, None)
+    (batch,) = merge_read(FS, str(tmp_path), directory, table_columns=wider, valid=EVERYTHING)
+    assert batch.to_pylist() == [{"key": 4, "text": "v4", "extra": None}]
+    with pytest.raises(FormatError, match="cannot be read as"):
+        list(
+            merge_read(
+                FS,
+                str(tmp_path),
+                directory,
+                table_columns=(COLUMNS[0], Column("v", parse_type("date"))),
+                valid=EVERYTHING,
+            )
+        )
+
+
+KEYS = st.tuples(
+    st.integers(0, 3) | st.sampled_from([10_000_001, 2**62]),
+    st.sampled_from([0, encode_bucket(0), encode_bucket(1), encode_bucket(0, 3)]),
+    st.integers(0, 6) | st.sampled_from([2**40, 2**62]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(KEYS, max_size=12), st.lists(KEYS, max_size=12))
+def test_delete_set_is_a_set(
+    deleted: list[tuple[int, int, int]], rows: list[tuple[int, int, int]]
+) -> None:
+    def arrays(keys: list[tuple[int, int, int]]) -> Any:
+        return (
+            np.array([k[0] for k in keys], dtype=np.int64),
+            np.array([k[1] for k in keys], dtype=np.int32),
+            np.array([k[2] for k in keys], dtype=np.int64),
+        )
+
+    found = DeleteSet([arrays(deleted[:5]), arrays(deleted[5:])])
+    assert len(found) == len(set(deleted))
+    assert found.contains(*arrays(rows)).tolist() == [row in set(deleted) for row in rows]
