@@ -315,6 +315,12 @@ class LockManager(Protocol):
         Raises: TransactionError: it is acquired and belongs to a transaction.
         """
 
+    def release_locks(self, txn: TxnId) -> None:
+        """Drop the locks of a transaction that goes on as a lease of its snapshot.
+
+        Hive has no such call: there a query holds its locks until its rows are read.
+        """
+
     def show_locks(
         self, *, database: str | None = None, table: str | None = None, txn: TxnId | None = None
     ) -> tuple[LockInfo, ...]:

@@ -34,9 +34,11 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
         txn.lock(Footprint(reads=tuple(TableRead(table) for table in tables)))
         job = Job(context, txn, tables[0], WriteId(0), (), "")
         try:
-            return query_frame(job, query)
+            frame = query_frame(job, query)
         finally:
             job.drop_views()
+        txn.release_locks()
+        return frame
     except BaseException:
         txn.close()
         raise

@@ -163,6 +163,18 @@ class Transaction:
             self._manager.forget(self)
             self._begin_with(self._manager.open_txn(read_only=self._read_only))
 
+    def release_locks(self) -> None:
+        """Give the locks of a read-only transaction back and stay open, as a lease of its snapshot.
+
+        A lazy DataFrame may live for long: it keeps its files from the cleaner, and DDL need not wait for it.
+
+        Raises:
+            InvalidInputError: the transaction writes.
+        """
+        if not self._read_only:
+            raise InvalidInputError(f"Transaction {self._id} writes: it keeps its locks")
+        self._store.release_locks(self._id)
+
     def snapshot(self, table: Table, *, partitions: Sequence[Partition] | None = None) -> Snapshot:
         """What this transaction sees of a table: every call sees the same, and its own writes.
 

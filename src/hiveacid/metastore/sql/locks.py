@@ -101,6 +101,7 @@ _BLOCK: Final = (
     .values(HL_BLOCKEDBY_EXT_ID=bindparam("by"), HL_BLOCKEDBY_INT_ID=bindparam("by_component"))
 )
 _DELETE: Final = delete(HIVE_LOCKS).where(_OF_REQUEST)
+_RELEASE: Final = delete(HIVE_LOCKS).where(_L.HL_TXNID == bindparam("txn"))
 
 _CHECK_ORDER: Final = (
     LockType.SHARED_READ,
@@ -190,6 +191,11 @@ class SqlLocks:
                     state="open",
                 )
             unit.run(_DELETE, lock=lock)
+
+    def release_locks(self, txn: TxnId) -> None:
+        """See ``LockManager``."""
+        with self._db.write() as unit:
+            unit.run(_RELEASE, txn=txn)
 
     def show_locks(
         self, *, database: str | None = None, table: str | None = None, txn: TxnId | None = None

@@ -40,8 +40,17 @@ _HIGHEST_SEEN: Final = select(func.max(_W.T2W_WRITEID)).where(
 )
 _OF_TABLE_UP_TO: Final = (
     select(_W.T2W_WRITEID, _W.T2W_TXNID)
-    .where(*_OF_TABLE, _W.T2W_WRITEID <= bindparam("hwm"))
+    .where(
+        *_OF_TABLE, _W.T2W_WRITEID <= bindparam("hwm"), _W.T2W_TXNID >= bindparam("first_doubtful")
+    )
     .order_by(_W.T2W_WRITEID)
+)
+_ANY_BEFORE: Final = (
+    select(_W.T2W_WRITEID)
+    .where(
+        *_OF_TABLE, _W.T2W_WRITEID <= bindparam("hwm"), _W.T2W_TXNID < bindparam("first_doubtful")
+    )
+    .limit(1)
 )
 
 
@@ -125,20 +134,23 @@ def _take_next(unit: Unit, table: TableName, count: int) -> int:
 
 
 def _valid_of_table(unit: Unit, table: TableName, valid: ValidTxnList) -> ValidWriteIdList:
-    where = {"db": table.database, "table": table.table}
+    where: dict[str, object] = {"db": table.database, "table": table.table}
     hwm = unit.scalar(_HIGHEST_SEEN, **where, hwm=valid.hwm)
     if not hwm:
         following = unit.scalar(_NEXT, **where)
         hwm = 0 if following is None else following - 1
     exceptions, aborted_txns = frozenset(valid.exceptions), frozenset(valid.aborted)
+    # All transactions below the first exception are valid: their rows need no look.
+    where |= {"hwm": hwm, "first_doubtful": min([*valid.exceptions[:1], valid.hwm + 1])}
     opened: list[int] = []
     aborted: list[int] = []
     found_valid = False
-    for write_id, txn in unit.rows(_OF_TABLE_UP_TO, **where, hwm=hwm):
+    for write_id, txn in unit.rows(_OF_TABLE_UP_TO, **where):
         if txn <= valid.hwm and txn not in exceptions:
             found_valid = True
         else:
             (aborted if txn in aborted_txns else opened).append(write_id)
+    found_valid = found_valid or unit.row(_ANY_BEFORE, **where) is not None
     min_open = opened[0] if opened else LONG_MAX
     if not found_valid and (opened or aborted):
         # All valid writes were compacted and forgotten: below the first exception all is valid.
