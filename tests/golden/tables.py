@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from hiveacid.storage.json_values import json_values
 
-GOLDEN = Path(__file__).parents[2].parent / "shared" / "golden"
+OURS = Path(__file__).parents[1] / "data" / "golden"
+SHARED = Path(__file__).parents[2].parent / "shared" / "golden"
 ROW_ID_COLUMNS = 3
 NESTED_NULL_TRUTH = ("[[null]]", '[{"p":null,"q":{"k":[null]}}]', '{8:{"u":null}}')
 """What g06_nested_minor's third row was inserted with; Hive prints null for nested nulls."""
@@ -23,24 +24,26 @@ OPEN_OVERWRITE_TRUTH = ("1", "536870912", "0", "1", "a", "x")
 
 
 def golden_names(*groups: str) -> list[str]:
-    """Tables whose names begin with a group's letters."""
-    if not GOLDEN.is_dir():
-        return []
-    return sorted(
-        path.name for path in GOLDEN.iterdir() if path.is_dir() and path.name.startswith(groups)
-    )
+    """Tables whose names begin with a group's letters: our copies, and those beside the project."""
+    found = {path.name for root in (OURS, SHARED) if root.is_dir() for path in root.iterdir()}
+    return sorted(name for name in found if name.startswith(groups) and golden_path(name).is_dir())
+
+
+def golden_path(name: str) -> Path:
+    """Where a table lies."""
+    return OURS / name if (OURS / name).is_dir() else SHARED / name
 
 
 def golden_meta(name: str) -> dict[str, Any]:
     """The table's facts and valid lists."""
-    meta: dict[str, Any] = json.loads((GOLDEN / name / "meta.json").read_text())
+    meta: dict[str, Any] = json.loads((golden_path(name) / "meta.json").read_text())
     return meta
 
 
 def golden_answer(name: str) -> tuple[list[str], list[tuple[str, ...]]]:
     """Header and sorted rows of Hive's answer."""
-    plain = GOLDEN / name / "query.tsv"
-    packed = GOLDEN / name / "query.tsv.gz"
+    plain = golden_path(name) / "query.tsv"
+    packed = golden_path(name) / "query.tsv.gz"
     text = plain.read_text() if plain.exists() else gzip.decompress(packed.read_bytes()).decode()
     header, *rows = text.split("\n")[:-1]
     found = [tuple(row.split("\t")) for row in rows]

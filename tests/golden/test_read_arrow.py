@@ -19,7 +19,7 @@ tables = importlib.util.module_from_spec(_SPEC)
 sys.modules["golden_tables"] = tables
 _SPEC.loader.exec_module(tables)
 
-pytestmark = pytest.mark.skipif(not tables.GOLDEN.is_dir(), reason="no ../shared/golden")
+needs_shared = pytest.mark.skipif(not tables.SHARED.is_dir(), reason="no ../shared/golden")
 NOT_ORC = {"f02_parquet", "f03_text", "f05_parquet_overwrite", "f06_text_overwrite"} | {
     "f09_parquet_major_preclean"
 }
@@ -42,7 +42,7 @@ def test_rows_and_row_ids_are_those_of_hive(name: str) -> None:
         start = tables.ROW_ID_COLUMNS + place
         expected = sorted(row[:start] + row[start + 1 :] for row in expected)
     table = read_arrow(
-        str(tables.GOLDEN / name / "data"),
+        str(tables.golden_path(name) / "data"),
         valid_write_ids=meta["valid_write_id_list"],
         valid_txns=meta["valid_txn_list"],
         row_ids=row_ids,
@@ -52,13 +52,21 @@ def test_rows_and_row_ids_are_those_of_hive(name: str) -> None:
     assert list(tables.differences(got, expected)) == []
 
 
+@needs_shared
 @pytest.mark.parametrize("name", sorted(NOT_ORC))
 def test_tables_of_other_formats_are_refused(name: str) -> None:
     with pytest.raises(FormatError, match="not a complete ORC file"):
-        read_arrow(str(tables.GOLDEN / name / "data")).read_all()
+        read_arrow(str(tables.golden_path(name) / "data")).read_all()
 
 
+@needs_shared
 @pytest.mark.parametrize("name", sorted(WIDE_TIMESTAMPS))
 def test_timestamps_beyond_arrows_range_are_refused(name: str) -> None:
     with pytest.raises(UnsupportedError, match="outside 1677"):
-        read_arrow(str(tables.GOLDEN / name / "data"), columns=["ts"]).read_all()
+        read_arrow(str(tables.golden_path(name) / "data"), columns=["ts"]).read_all()
+
+
+def test_our_copies_are_the_groups_a_i_and_l() -> None:
+    names = tables.golden_names("a", "i", "l")
+    assert len(names) >= 19
+    assert {name[0] for name in names} == {"a", "i", "l"}
