@@ -18,7 +18,15 @@ from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, Table, TableKind, TableName
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
-from hiveacid.sql import Statement, bind, parse, parse_columns, parse_one, parse_table_name
+from hiveacid.sql import (
+    Statement,
+    bind,
+    bind_texts,
+    parse,
+    parse_columns,
+    parse_one,
+    parse_table_name,
+)
 from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.checks import check_inserts
@@ -159,20 +167,21 @@ class Session:
             yield statement.text, self._run(statement)
 
     def _run(self, statement: Statement) -> Any:
+        names, prefix = self._names()
+        return self._execute(bind(statement, names, prefix=prefix))
+
+    def _names(self) -> tuple[CatalogNames, str]:
+        """The catalog for one statement, and what its placeholders begin with."""
         if self._closed:
             raise InvalidInputError("The session is closed")
         names = CatalogNames(self._runtime.metastore, database=self._database, spark=self._spark)
-        prefix = f"{self._prefix}{next(self._statements)}_"
-        return self._execute(bind(statement, names, prefix=prefix))
+        return names, f"{self._prefix}{next(self._statements)}_"
 
     def _execute(self, value: object) -> Any:
-        if isinstance(value, Query):
-            return self.execute(value)
         if isinstance(value, Inserts):
             check_inserts(value.branches)
-            return self.execute(value)
-        if isinstance(value, _DML):
-            return self.execute(value)
+        if isinstance(value, (Query, *_DML)):
+            return self._carry_out(value)
         listing = self._metadata(value)
         if listing is None or self._spark is None:
             return listing
@@ -180,11 +189,19 @@ class Session:
         return self._spark.createDataFrame(list(listing.rows), schema)
 
     def execute(self, statement: Query | Insert | Inserts | Update | Delete | Merge) -> Any:
-        """Carries out a statement value: a DataFrame for a query, a result value for DML.
+        """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.
+
+        Expression texts are read as Hive SQL: subqueries may name tables of ours.
 
         Raises:
             AcidError: whatever the statement runs into.
         """
+        names, prefix = self._names()
+        if isinstance(statement, (Update, Delete, Merge)):
+            statement = bind_texts(statement, names, prefix=prefix)
+        return self._carry_out(statement)
+
+    def _carry_out(self, statement: Query | Insert | Inserts | Update | Delete | Merge) -> Any:
         from hiveacid.statements.run import ExecutionContext, execute
 
         context = ExecutionContext(
@@ -215,7 +232,7 @@ class Session:
         elif isinstance(value, (ddl.DescribeTable, ddl.DescribeDatabase)):
             return describe(metastore, value)
         elif isinstance(value, ddl.Explain):
-            return explain(value, frame=self.execute)
+            return explain(value, frame=self._carry_out)
         elif isinstance(value, ddl.CreateTable):
             self._create_table(value)
         elif isinstance(value, ddl.Truncate):
@@ -269,7 +286,7 @@ class Session:
             )
         if value.partition:
             raise UnsupportedError("TRUNCATE TABLE ... PARTITION is not supported yet")
-        self.execute(Delete(table.name))
+        self._carry_out(Delete(table.name))
 
     def _compact(self, value: ddl.Compact) -> None:
         table = self._runtime.metastore.get_table(value.name)
@@ -291,7 +308,7 @@ class Session:
         if value.query is None:
             definitions.create_table(self._ddl_context(), value)
             return
-        frame = self.execute(value.query)
+        frame = self._carry_out(value.query)
         self._create_from(value, frame)
 
     def _create_from(self, value: ddl.CreateTable, frame: DataFrame) -> None:
@@ -311,7 +328,7 @@ class Session:
         if table is None:
             return
         try:
-            self.execute(Insert(table.name, frame.toDF(*names), by_name=True))
+            self._carry_out(Insert(table.name, frame.toDF(*names), by_name=True))
         except BaseException:
             definitions.drop_table(self._ddl_context(), ddl.DropTable(table.name))
             raise

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hiveacid.errors import NotFoundError, UnsupportedError
 from hiveacid.model.tables import Table, TableName
-from hiveacid.sql.parse import ParsedExplain, Statement
+from hiveacid.sql.parse import ParsedExplain, Statement, parse_expression
 from hiveacid.sql.parsed import (
     Assignment,
     DefaultKeyword,
@@ -22,7 +22,7 @@ from hiveacid.sql.parsed import (
     ParsedRows,
     ParsedUpdate,
 )
-from hiveacid.sql.scopes import Fragment
+from hiveacid.sql.scopes import Fragment, Relation, Scope
 from hiveacid.sql.splice import Names, Splicer, quoted
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import column_default
@@ -43,7 +43,7 @@ from hiveacid.statements.values import (
     Update,
 )
 
-__all__ = ["Bound", "Names", "bind"]
+__all__ = ["Bound", "Names", "bind", "bind_texts"]
 
 Bound = Query | Insert | Inserts | Update | Delete | Merge | ddl.DdlStatement | ddl.Explain
 
@@ -216,3 +216,58 @@ def _ddl(body: ddl.DdlStatement, names: Names, splicer: Splicer) -> ddl.DdlState
         elif field.name == "database" and value is None:
             changes[field.name] = names.current_database
     return dataclasses.replace(body, **changes) if changes else body  # type: ignore[arg-type]
+
+
+# -------------------------------------------------------------------- statements built in Python
+
+
+def bind_texts(
+    statement: Update | Delete | Merge, names: Names, *, prefix: str = DEFAULT_PREFIX
+) -> Update | Delete | Merge:
+    """A statement built in Python with its expression texts read as Hive SQL; Columns stay.
+
+    Raises:
+        SqlSyntaxError: a text is not one expression.
+        UnsupportedError: a view in a subquery.
+    """
+    splicer = Splicer(names, prefix=prefix)
+    parts = (statement.table.database, statement.table.table)
+    target = Relation(parts, statement.alias or parts[-1], target=True)
+    target.alias_at = None if statement.alias else 0
+
+    def spliced(value: object) -> object:
+        return _expression(value, target, splicer) if isinstance(value, str) else value
+
+    changes: dict[str, object] = {}
+    if isinstance(statement, Merge):
+        changes["on"] = spliced(statement.on)
+        changes["clauses"] = tuple(_spliced_clause(one, spliced) for one in statement.clauses)
+    else:
+        changes["where"] = spliced(statement.where)
+    if isinstance(statement, Update):
+        changes["assignments"] = _spliced_pairs(statement.assignments, spliced)
+    changes["tables"] = {**statement.tables, **splicer.tables}
+    return dataclasses.replace(statement, **changes)  # type: ignore[arg-type]
+
+
+def _spliced_pairs(
+    pairs: tuple[tuple[str, object], ...], spliced: Callable[[object], object]
+) -> tuple[tuple[str, object], ...]:
+    return tuple((column, spliced(value)) for column, value in pairs)
+
+
+def _spliced_clause(clause: MergeClause, spliced: Callable[[object], object]) -> MergeClause:
+    changes: dict[str, object] = {"condition": spliced(clause.condition)}
+    if isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
+        changes["assignments"] = _spliced_pairs(clause.assignments, spliced)
+    elif isinstance(clause, NotMatchedInsert):
+        changes["values"] = tuple(spliced(value) for value in clause.values)
+    return dataclasses.replace(clause, **changes)  # type: ignore[arg-type]
+
+
+def _expression(text: str, target: Relation, splicer: Splicer) -> str:
+    """One expression's text as Spark SQL; the word DEFAULT stays as it is."""
+    if text.strip().lower() == "default":
+        return "default"
+    scope = Scope(relations=[target])
+    return splicer.text(parse_expression(text, scope=scope))

@@ -32,6 +32,8 @@ from hiveacid.sql.dml import (
 )
 from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
 from hiveacid.sql.parsed import ParsedCreateAs
+from hiveacid.sql.query import QueryParser
+from hiveacid.sql.scopes import Fragment, Scope
 from hiveacid.sql.show import parse_abort, parse_describe, parse_show
 from hiveacid.statements import values_ddl as ddl
 
@@ -156,6 +158,18 @@ def parse_columns(text: str) -> tuple[Column, ...]:
     columns = column_definitions(cursor)
     cursor.end_statement()
     return columns
+
+
+def parse_expression(text: str, *, scope: Scope) -> Fragment:
+    """One expression, as a user gives it in Python; ``scope`` knows the statement's target.
+
+    Raises:
+        SqlSyntaxError: the text is not one expression.
+    """
+    cursor = Cursor(source=text, tokens=tokenize(text))
+    fragment = QueryParser(cursor).expression_fragment(lambda _: False, scope=scope)
+    cursor.end_statement()
+    return fragment
 
 
 def parse_table_name(text: str) -> TableName:

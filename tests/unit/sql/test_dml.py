@@ -6,9 +6,10 @@ import datetime
 from decimal import Decimal
 
 import pytest
-from tests.unit.sql.catalog import S, T, bound
+from tests.unit.sql.catalog import S, SmallCatalog, T, bound
 
 from hiveacid.errors import AcidError, NotFoundError, SqlSyntaxError, UnsupportedError
+from hiveacid.sql import bind_texts
 from hiveacid.statements.values import (
     Delete,
     Insert,
@@ -199,3 +200,41 @@ def test_refused(text: str, error: type[AcidError]) -> None:
 def test_unknown_target_has_hives_code() -> None:
     with pytest.raises(NotFoundError, match=r"\[Error 10001\]: Table not found default.nosuch"):
         bound("delete from nosuch where 1=1")
+
+
+def test_texts_of_statements_built_in_python_are_hive_sql() -> None:
+    catalog = SmallCatalog()
+    column = object()
+    update = Update(T, (("v", "cast(v as varchar(2))"), ("id", column)), "id in (select id from t)")  # type: ignore[arg-type]
+    assert bind_texts(update, catalog, prefix="P") == Update(
+        T,
+        (("v", "left(cast(v as string), 2)"), ("id", column)),  # type: ignore[arg-type]
+        "id in (select id from P0 as `t`)",
+        tables=REFS_T,
+    )
+    merge = Merge(
+        T,
+        Query("x"),
+        "t.id = s.id",
+        (
+            MatchedDelete("s.v in (select id from d2.s)"),
+            MatchedUpdate((("v", "default.t.id"),)),
+            NotMatchedInsert(("v",), ("default",)),
+        ),
+        source_alias="s",
+    )
+    assert bind_texts(merge, catalog, prefix="P") == Merge(
+        T,
+        Query("x"),
+        "t.id = s.id",
+        (
+            MatchedDelete("s.v in (select id from P0 as `s`)"),
+            MatchedUpdate((("v", "t.id"),)),
+            NotMatchedInsert(("v",), ("default",)),
+        ),
+        source_alias="s",
+        tables=REFS_S,
+    )
+    for text in ("", "id = 1)", "(id = 1", "1; delete from t"):
+        with pytest.raises(SqlSyntaxError):
+            bind_texts(Delete(T, text), catalog)
