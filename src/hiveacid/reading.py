@@ -164,7 +164,7 @@ def _parts(
 
 
 def _mode(entries: Sequence[Entry]) -> AcidMode:
-    """Insert-only where no file can be one of row events, and none lies outside bases and deltas."""
+    """Insert-only where no file may hold row events and none lies outside bases and deltas."""
     for entry in entries:
         first, _, rest = entry.path.partition("/")
         name = entry.path.rpartition("/")[2]
