@@ -118,6 +118,7 @@ class ExpressionParser(ABC):
             cursor.next()
 
     def group(self, scope: Scope) -> None:
+        """( ... ): a subquery or anything else."""
         cursor = self.cursor
         cursor.expect("(")
         if cursor.key in ("SELECT", "WITH", "VALUES") or (
@@ -175,6 +176,7 @@ class ExpressionParser(ABC):
         cursor.expect(")")
 
     def sort_items(self, scope: Scope, *, write: bool = True) -> None:
+        """What follows ORDER BY; ``write`` puts Hive's null order in where there is none."""
         cursor = self.cursor
         while True:
             self.expression(scope, _at_sort_item_end)
