@@ -3,5 +3,5 @@
 What lives here: statement values (``values``, ``values_ddl``), their checks with Hive's codes
 (``checks``, ``definitions``), DML's plans and the one loop that carries them out (``run``), DDL,
 SHOW, DESCRIBE and EXPLAIN. What never comes in: SQL's grammar, and how transactions, files or the
-metastore's tables work. Read ``values.py`` first, then ``run.py`` (DML) or ``ddl.py`` (definitions).
+metastore's tables work. Read first: ``values.py``, then ``run.py`` (DML) or ``ddl.py``.
 """
