@@ -25,7 +25,8 @@ class DaemonThreads:
             while not stopped.wait(seconds):
                 work()
 
-        threading.Thread(target=run, name=name, daemon=True).start()  # noqa: TID251 - this is the door
+        # This is the door that the ban leaves open.
+        threading.Thread(target=run, name=name, daemon=True).start()  # noqa: TID251
         return stopped.set
 
 

@@ -166,7 +166,8 @@ class Transaction:
     def release_locks(self) -> None:
         """Give the locks of a read-only transaction back and stay open, as a lease of its snapshot.
 
-        A lazy DataFrame may live for long: it keeps its files from the cleaner, and DDL need not wait for it.
+        A lazy DataFrame may live for long: it keeps its files from the cleaner, and DDL need not
+        wait for it.
 
         Raises:
             InvalidInputError: the transaction writes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy.sql import Delete
 
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.schema import (
@@ -51,19 +52,19 @@ _WRITE_SET_GC: Final = delete(WRITE_SET).where(WRITE_SET.c.WS_COMMIT_ID < bindpa
 _MIN_ABORTED: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == TxnState.ABORTED.value)
 _MIN_WRITE_SET: Final = select(func.min(WRITE_SET.c.WS_TXNID))
 _MIN_SEEN_OPEN: Final = select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
-_KEPT = TXN_TO_WRITE_ID.alias("kept")
-# A write id whose table keeps the row of a lower one stays too: the reader's watermark is the
-# highest
-# row, so dropping it would hide a committed write of an older transaction (metastore.md, surprise
-# 3).
+_TABLES_TO_CLEAN: Final = (
+    select(_W.T2W_DATABASE, _W.T2W_TABLE).where(_W.T2W_TXNID < bindparam("below")).distinct()
+)
+_LOWEST_KEPT: Final = select(func.min(_W.T2W_WRITEID)).where(
+    _W.T2W_DATABASE == bindparam("db"),
+    _W.T2W_TABLE == bindparam("table"),
+    _W.T2W_TXNID >= bindparam("below"),
+)
 _CLEAN_WRITE_IDS: Final = delete(TXN_TO_WRITE_ID).where(
+    _W.T2W_DATABASE == bindparam("db"),
+    _W.T2W_TABLE == bindparam("table"),
     _W.T2W_TXNID < bindparam("below"),
-    ~exists().where(
-        _KEPT.c.T2W_DATABASE == _W.T2W_DATABASE,
-        _KEPT.c.T2W_TABLE == _W.T2W_TABLE,
-        _KEPT.c.T2W_TXNID >= bindparam("below"),
-        _KEPT.c.T2W_WRITEID < _W.T2W_WRITEID,
-    ),
+    _W.T2W_WRITEID < bindparam("lowest_kept"),
 )
 _CLEAN_TXNS: Final = delete(TXNS).where(
     _T.TXN_ID < bindparam("below"),
@@ -71,17 +72,31 @@ _CLEAN_TXNS: Final = delete(TXNS).where(
     ~exists().where(TXN_COMPONENTS.c.TC_TXNID == _T.TXN_ID),
 )
 _NEWER = COMPLETED_TXN_COMPONENTS.alias("newer")
-_DEDUPE: Final = delete(COMPLETED_TXN_COMPONENTS).where(
-    exists().where(
-        _NEWER.c.CTC_DATABASE == _C.CTC_DATABASE,
-        _NEWER.c.CTC_TABLE == _C.CTC_TABLE,
-        or_(
-            _NEWER.c.CTC_PARTITION == _C.CTC_PARTITION,
-            and_(_NEWER.c.CTC_PARTITION.is_(None), _C.CTC_PARTITION.is_(None)),
-        ),
-        _NEWER.c.CTC_WRITEID > _C.CTC_WRITEID,
-        or_(_C.CTC_UPDATE_DELETE == "N", _NEWER.c.CTC_UPDATE_DELETE == "Y"),
+
+
+def _dedupe(kind: str, newer_kinds: tuple[str, ...], *, whole_table: bool) -> Delete:
+    """Delete records of a kind that have a newer one; apart for NULL partitions, for the index."""
+    same = (
+        and_(_NEWER.c.CTC_PARTITION.is_(None), _C.CTC_PARTITION.is_(None))
+        if whole_table
+        else _NEWER.c.CTC_PARTITION == _C.CTC_PARTITION
     )
+    return delete(COMPLETED_TXN_COMPONENTS).where(
+        _C.CTC_UPDATE_DELETE == kind,
+        exists().where(
+            _NEWER.c.CTC_DATABASE == _C.CTC_DATABASE,
+            _NEWER.c.CTC_TABLE == _C.CTC_TABLE,
+            same,
+            _NEWER.c.CTC_WRITEID > _C.CTC_WRITEID,
+            one_of(_NEWER.c.CTC_UPDATE_DELETE, newer_kinds),
+        ),
+    )
+
+
+_DEDUPE: Final = tuple(
+    _dedupe(kind, newer_kinds, whole_table=whole_table)
+    for kind, newer_kinds in (("N", ("N", "Y")), ("Y", ("Y",)))
+    for whole_table in (False, True)
 )
 _LAST_RUN: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key")).with_for_update()
 _FIRST_RUN: Final = insert(AUX_TABLE).values(MT_KEY1=bindparam("key"), MT_KEY2=bindparam("now"))
@@ -136,7 +151,13 @@ class SqlHousekeeping:
                 below = min(below, _or_max(unit.scalar(_MIN_SEEN_OPEN)))
             else:
                 below = min(below, lowest, _or_max(unit.scalar(_MIN_WRITE_SET)))
-            unit.run(_CLEAN_WRITE_IDS, below=below)
+            for database, table in unit.rows(_TABLES_TO_CLEAN, below=below):
+                where = {"db": database, "table": table, "below": below}
+                # A write id above one that is kept stays too: a reader's watermark is the highest
+                # row, so without it a committed write of an older transaction would be hidden
+                # (metastore.md, surprise 3).
+                kept = _or_max(unit.scalar(_LOWEST_KEPT, **where))
+                unit.run(_CLEAN_WRITE_IDS, **where, lowest_kept=kept)
 
     def clean_empty_txns(self) -> None:
         """See ``TxnStore``."""
@@ -147,7 +168,8 @@ class SqlHousekeeping:
     def dedupe_completed_components(self) -> None:
         """See ``TxnStore``."""
         with self._db.write() as unit:
-            unit.run(_DEDUPE)
+            for statement in _DEDUPE:
+                unit.run(statement)
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
         """See ``TxnStore``."""

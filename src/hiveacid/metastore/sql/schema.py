@@ -83,6 +83,13 @@ COMPLETED_TXN_COMPONENTS = Table(
     Column("CTC_WRITEID", BigInteger),
     Column("CTC_UPDATE_DELETE", String(1), nullable=False),
     Index("completed_txn_components_index", "CTC_DATABASE", "CTC_TABLE", "CTC_PARTITION"),
+    Index(
+        "HIVEACID_COMPLETED_NEWEST",
+        "CTC_DATABASE",
+        "CTC_TABLE",
+        "CTC_PARTITION",
+        "CTC_WRITEID",
+    ),
 )
 
 TXN_TO_WRITE_ID = Table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, TransactionError
 from hiveacid.metastore.sql.engine import Database, Unit
@@ -35,15 +35,16 @@ _SET_NEXT: Final = update(NEXT_WRITE_ID).where(*_NEXT_OF_TABLE).values(NWI_NEXT=
 _INSERT_NEXT: Final = insert(NEXT_WRITE_ID).values(
     NWI_DATABASE=bindparam("db"), NWI_TABLE=bindparam("table"), NWI_NEXT=bindparam("next")
 )
-_HIGHEST_SEEN: Final = select(func.max(_W.T2W_WRITEID)).where(
-    *_OF_TABLE, _W.T2W_TXNID <= bindparam("hwm")
+# Adding 0 keeps the planner off the index of that column: walk down the write ids here, ...
+_HIGHEST_SEEN: Final = (
+    select(_W.T2W_WRITEID)
+    .where(*_OF_TABLE, _W.T2W_TXNID + 0 <= bindparam("hwm"))
+    .order_by(_W.T2W_WRITEID.desc())
+    .limit(1)
 )
-_OF_TABLE_UP_TO: Final = (
-    select(_W.T2W_WRITEID, _W.T2W_TXNID)
-    .where(
-        *_OF_TABLE, _W.T2W_WRITEID <= bindparam("hwm"), _W.T2W_TXNID >= bindparam("first_doubtful")
-    )
-    .order_by(_W.T2W_WRITEID)
+# ... and look up the few transactions here.
+_OF_TABLE_UP_TO: Final = select(_W.T2W_WRITEID, _W.T2W_TXNID).where(
+    *_OF_TABLE, _W.T2W_WRITEID + 0 <= bindparam("hwm"), _W.T2W_TXNID >= bindparam("first_doubtful")
 )
 _ANY_BEFORE: Final = (
     select(_W.T2W_WRITEID)
@@ -145,7 +146,7 @@ def _valid_of_table(unit: Unit, table: TableName, valid: ValidTxnList) -> ValidW
     opened: list[int] = []
     aborted: list[int] = []
     found_valid = False
-    for write_id, txn in unit.rows(_OF_TABLE_UP_TO, **where):
+    for write_id, txn in sorted(unit.rows(_OF_TABLE_UP_TO, **where)):
         if txn <= valid.hwm and txn not in exceptions:
             found_valid = True
         else:
