@@ -23,7 +23,7 @@ def test_the_example_prints_what_the_readme_says(spark: SparkSession, project: P
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), names)
     names["acid"].close()  # type: ignore[attr-defined]
-    assert _stripped(printed.getvalue()) == _stripped(expected)
+    assert "\n".join(_stripped(printed.getvalue())) == "\n".join(_stripped(expected))
     assert spark.range(1).count() == 1, "the example ended the session"
 
 
