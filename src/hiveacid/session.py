@@ -34,6 +34,7 @@ from hiveacid.statements.ddl_context import DdlContext
 from hiveacid.statements.describe import describe
 from hiveacid.statements.explain import explain
 from hiveacid.statements.listing import Listing
+from hiveacid.statements.listing_frame import listing_frame
 from hiveacid.statements.names import CatalogNames
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
@@ -185,8 +186,7 @@ class Session:
         listing = self._metadata(value)
         if listing is None or self._spark is None:
             return listing
-        schema = ", ".join(f"`{column}` string" for column in listing.columns)
-        return self._spark.createDataFrame(list(listing.rows), schema)
+        return listing_frame(self._spark, listing)
 
     def execute(self, statement: Query | Insert | Inserts | Update | Delete | Merge) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.

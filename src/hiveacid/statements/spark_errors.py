@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
-_POSITION = re.compile(r"[;,]?\s*line (\d+)[ ,]+pos (\d+)")
+_POSITION = re.compile(r"[;,]?\s*\(?line (\d+)[ ,]+pos (\d+)\)?")
 
 
 @contextmanager

@@ -1,0 +1,37 @@
+"""A ``Listing`` as a DataFrame of strings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiveacid.statements.listing import Listing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS_AS_TEXT_MAX: Final = 1000
+
+
+def listing_frame(spark: SparkSession, listing: Listing) -> DataFrame:
+    """The rows as a local relation, which Spark answers without a job (a long one is
+    distributed).
+    """
+    schema = ", ".join(f"{_quoted(column)} string" for column in listing.columns)
+    if not listing.rows or len(listing.rows) > _ROWS_AS_TEXT_MAX:
+        return spark.createDataFrame(list(listing.rows), schema)
+    rows = ", ".join(f"({', '.join(map(_literal, row))})" for row in listing.rows)
+    columns = ", ".join(
+        f"cast({_quoted(column)} as string) as {_quoted(column)}" for column in listing.columns
+    )
+    names = ", ".join(map(_quoted, listing.columns))
+    return spark.sql(f"SELECT {columns} FROM VALUES {rows} AS listing({names})")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _literal(cell: str | None) -> str:
+    if cell is None:
+        return "null"
+    return "'" + cell.replace("\\", "\\\\").replace("'", "\\'") + "'"
