@@ -1,8 +1,9 @@
 """The one tree of errors that hiveacid raises.
 
-Grouped by what a caller would do. Every error has a stable ``kind`` (append-only), ``retry`` (whether the
-same call may succeed later, unchanged), ``code`` (Hive's error number where Hive has one) and ``context``
-(the facts). The message is one sentence with the facts; remedies are PEP 678 notes.
+Grouped by what a caller would do. Every error has a stable ``kind`` (append-only), ``retry``
+(whether the same call may succeed later, unchanged), ``code`` (Hive's error number where Hive has
+one) and ``context`` (the facts). The message is one sentence with the facts; remedies are PEP 678
+notes.
 
     AcidError
     +-- ConflictError            another transaction changed what this one changed; run it again
@@ -35,7 +36,9 @@ class AcidError(Exception):
     kind: ClassVar[str] = "acid"
     retry: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, code: int | None = None, note: str | None = None, **context: object) -> None:
+    def __init__(
+        self, message: str, *, code: int | None = None, note: str | None = None, **context: object
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
@@ -122,7 +125,9 @@ class CardinalityError(InvalidInputError):
 
 
 class ConversionError(InvalidInputError):
-    """A value cannot be converted to the column's type (``store_assignment=ansi``) or breaks a constraint."""
+    """A value cannot be converted to the column's type (``store_assignment=ansi``) or breaks a
+    constraint.
+    """
 
     kind = "conversion"
 

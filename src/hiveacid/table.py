@@ -64,7 +64,9 @@ class AcidTable:
         return tuple(column.name for column in self.definition.all_columns)
 
     def df(self, *, row_ids: bool = False) -> DataFrame:
-        """The table's rows as a lazy DataFrame over the snapshot of now; ``row_ids`` adds ROW__ID."""
+        """The table's rows as a lazy DataFrame over the snapshot of now; ``row_ids`` adds
+        ROW__ID.
+        """
         placeholder = "__hiveacid_0"
         query = Query(
             f"SELECT * FROM {placeholder}", {placeholder: TableRef(self.name, row_id=row_ids)}
@@ -79,7 +81,8 @@ class AcidTable:
         partition: Mapping[str, str | None] | None = None,
         by_name: bool = True,
     ) -> InsertResult:
-        """Append the rows of a DataFrame, its columns found by name (``by_name=False``: by position).
+        """Append the rows of a DataFrame, its columns found by name (``by_name=False``: by
+        position).
 
         ``partition`` fixes partition columns by their text; the others come from the rows.
 
@@ -97,7 +100,8 @@ class AcidTable:
         partition: Mapping[str, str | None] | None = None,
         by_name: bool = True,
     ) -> InsertResult:
-        """INSERT OVERWRITE: replace the table, its partition ``partition``, or the partitions the rows go to.
+        """INSERT OVERWRITE: replace the table, its partition ``partition``, or the partitions the
+        rows go to.
 
         Raises:
             InvalidInputError, ConversionError: as ``insert``.
@@ -173,7 +177,9 @@ class MergeBuilder:
         return self._with(MatchedUpdate(tuple(assignments.items()), where))
 
     def when_matched_update_all(self, *, where: Expression | None = None) -> MergeBuilder:
-        """WHEN MATCHED [AND where] THEN UPDATE SET *: every column from the source's of the same name."""
+        """WHEN MATCHED [AND where] THEN UPDATE SET *: every column from the source's of the same
+        name.
+        """
         return self._with(MatchedUpdate((), where, all_columns=True))
 
     def when_matched_delete(self, *, where: Expression | None = None) -> MergeBuilder:

@@ -95,10 +95,11 @@ def insert_kind(target: WriteTarget) -> FileKind:
 def file_place(
     target: WriteTarget, *, kind: FileKind, statement: StatementId, bucket: int
 ) -> tuple[str, str]:
-    """Directory (below the partition's) and name of a file, as Hive 4.1 names them (real-hive.md 4).
+    """Directory (below the partition's) and name of a file, as Hive 4.1 names them (real-hive.md
+    4).
 
-    Delete files carry no attempt suffix: Hive 3.1 does not find them otherwise. ``statement`` does not matter
-    for BASE and PLAIN.
+    Delete files carry no attempt suffix: Hive 3.1 does not find them otherwise. ``statement`` does
+    not matter for BASE and PLAIN.
     """
     if kind is FileKind.PLAIN:
         return "", format_original_file(OriginalFileName(bucket, 0))

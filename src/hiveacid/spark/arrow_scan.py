@@ -1,6 +1,8 @@
-"""The other way to scan: storage's ``merge_read`` in Spark's Python workers, one task per partition directory.
+"""The other way to scan: storage's ``merge_read`` in Spark's Python workers, one task per partition
+directory.
 
-For what Spark's ORC reader cannot do (see ``scan.py``). Rows cross from Python to the JVM in Arrow batches.
+For what Spark's ORC reader cannot do (see ``scan.py``). Rows cross from Python to the JVM in Arrow
+batches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Store assignment: what a value becomes in a column, as Spark columns.
 
-``hive`` (default) does as Hive was seen to do (real-hive.md 9): char and varchar are cut silently, decimals round
-half up, what cannot be converted is NULL. ``ansi`` raises instead: ``ConversionError``.
+``hive`` (default) does as Hive was seen to do (real-hive.md 9): char and varchar are cut silently,
+decimals round half up, what cannot be converted is NULL. ``ansi`` raises instead:
+``ConversionError``.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 CONVERSION_MARK: Final = "HIVEACID-CONVERSION"
-"""Stands in the message of the error that ``ansi`` raises inside Spark, so that the driver knows it."""
+"""Stands in the message of the error that ``ansi`` raises inside Spark, so that the driver knows
+it.
+"""
 
 
 def stored_type(kind: HiveType) -> t.DataType:
-    """The Spark type in which a column goes to the writer: a timestamp as wall clock, without zone."""
+    """The Spark type in which a column goes to the writer: a timestamp as wall clock, without
+    zone.
+    """
     return _wall_clock(spark_type(kind), zoned=str(kind) == "timestamp with local time zone")
 
 
@@ -44,7 +49,8 @@ def _wall_clock(kind: t.DataType, *, zoned: bool = False) -> t.DataType:
 def assign(
     frame: DataFrame, columns: Sequence[Column], *, ansi: bool, ansi_session: bool
 ) -> DataFrame:
-    """``frame``'s first columns, by position, as ``columns``; further columns of ``frame`` stay as they are.
+    """``frame``'s first columns, by position, as ``columns``; further columns of ``frame`` stay as
+    they are.
 
     ``ansi`` is the store assignment; ``ansi_session`` whether the session's own casts raise.
     """
@@ -88,7 +94,8 @@ def _assigned(
 
 
 def partition_text(column: Column) -> SparkColumn:
-    """The text of a partition column's value in a directory name; NULL stands for the default partition.
+    """The text of a partition column's value in a directory name; NULL stands for the default
+    partition.
 
     An empty string goes to the default partition too (real-hive.md 9).
     """

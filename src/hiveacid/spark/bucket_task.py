@@ -1,7 +1,9 @@
-"""What one Spark task does: sorted Arrow batches in, staged bucket files out. Runs in Spark's Python workers.
+"""What one Spark task does: sorted Arrow batches in, staged bucket files out. Runs in Spark's
+Python workers.
 
-Rows come sorted so that everything for one file is together; a task has one file of each kind open at a time.
-The tasks are values (pickled by reference to this module), and yield one row per file written.
+Rows come sorted so that everything for one file is together; a task has one file of each kind open
+at a time. The tasks are values (pickled by reference to this module), and yield one row per file
+written.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -22,7 +25,10 @@ from hiveacid.model.ids import MAX_BUCKET_ID, StatementId
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 
-RESULT_SCHEMA: Final = "part string, directory string, name string, staged string, kind string, rows bigint, bytes bigint"
+RESULT_SCHEMA: Final = (
+    "part string, directory string, name string, staged string, kind string,"
+    " rows bigint, bytes bigint"
+)
 _RESULT: Final = pa.schema(
     [
         *[(name, pa.string()) for name in ("part", "directory", "name", "staged", "kind")],
@@ -33,13 +39,17 @@ _RESULT: Final = pa.schema(
 TOO_MANY_WRITERS_MARK: Final = "HIVEACID-TOO-MANY-WRITERS"
 CARDINALITY_MARK: Final = "HIVEACID-CARDINALITY"
 
+_Actions = npt.NDArray[np.int8]
+
 TOUCH, DELETE, UPDATE, INSERT = 0, 1, 2, 3
 """Actions of an event row. TOUCH changes nothing: a matched row that no clause of a MERGE takes."""
 
 
 @dataclass(slots=True)
 class _Files:
-    """The open files of a task, by kind and statement; ``turn`` closes them when the next place begins."""
+    """The open files of a task, by kind and statement; ``turn`` closes them when the next place
+    begins.
+    """
 
     target: WriteTarget
     task: int
@@ -125,7 +135,9 @@ def _runs(columns: list[pa.Array], rows: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class RowTask:
-    """INSERT: data columns, then ``dynamic`` partition texts, then the bucket number of a bucketed table."""
+    """INSERT: data columns, then ``dynamic`` partition texts, then the bucket number of a bucketed
+    table.
+    """
 
     target: WriteTarget
     kind: FileKind
@@ -165,8 +177,9 @@ class RowTask:
 
 @dataclass(frozen=True, slots=True)
 class EventTask:
-    """UPDATE, DELETE, MERGE: action, write id, bucket property, row id, bucket number (NULL for a new row of an
-    unbucketed table), partition texts, then the data columns (absent where nothing is written but deletes).
+    """UPDATE, DELETE, MERGE: action, write id, bucket property, row id, bucket number (NULL for a
+    new row of an unbucketed table), partition texts, then the data columns (absent where nothing is
+    written but deletes).
     """
 
     target: WriteTarget
@@ -227,11 +240,13 @@ class EventTask:
 
 def _check_once(
     rows: pa.RecordBatch,
-    actions: np.ndarray,  # type: ignore[type-arg]
+    actions: _Actions,
     place: tuple[object, ...],
     last: tuple[object, ...] | None,
 ) -> None:
-    """No row of the target may be taken twice: rows are sorted by identity, so twice is side by side."""
+    """No row of the target may be taken twice: rows are sorted by identity, so twice is side by
+    side.
+    """
     old = actions != INSERT
     if not old.any():
         return
@@ -246,7 +261,7 @@ def _check_once(
         raise ValueError(f"{CARDINALITY_MARK} {json.dumps(found)}")
 
 
-def _chosen(rows: pa.RecordBatch, actions: np.ndarray, action: int) -> pa.RecordBatch:  # type: ignore[type-arg]
+def _chosen(rows: pa.RecordBatch, actions: _Actions, action: int) -> pa.RecordBatch:
     mask = actions == action
     if mask.all():
         return rows

@@ -34,6 +34,8 @@ def session_conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[Non
 
 
 def is_ansi(spark: SparkSession) -> bool:
-    """Whether Spark's casts and arithmetic raise errors (Spark 4's default) instead of giving NULL."""
+    """Whether Spark's casts and arithmetic raise errors (Spark 4's default) instead of giving
+    NULL.
+    """
     # with a default given, an unset name would answer that default, not Spark's
     return spark.conf.get("spark.sql.ansi.enabled") == "true"

@@ -1,9 +1,10 @@
-"""The delete filter: rows whose identity (write id, bucket property, row id) is in a delete delta go.
+"""The delete filter: rows whose identity (write id, bucket property, row id) is in a delete delta
+go.
 
-An anti-join on one packed long costs half of one on three columns, so the identities are packed wherever the
-ranges of the delete events, known from the footers of their files, fit 63 bits. A row outside the ranges packs
-to NULL, which matches nothing. Row ids are unique per partition only (format.md trap 22): in a partitioned
-table the number of the partition takes part.
+An anti-join on one packed long costs half of one on three columns, so the identities are packed
+wherever the ranges of the delete events, known from the footers of their files, fit 63 bits. A row
+outside the ranges packs to NULL, which matches nothing. Row ids are unique per partition only
+(format.md trap 22): in a partitioned table the number of the partition takes part.
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ KEY: Final = "__hiveacid_key"
 PART: Final = "__hiveacid_part"
 _RIGHT: Final = "__hiveacid_deleted_"
 BROADCAST_EVENTS_MAX: Final = 4_000_000
-"""Above this, Spark chooses the join itself (a packed key of 8 bytes each, about 64 MiB as a hash table)."""
+"""Above this, Spark chooses the join itself (a packed key of 8 bytes each, about 64 MiB as a hash
+table).
+"""
 
 _PART_BITS: Final = 14
-"""Partitions with deletes are numbered; 16,384 of them fit beside the other ranges, else columns do."""
+"""Partitions with deletes are numbered; 16,384 of them fit beside the other ranges, else columns
+do.
+"""
 _IDENTITY: Final = (events.ORIGINAL_TRANSACTION, events.BUCKET, events.ROW_ID)
 _FIRST_IDENTITY_COLUMN: Final = 2
 """ORC column number of originalTransaction (format.md 4.1)."""
@@ -40,8 +45,8 @@ _FIRST_IDENTITY_COLUMN: Final = 2
 class DeleteEvents:
     """What the footers of all applying delete files say.
 
-    ``ranges`` are the inclusive (minimum, maximum) of write id, bucket property and row id; None where some
-    footer has no statistics (row index stride 0, format.md 5.3).
+    ``ranges`` are the inclusive (minimum, maximum) of write id, bucket property and row id; None
+    where some footer has no statistics (row index stride 0, format.md 5.3).
     """
 
     rows: int
@@ -81,8 +86,8 @@ def read_delete_events(fs: FileSystem, paths: Sequence[str]) -> DeleteEvents:
 def without_deleted(rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents) -> DataFrame:
     """``rows`` without those whose identity is in ``deletes``.
 
-    Both have the columns originalTransaction, bucket and rowId, and in a partitioned table ``PART``, the
-    partition's number. The result keeps the columns of ``rows``.
+    Both have the columns originalTransaction, bucket and rowId, and in a partitioned table
+    ``PART``, the partition's number. The result keeps the columns of ``rows``.
     """
     by_part = PART in rows.columns
     packed = _packed(known, parts=by_part)

@@ -1,4 +1,6 @@
-"""Which task writes a row: Hive's bucket number, and a shuffle that puts row ``n`` into task ``n``."""
+"""Which task writes a row: Hive's bucket number, and a shuffle that puts row ``n`` into task
+``n``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.functions import pandas_udf
 
 from hiveacid.model.tables import BucketSpec, Column
 from hiveacid.model.types import PrimitiveType
@@ -21,10 +22,11 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def bucket_number(spec: BucketSpec, columns: Sequence[Column]) -> SparkColumn:
-    """The bucket (format.md 8.8) of a row with the data columns ``columns`` (as the writer gets them).
+    """The bucket (format.md 8.8) of a row with the data columns ``columns`` (as the writer gets
+    them).
 
-    Only the key columns go through Python. pandas knows no integer NULL, so integers cross as a value and a flag,
-    everything else as text: no digit is lost.
+    Only the key columns go through Python. pandas knows no integer NULL, so integers cross as a
+    value and a flag, everything else as text: no digit is lost.
     """
     by_name = {column.name: column for column in columns}
     keys = [by_name[name.lower()] for name in spec.columns]
@@ -35,7 +37,9 @@ def bucket_number(spec: BucketSpec, columns: Sequence[Column]) -> SparkColumn:
             arguments += [F.coalesce(value.cast("bigint"), F.lit(0).cast("bigint")), value.isNull()]
         else:
             arguments += [value.cast("string")]
-    return pandas_udf(_bucket_function(spec, keys), "int")(*arguments)
+    buckets = F.pandas_udf(_bucket_function(spec, keys), "int")  # type: ignore[attr-defined]
+    number: SparkColumn = buckets(*arguments)
+    return number
 
 
 def _is_integer(column: Column) -> bool:
@@ -73,10 +77,12 @@ def _bucket_function(spec: BucketSpec, keys: Sequence[Column]) -> Callable[..., 
 
 
 def to_task(place: SparkColumn, *, tasks: int) -> SparkColumn:
-    """A column whose hash partitioning into ``tasks`` puts the row with ``place`` = n into partition n.
+    """A column whose hash partitioning into ``tasks`` puts the row with ``place`` = n into
+    partition n.
 
-    Spark partitions by murmur3 of the key; the table of keys is the inverse of that, so that a few buckets do not
-    collide in one task (``repartitionById`` of Spark 4.1 does it too, 3.5 and 4.0 have nothing).
+    Spark partitions by murmur3 of the key; the table of keys is the inverse of that, so that a few
+    buckets do not collide in one task (``repartitionById`` of Spark 4.1 does it too, 3.5 and 4.0
+    have nothing).
     """
     keys = _keys_by_partition(tasks)
     table = F.array(*[F.lit(key) for key in keys])

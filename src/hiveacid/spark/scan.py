@@ -1,15 +1,17 @@
 """A snapshot as a DataFrame: the only place that reads ACID ORC through Spark.
 
-The six event columns are read with Spark's own vectorised ORC reader. The ORC library recognises their names and
-fails on any narrower root schema, so every read is pinned: a filter that is always true and mentions the five
-system columns and one cheap leaf of ``row`` keeps them all in the read schema, and nested column pruning then
-works for the rest (docs/ARCHITECTURE.md, facts that force the design).
+The six event columns are read with Spark's own vectorised ORC reader. The ORC library recognises
+their names and fails on any narrower root schema, so every read is pinned: a filter that is always
+true and mentions the five system columns and one cheap leaf of ``row`` keeps them all in the read
+schema, and nested column pruning then works for the rest (docs/ARCHITECTURE.md, facts that force
+the design).
 
-Files are given one by one, never as directories: Spark lists again, and a delete file that went missing between
-our listing and Spark's must be an error, not rows that come back.
+Files are given one by one, never as directories: Spark lists again, and a delete file that went
+missing between our listing and Spark's must be an error, not rows that come back.
 
-What Spark's reader cannot do goes through storage's ``merge_read`` in ``mapInArrow``, partition by partition:
-original files and raw deltas (their row ids are positions), streaming files with a logical length.
+What Spark's reader cannot do goes through storage's ``merge_read`` in ``mapInArrow``, partition by
+partition: original files and raw deltas (their row ids are positions), streaming files with a
+logical length.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from hiveacid.storage.filesystem import file_system_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 ROW_ID_COLUMN: Final = "ROW__ID"
 ROW_ID_TYPE: Final = t.StructType(
@@ -56,7 +58,8 @@ def scan(spark: SparkSession, snapshot: Snapshot, *, row_ids: bool = False) -> D
 
     Raises:
         MissingFileError, FormatError: a delete file is not there, or is damaged.
-        UnsupportedError: a column's type cannot be read through Spark, or row ids of a table without them.
+        UnsupportedError: a column's type cannot be read through Spark, or row ids of a table
+        without them.
     """
     table = snapshot.table
     parts = [part for part in snapshot.parts if _has_rows(part.directory)]
@@ -114,9 +117,7 @@ def _filter_deleted(
     spark: SparkSession, snapshot: Snapshot, rows: DataFrame, parts: Sequence[SnapshotPart]
 ) -> DataFrame:
     table = snapshot.table
-    groups = [
-        (p.partition, [f for d in p.directory.delete_deltas for f in d.files]) for p in parts
-    ]
+    groups = [(p.partition, [f for d in p.directory.delete_deltas for f in d.files]) for p in parts]
     fs, _ = file_system_for(table.location)
     paths = [
         _join(file_system_for(partition.location)[1], file.path)
@@ -145,11 +146,12 @@ def _read_events(
     *,
     numbers: Mapping[tuple[str | None, ...], int],
 ) -> DataFrame:
-    """The six event columns, the partition columns and, in a partitioned table, the partition's number.
+    """The six event columns, the partition columns and, in a partitioned table, the partition's
+    number.
 
-    One relation for each partition, with its values as literals: Spark appends partition columns that it finds in
-    paths to the schema it gives the ORC reader, which then is not the six columns any more. A filter on
-    partition columns removes the relations that it does not need.
+    One relation for each partition, with its values as literals: Spark appends partition columns
+    that it finds in paths to the schema it gives the ORC reader, which then is not the six columns
+    any more. A filter on partition columns removes the relations that it does not need.
     """
     row = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
     schema = t.StructType(
@@ -193,7 +195,8 @@ def _read_plain(
 ) -> DataFrame:
     """Files with ``schema`` and the partition columns.
 
-    Partitions where their names say they are, are read in one relation: Spark takes their values from the path.
+    Partitions where their names say they are, are read in one relation: Spark takes their values
+    from the path.
     """
     in_place: list[str] = []
     frames: list[DataFrame] = []
@@ -219,7 +222,7 @@ def _read_plain(
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
-def _reader(spark: SparkSession, schema: t.StructType):  # type: ignore[no-untyped-def]
+def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
     return spark.read.schema(schema).option("__globPaths__", "false")
 
 
@@ -235,7 +238,9 @@ def _pin(table: Table, *, operation: events.Operation) -> SparkColumn:
 
 
 def _cheap_leaf(columns: Sequence[Column]) -> tuple[str, ...]:
-    """The path of a leaf that costs little to read: a narrow fixed-width column where there is one."""
+    """The path of a leaf that costs little to read: a narrow fixed-width column where there is
+    one.
+    """
 
     def cost(kind: HiveType) -> int:
         if isinstance(kind, ListType | MapType | StructType | UnionType):
@@ -259,7 +264,9 @@ _LEAF_COST: Final = {
 
 
 def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool) -> SparkColumn:
-    """currentTransaction is a valid write id; only where a delta's range holds invalid ones (format.md 4.3)."""
+    """currentTransaction is a valid write id; only where a delta's range holds invalid ones
+    (format.md 4.3).
+    """
     mixed = [
         delta.name
         for part in parts
@@ -277,7 +284,9 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
 
 
 def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> DataFrame:
-    """Rows of a table without row ids: originals, and what an insert-only table's directories hold."""
+    """Rows of a table without row ids: originals, and what an insert-only table's directories
+    hold.
+    """
     schema = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
     groups = [
         (p.partition, [f for f in _row_files(p.directory) if f.size_bytes > 0]) for p in parts
@@ -308,7 +317,9 @@ def _is_native(directory: AcidDirectory) -> bool:
 
 
 def spark_path(location: str) -> str:
-    """A location as Spark must be told it: a bare path is a local file, whatever the default file system."""
+    """A location as Spark must be told it: a bare path is a local file, whatever the default file
+    system.
+    """
     return f"file://{location}" if location.startswith("/") else location
 
 

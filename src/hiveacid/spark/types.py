@@ -1,7 +1,8 @@
 """Hive types as Spark types and back.
 
-char(n) and varchar(n) are strings in a DataFrame (as in Spark's own Hive support); their lengths are kept in the
-catalog and on disk. Hive's ``timestamp`` is Spark's ``timestamp`` in the session's time zone.
+char(n) and varchar(n) are strings in a DataFrame (as in Spark's own Hive support); their lengths
+are kept in the catalog and on disk. Hive's ``timestamp`` is Spark's ``timestamp`` in the session's
+time zone.
 """
 
 from __future__ import annotations

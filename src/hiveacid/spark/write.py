@@ -1,9 +1,10 @@
 """A DataFrame of rows or row events to staged bucket files, in one action.
 
-INSERT: no shuffle for an unbucketed table (a task is a writer); one for a bucketed one. Dynamic partitions are
-sorted within the task, as Spark's own writer does, so that one file is open at a time.
-UPDATE, DELETE, MERGE: one shuffle by partition and bucket number of the old row: a delete file must exist once per
-bucket (format.md 1.3) and be sorted by identity, and the sort shows a row that is taken twice.
+INSERT: no shuffle for an unbucketed table (a task is a writer); one for a bucketed one. Dynamic
+partitions are sorted within the task, as Spark's own writer does, so that one file is open at a
+time. UPDATE, DELETE, MERGE: one shuffle by partition and bucket number of the old row: a delete
+file must exist once per bucket (format.md 1.3) and be sorted by identity, and the sort shows a row
+that is taken twice.
 """
 
 from __future__ import annotations
@@ -55,12 +56,15 @@ if TYPE_CHECKING:
 
 ACTION: Final = "__hiveacid_action"
 IDENTITY: Final = ("__hiveacid_write_id", "__hiveacid_bucket", "__hiveacid_row_id")
-"""Columns of an event DataFrame besides the table's: what to do (``bucket_task``'s actions), and to which row."""
+"""Columns of an event DataFrame besides the table's: what to do (``bucket_task``'s actions), and to
+which row.
+"""
 
 _BUCKET: Final = "__hiveacid_n"
 _TEXT: Final = "__hiveacid_p"
 _TRANSFER: Final = {
-    # without this limit Spark would add up the sizes of all Arrow buffers for each row: 40 % of the write
+    # without this limit Spark would add up the sizes of all Arrow buffers for each row: 40 % of the
+    # write
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
@@ -103,10 +107,12 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
 def write_events(
     spark: SparkSession, events: DataFrame, *, target: WriteTarget, places: int
 ) -> WriteResult:
-    """Write row events: ``ACTION``, ``IDENTITY`` (NULL for new rows), partition columns, data columns.
+    """Write row events: ``ACTION``, ``IDENTITY`` (NULL for new rows), partition columns, data
+    columns.
 
-    The data columns may be absent where nothing but deletes is written. ``places`` is how many pairs of
-    partition and bucket number the snapshot has: more tasks than that would have nothing to do.
+    The data columns may be absent where nothing but deletes is written. ``places`` is how many
+    pairs of partition and bucket number the snapshot has: more tasks than that would have nothing
+    to do.
 
     Raises:
         CardinalityError: two events for one row.
@@ -141,7 +147,9 @@ def write_events(
 
 
 def _spread(data: Sequence[Column]) -> SparkColumn:
-    """Where new rows of an unbucketed table go: by their content, so that a task that runs again gets them again."""
+    """Where new rows of an unbucketed table go: by their content, so that a task that runs again
+    gets them again.
+    """
     hashable = [F.col(f"`{c.name}`") for c in data if not str(c.type).startswith(("map", "array"))]
     value = F.xxhash64(*hashable[:4]) if hashable else F.lit(0).cast("bigint")
     return F.pmod(value, F.lit(1 << 20).cast("bigint"))
@@ -186,7 +194,8 @@ def _run(
 
 
 def write_result(target: WriteTarget, files: Sequence[WrittenFile]) -> WriteResult:
-    """Row counts from the files: a deleted row is in the delete clause's files, an updated one in new images.
+    """Row counts from the files: a deleted row is in the delete clause's files, an updated one in
+    new images.
 
     Raises:
         InternalError: two files of one name.
@@ -225,7 +234,9 @@ _TYPED: Final[dict[str, type[AcidError]]] = {
 
 
 def statement_error(error: PySparkException) -> Exception:
-    """The error of ours that a failed Spark job stands for; ``error`` itself where it is none of ours."""
+    """The error of ours that a failed Spark job stands for; ``error`` itself where it is none of
+    ours.
+    """
     text = str(error)
     if CARDINALITY_MARK in text:
         found = re.search(CARDINALITY_MARK + r" (\[[^\]]*\])", text)

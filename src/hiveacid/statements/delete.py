@@ -1,4 +1,6 @@
-"""DELETE: one delete event for each row that meets the condition. Without a condition it is TRUNCATE, as in Hive."""
+"""DELETE: one delete event for each row that meets the condition. Without a condition it is
+TRUNCATE, as in Hive.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +49,15 @@ class DeleteWork:
         return read_names(self.statement.tables, but=self.table.name)
 
     def write(self, job: Job) -> WriteResult:
-        """One scan, of the columns that the condition names; one shuffle of identities; one action."""
+        """One scan, of the columns that the condition names; one shuffle of identities; one
+        action.
+        """
         table = self.table
         assert self.statement.where is not None
         views = job.views(self.statement.tables)
         alias = self.statement.alias or table.name.table
         rows = job.scan(table, row_ids=True).alias(alias)
-        events = rows.where(expression(self.statement.where, views)).select(
+        events = rows.where(expression(self.statement.where, views).cast("boolean")).select(
             F.lit(DELETE).cast("tinyint").alias(ACTION),
             *identity_columns(alias),
             *[F.col(f"`{alias}`.`{c.name}`") for c in table.partition_columns],

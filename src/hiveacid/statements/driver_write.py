@@ -29,7 +29,8 @@ _Place = tuple[tuple[str | None, ...], int]
 
 
 def write_arrow(arrays: Sequence[pa.Array], *, target: WriteTarget) -> WriteResult:
-    """Write rows: data columns, then the dynamic partition columns; order of rows is kept within a bucket.
+    """Write rows: data columns, then the dynamic partition columns; order of rows is kept within a
+    bucket.
 
     Raises:
         ConversionError: a value does not fit its column.
@@ -117,7 +118,9 @@ def write_empty_base(target: WriteTarget) -> WriteResult:
 def empty_for_overwrite(
     table: Table, static: Mapping[str, str | None], written: WriteResult
 ) -> None:
-    """Make room for an overwrite of a table without transactions: the old files go, then the new come."""
+    """Make room for an overwrite of a table without transactions: the old files go, then the new
+    come.
+    """
     keys = [c.name for c in table.partition_columns]
     partitions = {file.partition for file in written.files}
     if all(key in static for key in keys):

@@ -1,4 +1,6 @@
-"""From a target's rows to row events: the columns that ``spark.write`` wants, shared by UPDATE, DELETE, MERGE."""
+"""From a target's rows to row events: the columns that ``spark.write`` wants, shared by UPDATE,
+DELETE, MERGE.
+"""
 
 from __future__ import annotations
 

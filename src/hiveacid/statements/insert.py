@@ -38,7 +38,7 @@ def plan(context: ExecutionContext, statement: Insert) -> InsertWork:
     table = context.table(statement.table)
     if table.acid_mode is AcidMode.INSERT_ONLY or table.format is not FileFormat.ORC:
         raise UnsupportedError(
-            f"writing to {table.name} is not built yet: insert-only and {table.format.value} tables",
+            f"writing to {table.name} is not built yet: insert-only and {table.format.value}",
             table=str(table.name),
         )
     static = {
@@ -103,7 +103,7 @@ class InsertWork:
         written = self._write_literals(job, target)
         if written is None:
             written = self._write_frame(job, target)
-        return self._with_emptied(job, target, written)
+        return self._with_emptied(target, written)
 
     def result(self, written: WriteResult, write_id: WriteId) -> InsertResult:
         """Rows written."""
@@ -160,7 +160,9 @@ class InsertWork:
         return frame
 
     def _in_order(self, frame: DataFrame) -> DataFrame:
-        """The source's columns in the order of ``stored_columns``; a column left out gets its default."""
+        """The source's columns in the order of ``stored_columns``; a column left out gets its
+        default.
+        """
         from pyspark.sql import functions as F
 
         if not self.statement.columns:
@@ -176,8 +178,10 @@ class InsertWork:
             ]
         )
 
-    def _with_emptied(self, job: Job, target: WriteTarget, written: WriteResult) -> WriteResult:
-        """An overwrite without rows empties the table or its static partition, not what is dynamic."""
+    def _with_emptied(self, target: WriteTarget, written: WriteResult) -> WriteResult:
+        """An overwrite without rows empties the table or its static partition, not what is
+        dynamic.
+        """
         table = self.table
         if not self.statement.overwrite:
             return written

@@ -1,4 +1,6 @@
-"""One attempt at a statement that writes: its transaction, its target, and what it hands to the plans."""
+"""One attempt at a statement that writes: its transaction, its target, and what it hands to the
+plans.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Rows of plain literals as Arrow columns, converted as Hive does: INSERT ... VALUES without a Spark job.
+"""Rows of plain literals as Arrow columns, converted as Hive does: INSERT ... VALUES without a
+Spark job.
 
-Only conversions whose outcome is beyond doubt are done here; for any other cell ``columns_of`` answers None, and
-the statement takes the way through Spark.
+Only conversions whose outcome is beyond doubt are done here; for any other cell ``columns_of``
+answers None, and the statement takes the way through Spark.
 """
 
 from __future__ import annotations

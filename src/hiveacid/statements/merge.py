@@ -1,12 +1,14 @@
-"""MERGE: one join of target and source, the first clause that applies to each pair, row events, one action.
+"""MERGE: one join of target and source, the first clause that applies to each pair, row events, one
+action.
 
     target rows --+                     clause number      values by clause
                   +-- join on condition ------> which ------> action, row --> spark.write
     source rows --+
 
-The join keeps what a clause can need: unmatched source rows where something is inserted, unmatched target rows
-for WHEN NOT MATCHED BY SOURCE. Columns of the target that no clause reads are not read. A target row that meets
-two source rows is found by the writer, where the events of one row lie side by side (format.md 8.4).
+The join keeps what a clause can need: unmatched source rows where something is inserted, unmatched
+target rows for WHEN NOT MATCHED BY SOURCE. Columns of the target that no clause reads are not read.
+A target row that meets two source rows is found by the writer, where the events of one row lie side
+by side (format.md 8.4).
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ _IN_SOURCE: Final = "__hiveacid_in_source"
 _CLAUSE: Final = "__hiveacid_clause"
 _TOUCHED: Final = -1
 _JOIN: Final = {
-    # a shuffled side of this size is hashed, not sorted: the source of a MERGE is small beside the target
+    # a shuffled side of this size is hashed, not sorted: the source of a MERGE is small beside the
+    # target
     "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "268435456",
     "spark.sql.adaptive.skewJoin.forceOptimizeSkewedJoin": "false",
 }
@@ -67,7 +70,9 @@ def plan(context: ExecutionContext, statement: Merge) -> MergeWork:
 
 @dataclass(frozen=True, slots=True)
 class MergeWork:
-    """One MERGE; statement ids in Hive 4.1's order: deletes, deletes of updates, updates, inserts."""
+    """One MERGE; statement ids in Hive 4.1's order: deletes, deletes of updates, updates,
+    inserts.
+    """
 
     table: Table
     statement: Merge
@@ -200,7 +205,7 @@ class MergeWork:
             for index, clause in enumerate(self.statement.clauses)
             if not isinstance(clause, _DELETES)
         ]
-        values = [(index, self._values(clause, chosen, views)) for index, clause in writing]
+        values = [(index, self._values(clause, views)) for index, clause in writing]
         width = len(table.all_columns)
         flat = [
             column.alias(f"__hiveacid_c{index}_{n}")
@@ -246,9 +251,7 @@ class MergeWork:
             columns.append(chosen.cast(stored_type(column.type)).alias(column.name))
         return columns
 
-    def _values(
-        self, clause: MergeClause, chosen: DataFrame, views: Mapping[str, str]
-    ) -> list[Column]:
+    def _values(self, clause: MergeClause, views: Mapping[str, str]) -> list[Column]:
         """One expression per column of the table, partition columns included."""
         table = self.table
         if isinstance(clause, NotMatchedInsert):

@@ -1,4 +1,6 @@
-"""The one loop: begin, lock, snapshot, plan, write, publish, commit; again where another transaction won."""
+"""The one loop: begin, lock, snapshot, plan, write, publish, commit; again where another
+transaction won.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING
 from hiveacid.errors import AcidError, ConflictError
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult
-from hiveacid.model.ids import WriteId
+from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.tables import Partition, Table
 from hiveacid.statements import checks, insert
 from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
@@ -65,7 +67,7 @@ def _run(context: ExecutionContext, work: Work) -> Result:
     while True:
         try:
             return _attempt(context, work)
-        except ConflictError as error:
+        except ConflictError as error:  # noqa: PERF203 - one try a run, not a row
             if retries == 0:
                 raise
             retries -= 1
@@ -79,7 +81,8 @@ def _attempt(context: ExecutionContext, work: Work) -> Result:
     with context.runtime.transactions.begin() as txn:
         reads = tuple(TableRead(context.table(name)) for name in work.reads)
         txn.lock(Footprint(reads=reads, writes=(TableWrite(table, work.kind, work.partitions),)))
-        write_id, ids = WriteId(0), ()
+        write_id = WriteId(0)
+        ids: tuple[StatementId, ...] = ()
         if is_transactional(table):
             write_id = txn.write_id(table.name)
             ids = txn.take_statement_ids(table.name, work.statements)
@@ -127,12 +130,10 @@ def _record(txn: Transaction, work: Work, written: WriteResult) -> None:
     if not is_transactional(table):
         return
     keys = [c.name for c in table.partition_columns]
+    names: list[str | None] = [None] if written.files and not keys else []
+    if keys:
+        names.extend(sorted({partition_name(keys, file.partition) for file in written.files}))
     for operation in work.operations:
-        names: list[str | None] = sorted(
-            {partition_name(keys, file.partition) for file in written.files} if keys else ()
-        )
-        if not keys:
-            names = [None] if written.files else []
         txn.record_write(table, names, operation)
 
 

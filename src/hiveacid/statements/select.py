@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hiveacid.model.ids import WriteId
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 def open_query(context: ExecutionContext, query: Query) -> DataFrame:
     """The query as a DataFrame over one snapshot.
 
-    Its read transaction is a lease: the heartbeat keeps it alive until it is over (``reads.lease_s``) or the
-    session closes. A query without tables of ours has none.
+    Its read transaction is a lease: the heartbeat keeps it alive until it is over
+    (``reads.lease_s``) or the session closes. A query without tables of ours has none.
 
     Raises:
         NotFoundError, LockError, AcidError: a table could not be read.
@@ -50,7 +51,7 @@ def query_frame(job: Job, query: Query) -> DataFrame:
 
 
 def read_names(
-    tables: dict[str, TableRef], *, but: TableName | None = None
+    tables: Mapping[str, TableRef], *, but: TableName | None = None
 ) -> tuple[TableName, ...]:
     """The tables behind placeholders, each once, without ``but`` (locked as the target already)."""
     return tuple(sorted({ref.name for ref in tables.values()} - ({but} if but else set())))

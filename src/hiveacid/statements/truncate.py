@@ -1,4 +1,6 @@
-"""Emptying a table: a new base that holds nothing (format.md 1.5); readers of older snapshots are not disturbed."""
+"""Emptying a table: a new base that holds nothing (format.md 1.5); readers of older snapshots are
+not disturbed.
+"""
 
 from __future__ import annotations
 

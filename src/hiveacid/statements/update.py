@@ -1,4 +1,6 @@
-"""UPDATE: each row that meets the condition is deleted under its identity and inserted anew (split update)."""
+"""UPDATE: each row that meets the condition is deleted under its identity and inserted anew (split
+update).
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ class UpdateWork:
         alias = statement.alias or table.name.table
         rows = job.scan(table, row_ids=True).alias(alias)
         if statement.where is not None:
-            rows = rows.where(expression(statement.where, views))
+            rows = rows.where(expression(statement.where, views).cast("boolean"))
         given = {name.lower(): value for name, value in statement.assignments}
         values = [
             expression(assigned(given[c.name], table, c.name), views)

@@ -1,9 +1,10 @@
 """Statement values: what the user wants, whether typed as SQL or built in Python.
 
-An ``Expression`` is Spark SQL text (already translated from Hive's dialect) or a pyspark ``Column``. Text may
-hold subqueries; tables of ours in it are named by placeholders: ``tables`` of the enclosing statement maps each
-placeholder (a legal identifier such as ``__hiveacid_0``) to the ``TableRef`` it stands for. The executor puts a
-temporary view in each placeholder's place, so the text needs no further change.
+An ``Expression`` is Spark SQL text (already translated from Hive's dialect) or a pyspark
+``Column``. Text may hold subqueries; tables of ours in it are named by placeholders: ``tables`` of
+the enclosing statement maps each placeholder (a legal identifier such as ``__hiveacid_0``) to the
+``TableRef`` it stands for. The executor puts a temporary view in each placeholder's place, so the
+text needs no further change.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ class Query:
 class Literals:
     """Rows of a VALUES list in which every cell is a plain literal.
 
-    Cells are Python values: None, bool, int, Decimal (a number with a point), float (with an exponent), str,
-    and from SQL's DATE and TIMESTAMP literals datetime.date and datetime.datetime (without zone).
+    Cells are Python values: None, bool, int, Decimal (a number with a point), float (with an
+    exponent), str, and from SQL's DATE and TIMESTAMP literals datetime.date and datetime.datetime
+    (without zone).
     """
 
     rows: tuple[tuple[object, ...], ...]
@@ -51,9 +53,10 @@ class Literals:
 class Insert:
     """INSERT INTO or INSERT OVERWRITE of one table.
 
-    ``partition`` maps partition columns to their text (static; None for NULL) or to ``DYNAMIC``; empty: all
-    partition columns are dynamic and come last in the source. ``columns`` is the optional column list.
-    ``source``: a query, literal rows, or a DataFrame (matched by position unless ``by_name``).
+    ``partition`` maps partition columns to their text (static; None for NULL) or to ``DYNAMIC``;
+    empty: all partition columns are dynamic and come last in the source. ``columns`` is the
+    optional column list. ``source``: a query, literal rows, or a DataFrame (matched by position
+    unless ``by_name``).
     """
 
     table: TableName
@@ -112,7 +115,9 @@ class MatchedDelete:
 
 @dataclass(frozen=True, slots=True)
 class NotMatchedInsert:
-    """WHEN NOT MATCHED [AND condition] THEN INSERT [(columns)] VALUES (...); ``all_columns`` is ``INSERT *``."""
+    """WHEN NOT MATCHED [AND condition] THEN INSERT [(columns)] VALUES (...); ``all_columns`` is
+    ``INSERT *``.
+    """
 
     columns: tuple[str, ...] = ()
     values: tuple[Expression, ...] = ()
@@ -148,8 +153,8 @@ MergeClause = (
 class Merge:
     """MERGE INTO table [AS alias] USING source AS source_alias ON condition clauses...
 
-    Expressions name columns as the user wrote them, qualified by the aliases (defaults: the table's name; the
-    source's name). ``DEFAULT`` as a value is the text ``default``.
+    Expressions name columns as the user wrote them, qualified by the aliases (defaults: the table's
+    name; the source's name). ``DEFAULT`` as a value is the text ``default``.
     """
 
     table: TableName

@@ -142,7 +142,8 @@ def with_free_names(
     *,
     partition_columns: Sequence[str] = (),
 ) -> tuple[WrittenFile, ...]:
-    """The files of a plain table under names that are not taken: ``000000_0``, ``000000_0_copy_1``, ...
+    """The files of a plain table under names that are not taken: ``000000_0``, ``000000_0_copy_1``,
+    ...
 
     Raises:
         StorageError: the file system failed.

@@ -1,0 +1,46 @@
+"""A session of hiveacid on a fresh metastore and warehouse, and helpers to look at rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hiveacid
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid.session import Session
+
+
+@pytest.fixture
+def acid(spark: SparkSession, tmp_path: Path) -> Iterator[Session]:
+    """A session with its own metastore and warehouse."""
+    with hiveacid.connect(
+        spark, f"sqlite:///{tmp_path}/metastore.db", warehouse=str(tmp_path / "wh")
+    ) as session:
+        yield session
+
+
+@pytest.fixture
+def rows(acid: Session) -> Callable[[str], list[tuple[Any, ...]]]:
+    """The rows of a query, sorted by their text."""
+
+    def run(sql: str) -> list[tuple[Any, ...]]:
+        return sorted((tuple(row) for row in acid.sql(sql).collect()), key=str)
+
+    return run
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Callable[[str], list[str]]:
+    """The files of a table, hidden ones included, relative to its directory."""
+
+    def files(table: str) -> list[str]:
+        root = tmp_path / "wh" / table
+        return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+
+    return files
