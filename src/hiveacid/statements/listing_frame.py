@@ -17,7 +17,10 @@ def listing_frame(spark: SparkSession, listing: Listing) -> DataFrame:
     distributed).
     """
     schema = ", ".join(f"{_quoted(column)} string" for column in listing.columns)
-    if not listing.rows or len(listing.rows) > _ROWS_AS_TEXT_MAX:
+    if not listing.rows:
+        empty = ", ".join(f"cast(null as string) as {_quoted(name)}" for name in listing.columns)
+        return spark.sql(f"SELECT {empty} WHERE false")
+    if len(listing.rows) > _ROWS_AS_TEXT_MAX:
         return spark.createDataFrame(list(listing.rows), schema)
     rows = ", ".join(f"({', '.join(map(_literal, row))})" for row in listing.rows)
     columns = ", ".join(
