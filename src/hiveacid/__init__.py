@@ -28,7 +28,7 @@ _HOMES = {
 """Public name -> the module it lives in."""
 
 __version__ = "0.1.0"
-__all__ = ["AcidError", "Session", "AcidTable", "__version__", "connect", "read_arrow"]
+__all__ = ["AcidError", "AcidTable", "Session", "__version__", "connect", "read_arrow"]
 
 
 def __getattr__(name: str) -> object:

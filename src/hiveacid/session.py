@@ -75,6 +75,10 @@ def connect(
     if settings is not None and not isinstance(settings, Settings):
         for name, text in settings.items():
             chosen = chosen.with_(name, text)
+    if spark is not None:
+        from hiveacid.spark.local import let_workers_run_this_python
+
+        let_workers_run_this_python(spark)
     return Session(open_runtime(url, warehouse=warehouse, settings=chosen), spark)
 
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def local_session(app: str, *, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Start Spark in UTC, without web page and progress bar; ``conf`` comes on top.
 
-    The process takes UTC too, and Spark's Python workers run this Python unless PYSPARK_PYTHON says
-    otherwise: both hold for the whole process, so a library has no business here, only a program.
+    The process takes UTC too, so a library has no business here, only a program.
 
     Raises:
         InvalidInputError: PySpark is not installed.
@@ -31,7 +30,6 @@ def local_session(app: str, *, conf: Mapping[str, str] | None = None) -> SparkSe
         ) from error
     os.environ["TZ"] = "UTC"
     time.tzset()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.sql.session.timeZone": "UTC",
@@ -44,5 +42,24 @@ def local_session(app: str, *, conf: Mapping[str, str] | None = None) -> SparkSe
     for name, text in settings.items():
         builder = builder.config(name, text)
     session = builder.getOrCreate()
+    let_workers_run_this_python(session)
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def let_workers_run_this_python(spark: SparkSession) -> None:
+    """Let the Python workers of a local session run this interpreter, in which hiveacid is.
+
+    Spark takes the first ``python3`` in PATH, which is another one where a virtual environment is
+    used without being activated. Nothing is changed where the user chose a Python, on a cluster, or
+    on Spark Connect.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        context = spark.sparkContext
+    except PySparkException:
+        return
+    chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", None)
+    if (context.master or "").startswith("local") and not chosen:
+        context.pythonExec = sys.executable
