@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -25,11 +26,14 @@ def test_statements_leave_the_directories_and_row_ids_of_hive_4(acid, rows, layo
         " when matched then update set v = s.v when not matched then insert values (s.id, s.v)"
     )
     assert merged == MergeResult(updated=1, deleted=1, inserted=1, write_id=4)
-    assert rows("select id, v, row__id from t") == [
-        (2, "y", (4, 536870914, 0)),
-        (9, "z", (4, 536870915, 0)),
+    assert rows(
+        "select id, v, row__id.writeid, row__id.bucketid & 4095 s, row__id.rowid from t"
+    ) == [
+        (2, "y", 4, 2, 0),
+        (9, "z", 4, 3, 0),
     ]
-    assert [name for name in layout("t") if "_orc_acid_version" not in name] == [
+    found = [re.sub(r"(0003/bucket_0000)\d", r"\g<1>N", name) for name in layout("t")]
+    assert [name for name in found if "_orc_acid_version" not in name] == [
         "delete_delta_0000002_0000002_0000/bucket_00000",
         "delete_delta_0000003_0000003_0000/bucket_00000",
         "delete_delta_0000004_0000004_0000/bucket_00000",
@@ -37,7 +41,7 @@ def test_statements_leave_the_directories_and_row_ids_of_hive_4(acid, rows, layo
         "delta_0000001_0000001_0000/bucket_00000_0",
         "delta_0000002_0000002_0001/bucket_00000_0",
         "delta_0000004_0000004_0002/bucket_00000_0",
-        "delta_0000004_0000004_0003/bucket_00000_0",
+        "delta_0000004_0000004_0003/bucket_0000N_0",
     ]
 
 
@@ -219,3 +223,23 @@ def test_read_arrow_reads_what_spark_wrote(acid, tmp_path):
     expected = sorted(tuple(row) for row in acid.sql("select * from t").collect())
     assert list(zip(*table.to_pydict().values(), strict=True)) == expected
     assert len(expected) == 800
+
+
+def test_not_null_and_check_are_enforced_by_every_statement(acid, rows):
+    acid.sql(f"create table t (id int not null, v int check (v > 0)) {ACID}")
+    acid.sql("insert into t values (1, 1), (2, null)")
+    for wrong in (
+        "insert into t values (null, 1)",
+        "insert into t values (3, 0)",
+        "insert into t select cast(null as int), 1",
+        "update t set id = null where id = 1",
+        "update t set v = -1 where id = 1",
+        "merge into t using (select 1 as id) s on t.id = s.id when matched then update set v = 0",
+        "merge into t using (select 7 as id) s on t.id = s.id"
+        " when not matched then insert values (null, 1)",
+    ):
+        with pytest.raises(ConversionError, match="Either CHECK or NOT NULL constraint violated!"):
+            acid.sql(wrong)
+    merged = "merge into t using (select 1 as id union all select 7) s on t.id = s.id"
+    acid.sql(merged + " when matched then delete when not matched then insert values (s.id, 5)")
+    assert rows("select * from t") == [(2, None), (7, 5)]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
+CONSTRAINT_TEXT: Final = "Either CHECK or NOT NULL constraint violated!"
+"""Hive's words (real-hive.md 6)."""
 CONVERSION_MARK: Final = "HIVEACID-CONVERSION"
 """Stands in the message of the error that ``ansi`` raises inside Spark, so that the driver knows
 it.
@@ -104,3 +106,30 @@ def partition_text(column: Column) -> SparkColumn:
     if isinstance(column.type, PrimitiveType) and column.type.name != "string":
         return text
     return F.when(text != "", text)
+
+
+def constrained(
+    frame: DataFrame,
+    *,
+    not_null: Sequence[str],
+    checks: Sequence[str],
+    rows: SparkColumn | None = None,
+) -> DataFrame:
+    """``frame`` with NOT NULL columns and CHECK conditions enforced where ``rows`` holds.
+
+    A check that is NULL passes. A row that fails raises inside Spark: ``ConversionError``.
+    """
+    if not not_null and not checks:
+        return frame
+    broken = F.lit(False)
+    for name in not_null:
+        broken = broken | F.col(f"`{name}`").isNull()
+    for text in checks:
+        broken = broken | ~F.coalesce(F.expr(text), F.lit(True))
+    if rows is not None:
+        broken = broken & rows
+    failure = F.expr(f"raise_error('{CONVERSION_MARK} {CONSTRAINT_TEXT}')")
+    # hung on one column that is written, so that it is not optimised away
+    carrier = not_null[0] if not_null else frame.columns[0]
+    value = F.when(broken, failure).otherwise(F.col(f"`{carrier}`"))
+    return frame.withColumn(carrier, value)

@@ -35,7 +35,7 @@ from hiveacid.layout.target import (
 )
 from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import Column
-from hiveacid.spark.assign import CONVERSION_MARK, partition_text
+from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK, partition_text
 from hiveacid.spark.bucket_task import (
     CARDINALITY_MARK,
     DELETE,
@@ -243,8 +243,9 @@ def statement_error(error: PySparkException) -> Exception:
         row = found.group(1) if found else "?"
         return CardinalityError(f"Cardinality Violation in Merge statement: {row}", row=row)
     if CONVERSION_MARK in text:
-        found = re.search(CONVERSION_MARK + r" ([^\n]*)", text)
-        return ConversionError(f"cannot store {found.group(1) if found else 'a value'}")
+        found = re.search(CONVERSION_MARK + r" ([^\n]*?)(?: SQLSTATE.*)?$", text, re.MULTILINE)
+        what = found.group(1) if found else "a value"
+        return ConversionError(what if what == CONSTRAINT_TEXT else f"cannot store {what}")
     ours = _OURS.search(text)
     if ours and ours["name"] in _TYPED:
         return _TYPED[ours["name"]](ours["message"])

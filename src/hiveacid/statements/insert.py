@@ -17,7 +17,8 @@ from hiveacid.model.tables import AcidMode, Column, FileFormat, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements import literal_rows
 from hiveacid.statements.checks import check_width, insert_width
-from hiveacid.statements.constraints import column_default
+from hiveacid.statements.constraints import checks as constraints
+from hiveacid.statements.constraints import column_default, not_null_columns
 from hiveacid.statements.job import ExecutionContext, Job
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.results import InsertResult
@@ -119,6 +120,8 @@ class InsertWork:
         missing = [c for c in self.stored_columns if c.name not in given]
         if any(column_default(self.table, c.name) for c in missing):
             return None
+        if constraints(self.table) or not_null_columns(self.table):
+            return None
         rows = [
             [row[given[c.name]] if c.name in given else None for c in self.stored_columns]
             for row in source.rows
@@ -127,7 +130,7 @@ class InsertWork:
         return None if arrays is None else write_arrow(arrays, target=target)
 
     def _write_frame(self, job: Job, target: WriteTarget) -> WriteResult:
-        from hiveacid.spark.assign import assign
+        from hiveacid.spark.assign import assign, constrained
         from hiveacid.spark.conf import is_ansi
         from hiveacid.spark.write import write_rows
 
@@ -138,6 +141,13 @@ class InsertWork:
             self.stored_columns,
             ansi=job.context.settings.store_assignment == "ansi",
             ansi_session=is_ansi(spark),
+        )
+        rows = constrained(
+            rows,
+            not_null=[
+                c.name for c in self.stored_columns if c.name in not_null_columns(self.table)
+            ],
+            checks=constraints(self.table),
         )
         return write_rows(spark, rows, target=target)
 

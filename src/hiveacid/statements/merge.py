@@ -25,10 +25,11 @@ from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
-from hiveacid.spark.assign import assign, stored_type
+from hiveacid.spark.assign import assign, constrained, stored_type
 from hiveacid.spark.bucket_task import DELETE, INSERT, TOUCH, UPDATE
 from hiveacid.spark.conf import is_ansi, session_conf
 from hiveacid.spark.write import ACTION, write_events
+from hiveacid.statements.constraints import checks, not_null_columns
 from hiveacid.statements.events import count_places, expression, identity_columns
 from hiveacid.statements.job import ExecutionContext, Job
 from hiveacid.statements.results import MergeResult
@@ -208,14 +209,23 @@ class MergeWork:
         values = [(index, self._values(clause, views)) for index, clause in writing]
         width = len(table.all_columns)
         flat = [
-            column.alias(f"__hiveacid_c{index}_{n}")
+            # what another clause's rows would give is not even looked at: it might not convert
+            F.when(F.col(_CLAUSE) == index, column).alias(f"__hiveacid_c{index}_{n}")
             for index, columns in values
             for n, column in enumerate(columns)
         ]
         frame = chosen.select(*flat, *keep)
         for at, _ in enumerate(values):
             frame = _assign_at(frame, table, at * width, ansi=ansi, ansi_session=is_ansi(spark))
-        return frame.select(*self._event_columns(table, frame, writing))
+        events = frame.select(*self._event_columns(table, frame, writing))
+        if not writing:
+            return events
+        return constrained(
+            events,
+            not_null=[c.name for c in table.columns if c.name in not_null_columns(table)],
+            checks=checks(table),
+            rows=F.col(ACTION).isin(UPDATE, INSERT),
+        )
 
     def _event_columns(
         self, table: Table, frame: DataFrame, writing: Sequence[tuple[int, MergeClause]]

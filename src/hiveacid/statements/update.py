@@ -14,11 +14,11 @@ from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
-from hiveacid.spark.assign import assign
+from hiveacid.spark.assign import assign, constrained
 from hiveacid.spark.bucket_task import UPDATE
 from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.write import ACTION, write_events
-from hiveacid.statements.constraints import column_default
+from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.statements.events import count_places, expression, identity_columns
 from hiveacid.statements.job import ExecutionContext, Job
 from hiveacid.statements.results import UpdateResult
@@ -78,6 +78,11 @@ class UpdateWork:
             table.columns,
             ansi=job.context.settings.store_assignment == "ansi",
             ansi_session=is_ansi(spark),
+        )
+        events = constrained(
+            events,
+            not_null=[c.name for c in table.columns if c.name in not_null_columns(table)],
+            checks=checks(table),
         )
         deletes, inserts = job.statement_ids
         target = job.target(update_delete_statement=deletes, update_insert_statement=inserts)
