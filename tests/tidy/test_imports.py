@@ -22,7 +22,6 @@ THIRD_PARTY_ROOMS = {
     "pandas": {"spark"},
     "google": {"storage"},
     "sqlalchemy": {"metastore"},
-    "sqlglot": {"sql"},
     "pyspark": {
         "spark",
         "statements",
