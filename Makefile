@@ -47,10 +47,10 @@ accept: $(STAMP)  ## tables and SQL answers of real Hive, where ../shared has th
 		echo "accept: $(SHARED) is not here, nothing to compare with"; \
 	fi
 
-bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='arguments')
-	$(BIN)/python -m benchmarks $(BENCH)
+bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 --only scan')
+	$(BIN)/python -m benchmarks.run $(BENCH)
 
-bench-peers: java $(STAMP)  ## the same workloads on Delta Lake and Iceberg, in one run
+bench-peers: java $(STAMP)  ## MERGE, DELETE, small INSERTs beside Delta Lake and Iceberg, in one run
 	$(BIN)/python -m benchmarks.peers $(BENCH)
 
 test-spark-versions: java $(STAMP)  ## the Spark tests on each supported PySpark, one environment each

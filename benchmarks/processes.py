@@ -1,0 +1,120 @@
+"""Memory and CPU of this process and all below it: the driver, Spark's JVM, its Python workers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+_EVERY_S: Final = 0.1
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A line of /proc; ``ticks`` are its own user and system time, ``began`` tells it from a later
+    process of the same id.
+    """
+
+    pid: int
+    began: int
+    parent: int
+    name: str
+    ticks: int
+    resident_bytes: int
+
+
+def family() -> list[Process]:
+    """This process and all its descendants; empty where there is no /proc."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        process = _read(entry)
+        if process is not None:
+            found[process.pid] = process
+    children: dict[int, list[int]] = {}
+    for process in found.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    members, todo = [], [os.getpid()]
+    while todo:
+        pid = todo.pop()
+        if pid in found:
+            members.append(found[pid])
+        todo.extend(children.get(pid, ()))
+    return members
+
+
+class CpuClock:
+    """CPU seconds that the family has used so far, in user and in system mode; never goes back.
+
+    A process that has ended keeps the time that it had when last looked at: Spark ends idle Python
+    workers when it likes, and their time must not vanish from the sum.
+    """
+
+    def __init__(self) -> None:
+        self._ticks: dict[tuple[int, int], int] = {}
+
+    def __call__(self) -> float:
+        for process in family():
+            self._ticks[process.pid, process.began] = process.ticks
+        return sum(self._ticks.values()) / _TICKS_PER_S
+
+
+cpu_s: Final = CpuClock()
+
+
+class PeakMemory:
+    """The highest resident memory of the family while a block runs, looked at ten times a second.
+
+    Pages that processes share count in each of them.
+    """
+
+    def __init__(self) -> None:
+        self.jvm_bytes = 0
+        self.python_bytes = 0
+        self.total_bytes = 0
+        self._done = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._watcher.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while True:
+            members = family()
+            jvm = sum(one.resident_bytes for one in members if one.name == "java")
+            python = sum(one.resident_bytes for one in members if one.name != "java")
+            self.jvm_bytes = max(self.jvm_bytes, jvm)
+            self.python_bytes = max(self.python_bytes, python)
+            self.total_bytes = max(self.total_bytes, jvm + python)
+            if self._done.wait(_EVERY_S):
+                break
+
+
+def _read(entry: Path) -> Process | None:
+    try:
+        head, _, tail = (entry / "stat").read_text().rpartition(")")
+    except OSError:
+        return None
+    fields = tail.split()
+    return Process(
+        pid=int(entry.name),
+        parent=int(fields[1]),
+        name=head.partition("(")[2],
+        ticks=int(fields[11]) + int(fields[12]),
+        began=int(fields[19]),
+        resident_bytes=int(fields[21]) * _PAGE,
+    )

@@ -1,0 +1,218 @@
+"""What the workloads do, stage by stage: both sides interleaved, every result checked.
+
+Rounds alternate which side goes first. Round 0 is the warm-up and is not kept; statements that
+change a table are warmed up on a small table instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.data import COLUMNS, Input, Sums
+from benchmarks.meter import OTHER, OURS, Meter, WrongResultError
+from benchmarks.sides import FlatOrc, HiveAcid, checksum, sums
+from benchmarks.workloads import ALL_COLUMNS, COUNT, DELETE_KEYS, MERGE_CHANGES, Q1
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CLEAN: Final = "clean"
+_SMALL: Final = "id bigint, kind int, name string, amount double"
+_ROWS_AN_INSERT: Final = 3
+
+
+@dataclass(slots=True)
+class Bench:
+    """All that a stage needs."""
+
+    spark: SparkSession
+    ours: HiveAcid
+    flat: FlatOrc
+    made: Input
+    meter: Meter
+    rounds: int
+    inserts: int
+    loaded_clean: bool = False
+
+    def lineitem(self) -> DataFrame:
+        """The rows to load."""
+        return self.spark.read.schema(COLUMNS).parquet(self.made.lineitem)
+
+    def clean(self) -> None:
+        """Both sides hold the table ``clean``, loaded and never changed, with the same rows."""
+        if not self.loaded_clean:
+            self.loaded_clean = True
+            self.ours.create(CLEAN)
+            self.flat.drop(CLEAN)
+            self.ours.load(CLEAN, self.lineitem())
+            self.flat.load(CLEAN, self.lineitem())
+            _equal("checksums", checksum(self.ours, CLEAN), checksum(self.flat, CLEAN))
+
+    def load_ours(self, table: str, *, workload: str, side: str, kept: bool) -> None:
+        """Measure one load of ours and check it."""
+        self.ours.create(table)
+        rows = self.made.loaded.rows
+        loaded = self.meter.measure(
+            workload, side, lambda: self.ours.load(table, self.lineitem()), rows=rows, kept=kept
+        )
+        _equal("rows loaded", loaded, rows)
+        _equal("table loaded", sums(self.ours, table), self.made.loaded)
+
+
+def warm_up(bench: Bench) -> None:
+    """Every statement twice on a small table, so that no first use is measured."""
+    table = "warm"
+    for _ in range(2):
+        bench.ours.create(table)
+        bench.ours.load(table, bench.lineitem().where("l_orderkey < 20000"))
+        bench.ours.run(MERGE_CHANGES, table)
+        bench.ours.run(DELETE_KEYS, table)
+        for text in (Q1, COUNT, ALL_COLUMNS):
+            bench.ours.query(text, table).write.format("noop").mode("overwrite").save()
+    bench.ours.drop(table)
+
+
+def load(bench: Bench) -> None:
+    """Load the same rows into an ACID table and into flat ORC."""
+    rows = bench.made.loaded.rows
+
+    def flat(kept: bool) -> None:
+        bench.flat.drop("loaded")
+        work = lambda: bench.flat.load("loaded", bench.lineitem())  # noqa: E731
+        bench.meter.measure("load", OTHER, work, rows=rows, kept=kept)
+        _equal("flat table", sums(bench.flat, "loaded"), bench.made.loaded)
+        bench.flat.drop("loaded")
+
+    def ours(kept: bool) -> None:
+        bench.load_ours("loaded", workload="load", side=OURS, kept=kept)
+        bench.ours.drop("loaded")
+
+    _interleave(bench.rounds, ours, flat)
+
+
+def scan(bench: Bench) -> None:
+    """q1, all columns into the noop sink, count(*)."""
+    bench.clean()
+    rows = bench.made.loaded.rows
+
+    def runner(side: HiveAcid | FlatOrc, name: str) -> Callable[[bool], None]:
+        def run(kept: bool) -> None:
+            for workload, text in (("q1", Q1), ("full", ALL_COLUMNS), ("count", COUNT)):
+                work = _reading(side, text, _noop if workload == "full" else _collect)
+                answer = bench.meter.measure(workload, name, work, rows=rows, kept=kept)
+                if workload != "full":
+                    _equal(workload, answers.setdefault(workload, answer), answer)
+
+        return run
+
+    answers: dict[str, Any] = {}
+    _interleave(bench.rounds, runner(bench.ours, OURS), runner(bench.flat, OTHER))
+    _equal("count(*)", answers["count"], [(rows,)])
+
+
+def delete(bench: Bench) -> None:
+    """DELETE of scattered keys in a freshly loaded table; then q1 on it and on the clean one."""
+    bench.clean()
+    table, rows = "deleted", bench.made.deletes
+    for _ in range(bench.rounds):
+        bench.ours.create(table)
+        bench.ours.load(table, bench.lineitem())
+        result = bench.meter.measure(
+            "delete", OURS, lambda: bench.ours.run(DELETE_KEYS, table), rows=rows
+        )
+        _equal("rows deleted", result.rows, rows)
+        _equal("table after DELETE", sums(bench.ours, table), bench.made.deleted)
+
+    def runner(name: str, side: str, expected: Sums) -> Callable[[bool], None]:
+        def run(kept: bool) -> None:
+            work = lambda: _collect(bench.ours.query(Q1, name))  # noqa: E731
+            bench.meter.measure("q1_deleted", side, work, rows=expected.rows, kept=kept)
+
+        return run
+
+    dirty = runner(table, OURS, bench.made.deleted)
+    _interleave(bench.rounds, dirty, runner(CLEAN, OTHER, bench.made.loaded))
+    bench.ours.drop(table)
+
+
+def merge(bench: Bench) -> None:
+    """Load a table, MERGE the changes into it, compare the two times."""
+    table = "merged"
+    rows = bench.made.updates + bench.made.inserts
+    for _ in range(bench.rounds):
+        bench.load_ours(table, workload="merge", side=OTHER, kept=True)
+        result = bench.meter.measure(
+            "merge", OURS, lambda: bench.ours.run(MERGE_CHANGES, table), rows=rows
+        )
+        counts = (result.updated, result.inserted, result.deleted)
+        _equal("rows merged", counts, (bench.made.updates, bench.made.inserts, 0))
+        _equal("table after MERGE", sums(bench.ours, table), bench.made.merged)
+    bench.ours.drop(table)
+
+
+def insert(bench: Bench) -> None:
+    """INSERT ... VALUES of three rows, many times; then a count right after the last."""
+    for turn in range(bench.rounds + 1):
+        kept = turn > 0
+        bench.ours.create("few", _SMALL)
+        statements = bench.inserts if kept else min(10, bench.inserts)
+        works = [_insert_of(bench, number) for number in range(statements)]
+        bench.meter.measure_each("insert", works, rows=_ROWS_AN_INSERT, kept=kept)
+        rows = statements * _ROWS_AN_INSERT
+        counted = bench.meter.measure(
+            "insert_count",
+            OURS,
+            lambda: _collect(bench.ours.query(COUNT, "few")),
+            rows=rows,
+            kept=kept,
+        )
+        _equal("rows after the INSERTs", counted, [(rows,)])
+        total = _collect(bench.ours.query("select sum(id), sum(amount) from {table}", "few"))
+        _equal("sums", total, [(rows * (rows - 1) // 2, rows * (rows - 1) / 4)])
+    bench.ours.drop("few")
+
+
+RUN: Final[dict[str, Callable[[Bench], None]]] = {
+    "load": load,
+    "scan": scan,
+    "delete": delete,
+    "merge": merge,
+    "insert": insert,
+}
+
+
+def _insert_of(bench: Bench, number: int) -> Callable[[], object]:
+    first = number * _ROWS_AN_INSERT
+    values = ", ".join(
+        f"({one}, {one % 7}, 'name {one}', {one / 2})"
+        for one in range(first, first + _ROWS_AN_INSERT)
+    )
+    return lambda: bench.ours.run(f"insert into {{table}} values {values}", "few")
+
+
+def _interleave(rounds: int, *sides: Callable[[bool], None]) -> None:
+    for turn in range(rounds + 1):
+        for side in sides if turn % 2 else reversed(sides):
+            side(turn > 0)
+
+
+def _reading(
+    side: HiveAcid | FlatOrc, text: str, sink: Callable[[DataFrame], list[tuple[Any, ...]]]
+) -> Callable[[], list[tuple[Any, ...]]]:
+    return lambda: sink(side.query(text, CLEAN))
+
+
+def _collect(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in frame.collect()]
+
+
+def _noop(frame: DataFrame) -> list[tuple[Any, ...]]:
+    frame.write.format("noop").mode("overwrite").save()
+    return []
+
+
+def _equal(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise WrongResultError(f"{what}: found {found}, expected {expected}")

@@ -1,0 +1,71 @@
+"""The workloads as data: what is compared with what, and the limit each must keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+Q1: Final = """
+select l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice),
+    sum(l_extendedprice * (1 - l_discount)),
+    sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)),
+    avg(l_quantity), avg(l_extendedprice), avg(l_discount), count(*)
+from {table}
+where l_shipdate <= date '1998-09-02'
+group by l_returnflag, l_linestatus
+order by l_returnflag, l_linestatus
+"""
+COUNT: Final = "select count(*) from {table}"
+ALL_COLUMNS: Final = "select * from {table}"
+DELETE_KEYS: Final = """
+delete from {table} where exists (
+    select 1 from deleted_keys k
+    where k.l_orderkey = {table}.l_orderkey and k.l_linenumber = {table}.l_linenumber
+)
+"""
+MERGE_CHANGES: Final = """
+merge into {table} t using changes s
+on t.l_orderkey = s.l_orderkey and t.l_linenumber = s.l_linenumber
+when matched then update set *
+when not matched then insert *
+"""
+
+
+class Unit(Enum):
+    """What a limit limits."""
+
+    RATIO = "x"
+    """our median by the other side's"""
+    SECONDS = "s"
+    """our median alone"""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """``other`` names the other side, empty where the limit is on our seconds alone.
+
+    ``jobs_max``: how many Spark jobs one statement may run; None where there is no limit.
+    """
+
+    name: str
+    stage: str
+    title: str
+    other: str
+    at_most: float
+    unit: Unit
+    jobs_max: int | None = None
+
+
+WORKLOADS: Final = (
+    Workload("load", "load", "load lineitem", "Spark's ORC writer", 1.0, Unit.RATIO),
+    Workload("q1", "scan", "TPC-H q1", "flat ORC", 1.15, Unit.RATIO),
+    Workload("full", "scan", "full scan of all columns", "flat ORC", 1.15, Unit.RATIO),
+    Workload("count", "scan", "count(*)", "flat ORC", 3.0, Unit.RATIO),
+    Workload("delete", "delete", "DELETE of scattered rows", "", 10.0, Unit.SECONDS),
+    Workload("q1_deleted", "delete", "q1 after that DELETE", "q1 of clean table", 1.5, Unit.RATIO),
+    Workload("merge", "merge", "MERGE, 70 % update, 30 % insert", "our load", 1.5, Unit.RATIO),
+    Workload("insert", "insert", "INSERT VALUES, p50", "", 0.060, Unit.SECONDS, jobs_max=0),
+    Workload("insert_count", "insert", "count(*) after the INSERTs", "", 2.0, Unit.SECONDS),
+)
+STAGES: Final = tuple(dict.fromkeys(workload.stage for workload in WORKLOADS))
