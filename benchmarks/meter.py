@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from benchmarks.processes import PeakMemory, cpu_s
@@ -17,6 +17,9 @@ OURS: Final = "hiveacid"
 OTHER: Final = "other"
 _GROUP: Final = "benchmark"
 _EVENTS_S: Final = 5.0
+_LOOK_EVERY_S: Final = 0.1
+_LOOK_SELDOM_S: Final = 3.0
+"""where calls of milliseconds are measured, and looking at processes would disturb them"""
 Answer = TypeVar("Answer")
 
 
@@ -76,34 +79,22 @@ class Meter:
         kept: bool = True,
     ) -> Answer:
         """Run ``work`` and keep its figures unless this is the warm-up; ``rows`` it touches."""
-        self._runs += 1
-        group = f"{_GROUP} {self._runs}"
-        self._spark.sparkContext.setJobGroup(group, workload)
-        strangers = self._jobs(None)
-        with PeakMemory() as memory:
-            cpu, begin = cpu_s(), time.perf_counter()
-            answer = work()
-            wall = time.perf_counter() - begin
-            cpu = cpu_s() - cpu
-        self._settle()
-        jobs = len(self._jobs(group)) + len(self._jobs(None) - strangers)
-        sample = Sample(wall, cpu, jobs, memory.total_bytes, memory.jvm_bytes, memory.python_bytes)
+        answer, sample = self._observe(workload, work, every_s=_LOOK_EVERY_S)
         if kept:
-            series = self.series.setdefault((workload, side), Series())
-            series.rows = rows
-            series.samples.append(sample)
+            self._keep(workload, side, rows, [sample])
         self._told(
-            f"{workload:13s} {side:9s} {wall:8.3f} s  {cpu:8.2f} CPU s  {jobs:3d} jobs"
-            f"  {memory.total_bytes >> 20:6,d} MiB{'' if kept else '  (warm-up)'}"
+            f"{workload:13s} {side:9s} {sample.wall_s:8.3f} s  {sample.cpu_s:8.2f} CPU s"
+            f"  {sample.jobs:3d} jobs  {sample.peak_bytes >> 20:6,d} MiB"
+            f"{'' if kept else '  (warm-up)'}"
         )
         return answer
 
     def measure_each(
         self, workload: str, works: list[Callable[[], object]], *, rows: int, kept: bool = True
     ) -> None:
-        """Run calls one after the other, each a sample of its own; jobs and memory of them all.
+        """Run calls of ours one after the other, each a sample with ``rows`` of its own.
 
-        For calls so short that looking at them one by one would disturb them.
+        Jobs and memory are those of all together, CPU seconds their mean.
         """
         walls: list[float] = []
 
@@ -113,29 +104,37 @@ class Meter:
                 work()
                 walls.append(time.perf_counter() - begin)
 
-        scratch = Meter(self._spark, told=lambda _: None)
-        scratch._runs = self._runs + 1_000_000
-        scratch.measure(workload, OURS, all_of_them, rows=rows)
-        self._runs += 1
-        whole = scratch.series[workload, OURS].samples[0]
+        _, whole = self._observe(workload, all_of_them, every_s=_LOOK_SELDOM_S)
+        cpu = whole.cpu_s / len(works)
         if kept:
-            series = self.series.setdefault((workload, OURS), Series())
-            series.rows = rows
-            series.samples.extend(
-                Sample(
-                    wall,
-                    whole.cpu_s / len(works),
-                    whole.jobs,
-                    whole.peak_bytes,
-                    whole.jvm_bytes,
-                    whole.python_bytes,
-                )
-                for wall in walls
-            )
+            samples = [replace(whole, wall_s=wall, cpu_s=cpu) for wall in walls]
+            self._keep(workload, OURS, rows, samples)
         self._told(
             f"{workload:13s} {OURS:9s} {len(walls)} calls, p50 {statistics.median(walls):.4f} s,"
             f" highest {max(walls):.4f} s, {whole.jobs} jobs{'' if kept else '  (warm-up)'}"
         )
+
+    def _observe(
+        self, workload: str, work: Callable[[], Answer], *, every_s: float
+    ) -> tuple[Answer, Sample]:
+        self._runs += 1
+        group = f"{_GROUP} {self._runs}"
+        self._spark.sparkContext.setJobGroup(group, workload)
+        strangers = self._jobs(None)
+        with PeakMemory(every_s=every_s) as memory:
+            cpu, begin = cpu_s(), time.perf_counter()
+            answer = work()
+            wall = time.perf_counter() - begin
+            cpu = cpu_s() - cpu
+        self._settle()
+        jobs = len(self._jobs(group)) + len(self._jobs(None) - strangers)
+        sample = Sample(wall, cpu, jobs, memory.total_bytes, memory.jvm_bytes, memory.python_bytes)
+        return answer, sample
+
+    def _keep(self, workload: str, side: str, rows: int, samples: list[Sample]) -> None:
+        series = self.series.setdefault((workload, side), Series())
+        series.rows = rows
+        series.samples.extend(samples)
 
     def _jobs(self, group: str | None) -> set[int]:
         return set(self._spark.sparkContext.statusTracker().getJobIdsForGroup(group))

@@ -168,6 +168,8 @@ def _report(results: dict[str, Any], scale: float) -> bool:
             ("yes" if met else "NO") if limit.factor else "",
         )
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=Console(width=10_000).measure(table).maximum, soft_wrap=True)
     console.print(table)
     for key, value in found.items():
         if key[2] == "check" or key[2].endswith("error"):

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-_EVERY_S: Final = 0.1
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
@@ -67,12 +66,14 @@ cpu_s: Final = CpuClock()
 
 
 class PeakMemory:
-    """The highest resident memory of the family while a block runs, looked at ten times a second.
+    """The highest resident memory of the family while a block runs, looked at every ``every_s``.
 
-    Pages that processes share count in each of them.
+    Pages that processes share count in each of them. A look takes some milliseconds, in which
+    Python code of the block stands still.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, every_s: float) -> None:
+        self._every_s = every_s
         self.jvm_bytes = 0
         self.python_bytes = 0
         self.total_bytes = 0
@@ -100,7 +101,7 @@ class PeakMemory:
             self.jvm_bytes = max(self.jvm_bytes, jvm)
             self.python_bytes = max(self.python_bytes, python)
             self.total_bytes = max(self.total_bytes, jvm + python)
-            if self._done.wait(_EVERY_S):
+            if self._done.wait(self._every_s):
                 break
 
 
