@@ -26,12 +26,12 @@ from pyspark.sql import types as t
 from hiveacid.layout import events
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
-from hiveacid.model.ids import LONG_MAX
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark import arrow_scan, deletes
 from hiveacid.spark.conf import session_conf
+from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import file_system_for
 
@@ -227,13 +227,20 @@ def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
 
 
 def _pin(table: Table, *, operation: events.Operation) -> SparkColumn:
-    """Always true on a healthy file; keeps all six root columns in the read schema."""
+    """True on a healthy file, an error on events of another kind (update events of Hive before 3).
+
+    It names all five system columns and one leaf of the row, which keeps all six root columns in
+    the read schema, and decides by the first two: a count over the pin costs twice a count over
+    a flat file. One expression, not a conjunction, so that Spark has nothing to push down to the
+    ORC reader, which would evaluate it and prune nothing.
+    """
     leaf = ".".join(_quoted(name) for name in (events.ROW, *_cheap_leaf(table.columns)))
+    wrong = f"{FOREIGN_FILE_MARK}: no {operation.name.lower()} event where {table.name} holds them"
     return F.expr(
-        f"{events.OPERATION} = {int(operation)} and {events.ORIGINAL_TRANSACTION} >= {-LONG_MAX}L"
-        f" and {events.BUCKET} >= 0 and {events.ROW_ID} >= 0"
-        f" and {events.CURRENT_TRANSACTION} <= {LONG_MAX}L"
-        f" and ({leaf} is not null or {leaf} is null)"
+        f"case when {events.OPERATION} = {int(operation)} then coalesce("
+        f"{events.ORIGINAL_TRANSACTION}, cast({events.BUCKET} as bigint), {events.ROW_ID},"
+        f" {events.CURRENT_TRANSACTION}, case when {leaf} is not null then 1L end)"
+        f" else cast(raise_error('{wrong}') as bigint) end is not null"
     )
 
 

@@ -10,21 +10,13 @@ that is taken twice.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from hiveacid.errors import (
-    AcidError,
-    CardinalityError,
-    ConversionError,
-    FormatError,
     InternalError,
-    MissingFileError,
-    StorageError,
 )
 from hiveacid.layout.target import (
     FileKind,
@@ -35,9 +27,8 @@ from hiveacid.layout.target import (
 )
 from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import Column
-from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK, partition_text
+from hiveacid.spark.assign import partition_text
 from hiveacid.spark.bucket_task import (
-    CARDINALITY_MARK,
     DELETE,
     INSERT,
     RESULT_SCHEMA,
@@ -47,12 +38,13 @@ from hiveacid.spark.bucket_task import (
     RowTask,
 )
 from hiveacid.spark.conf import session_conf
+from hiveacid.spark.failures import statement_error
 from hiveacid.spark.placing import bucket_number, to_task
 from hiveacid.storage.filesystem import file_system_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 ACTION: Final = "__hiveacid_action"
 IDENTITY: Final = ("__hiveacid_write_id", "__hiveacid_bucket", "__hiveacid_row_id")
@@ -167,15 +159,9 @@ def _run(
     fs.create_directory(path)
     with session_conf(spark, _TRANSFER):
         try:
-            found = frame.mapInArrow(task, RESULT_SCHEMA).collect()
-        except PySparkException as error:
-            if TOO_MANY_WRITERS_MARK not in str(error):
-                raise statement_error(error) from error
-            fewer = frame.coalesce(MAX_BUCKET_ID + 1)
-            try:
-                found = fewer.mapInArrow(task, RESULT_SCHEMA).collect()
-            except PySparkException as again:
-                raise statement_error(again) from again
+            found = _collected(frame, task)
+        except _TooManyWriters:
+            found = _collected(frame.coalesce(MAX_BUCKET_ID + 1), task)
     return write_result(
         target,
         [
@@ -191,6 +177,22 @@ def _run(
             for row in found
         ],
     )
+
+
+class _TooManyWriters(Exception):
+    """More tasks than there are bucket numbers."""
+
+
+def _collected(frame: DataFrame, task: Callable[..., Any]) -> list[Row]:
+    try:
+        return frame.mapInArrow(task, RESULT_SCHEMA).collect()
+    except Exception as error:  # PySpark's, or py4j's: see failures
+        if TOO_MANY_WRITERS_MARK in str(error):
+            raise _TooManyWriters from error
+        known = statement_error(error)
+        if known is error:
+            raise
+        raise known from error
 
 
 def write_result(target: WriteTarget, files: Sequence[WrittenFile]) -> WriteResult:
@@ -222,34 +224,6 @@ def write_result(target: WriteTarget, files: Sequence[WrittenFile]) -> WriteResu
         rows_updated=rows((FileKind.INSERT,), target.update_insert_statement),
         rows_deleted=rows((FileKind.DELETE,), target.delete_statement),
     )
-
-
-_OURS: Final = re.compile(
-    r"hiveacid\.errors\.(?P<name>\w+): (?:\[Error \d+\]: )?(?P<message>[^\n]*)"
-)
-_TYPED: Final[dict[str, type[AcidError]]] = {
-    cls.__name__: cls
-    for cls in (ConversionError, FormatError, MissingFileError, StorageError, InternalError)
-}
-
-
-def statement_error(error: PySparkException) -> Exception:
-    """The error of ours that a failed Spark job stands for; ``error`` itself where it is none of
-    ours.
-    """
-    text = str(error)
-    if CARDINALITY_MARK in text:
-        found = re.search(CARDINALITY_MARK + r" (\[[^\]]*\])", text)
-        row = found.group(1) if found else "?"
-        return CardinalityError(f"Cardinality Violation in Merge statement: {row}", row=row)
-    if CONVERSION_MARK in text:
-        found = re.search(CONVERSION_MARK + r" ([^\n]*?)(?: SQLSTATE.*)?$", text, re.MULTILINE)
-        what = found.group(1) if found else "a value"
-        return ConversionError(what if what == CONSTRAINT_TEXT else f"cannot store {what}")
-    ours = _OURS.search(text)
-    if ours and ours["name"] in _TYPED:
-        return _TYPED[ours["name"]](ours["message"])
-    return error
 
 
 __all__ = ["ACTION", "DELETE", "IDENTITY", "INSERT", "UPDATE", "write_events", "write_rows"]

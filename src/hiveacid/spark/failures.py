@@ -1,0 +1,88 @@
+"""What a failed Spark job means: the error of ours that its text stands for.
+
+A failure crosses from a task to the driver as text, and the class around it differs: PySpark raises
+its own classes for some and py4j's for the rest, more of the latter in 3.5.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hiveacid.errors import (
+    AcidError,
+    CardinalityError,
+    ConversionError,
+    FormatError,
+    InternalError,
+    MissingFileError,
+    StorageError,
+)
+from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK
+from hiveacid.spark.bucket_task import CARDINALITY_MARK
+
+FOREIGN_FILE_MARK: Final = "HIVEACID-FOREIGN-FILE"
+"""Stands in the error that a scan raises at a row of an ORC file that is not an ACID file."""
+
+_OURS: Final = re.compile(
+    r"hiveacid\.errors\.(?P<name>\w+): (?:\[Error \d+\]: )?(?P<message>[^\n]*)"
+)
+_TYPED: Final[dict[str, type[AcidError]]] = {
+    cls.__name__: cls
+    for cls in (ConversionError, FormatError, MissingFileError, StorageError, InternalError)
+}
+_MISSING: Final = re.compile(
+    r"FileNotFoundException: (?:File )?(?P<path>\S+) does not exist"
+    r"|FILE_NOT_EXIST\] Encountered error while reading file (?P<read>\S+?)\.(?=\s)"
+)
+_UNREADABLE: Final = re.compile(
+    r"Malformed ORC file (?P<path>\S+?)\.?(?=\s)"
+    r"|Encountered error while reading file (?P<read>\S+?)\.(?=\s)"
+    r"|org\.apache\.orc\.(?:protobuf\.Invalid|FileFormatException|impl\.\S+Exception)"
+    rf"|{FOREIGN_FILE_MARK}"
+)
+
+
+def statement_error(error: Exception) -> Exception:
+    """The error of ours that a failed Spark job stands for; ``error`` itself where it is none of
+    ours.
+
+    A ``FormatError`` has ``path`` in its context where Spark names the file.
+    """
+    text = str(error)
+    if CARDINALITY_MARK in text:
+        found = re.search(CARDINALITY_MARK + r" (\[[^\]]*\])", text)
+        row = found.group(1) if found else "?"
+        return CardinalityError(f"Cardinality Violation in Merge statement: {row}", row=row)
+    if CONVERSION_MARK in text:
+        found = re.search(CONVERSION_MARK + r" ([^\n]*?)(?: SQLSTATE.*)?$", text, re.MULTILINE)
+        what = found.group(1) if found else "a value"
+        return ConversionError(what if what == CONSTRAINT_TEXT else f"cannot store {what}")
+    ours = _OURS.search(text)
+    if ours and ours["name"] in _TYPED:
+        return _TYPED[ours["name"]](ours["message"])
+    return _file_error(text) or error
+
+
+def _file_error(text: str) -> AcidError | None:
+    missing = _MISSING.search(text)
+    if missing:
+        path = _local(missing["path"] or missing["read"])
+        return MissingFileError(f"{path} does not exist", path=path)
+    if "No space left on device" in text:
+        return StorageError("Spark found no space left on device")
+    unreadable = _UNREADABLE.search(text)
+    if not unreadable:
+        return None
+    given = unreadable["path"] or unreadable["read"]
+    if given is None:
+        return FormatError("Spark cannot read a file of the table as an ACID ORC file")
+    path = _local(given)
+    if "Permission denied" in text:
+        return StorageError(f"{path} cannot be read: permission denied", path=path)
+    return FormatError(f"{path} cannot be read as an ORC file", path=path)
+
+
+def _local(path: str) -> str:
+    """A path as the rest of hiveacid writes it: a local file without scheme."""
+    return re.sub(r"^file:(?://)?(?=/)", "", path)
