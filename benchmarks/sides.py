@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from benchmarks.data import COLUMNS, SUMS_SQL, Sums
+from hiveacid.metastore.sql.metastore import SqlMetastore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,13 @@ class HiveAcid:
 
     def __init__(self, acid: Session) -> None:
         self.acid = acid
+
+    def synchronous(self) -> int:
+        """What SQLite's connections of the metastore are set to."""
+        metastore = self.acid.runtime.metastore
+        assert isinstance(metastore, SqlMetastore)
+        with metastore.database.read() as unit:
+            return int(unit.cursor.execute("PRAGMA synchronous").fetchone()[0])
 
     def create(self, table: str, columns: str = COLUMNS) -> None:
         """A fresh, empty table."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 CLEAN: Final = "clean"
 _SMALL: Final = "id bigint, kind int, name string, amount double"
 _ROWS_AN_INSERT: Final = 3
+_FULL: Final = 2
+"""SQLite waits at each commit until the disk has it"""
 
 
 @dataclass(slots=True)
@@ -154,6 +156,7 @@ def merge(bench: Bench) -> None:
 
 def insert(bench: Bench) -> None:
     """INSERT ... VALUES of three rows, many times; then a count right after the last."""
+    _equal("PRAGMA synchronous", bench.ours.synchronous(), _FULL)
     for turn in range(bench.rounds + 1):
         kept = turn > 0
         bench.ours.create("few", _SMALL)
