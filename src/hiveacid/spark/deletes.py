@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from hiveacid.errors import FormatError
 from hiveacid.layout import events
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.orc_tail import OrcTail, read_tail
+from hiveacid.storage.orc_tail import read_tail
+from hiveacid.storage.verify import check_acid
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -83,17 +83,6 @@ def read_delete_events(fs: FileSystem, paths: Sequence[str]) -> DeleteEvents:
             else [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(ranges, found, strict=True)]
         )
     return DeleteEvents(rows, tuple(ranges) if ranges is not None and complete else None)
-
-
-def check_acid(tail: OrcTail, path: str) -> None:
-    """Raises FormatError where a file is ORC but does not hold row events."""
-    names = tuple(name for name, _ in tail.root.fields)
-    if not events.is_event_schema(names):
-        raise FormatError(
-            f"{path} is not an ACID file: expected the columns {', '.join(events.EVENT_FIELDS)},"
-            f" found {', '.join(names)}",
-            path=path,
-        )
 
 
 def without_deleted(rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents) -> DataFrame:

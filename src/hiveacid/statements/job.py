@@ -76,6 +76,11 @@ class Job:
             self._snapshots[table.name] = self.txn.snapshot(table)
         return self._snapshots[table.name]
 
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The snapshots taken so far."""
+        return tuple(self._snapshots.values())
+
     def scan(self, table: Table, *, row_ids: bool = False) -> DataFrame:
         """The live rows of a table."""
         from hiveacid.spark.scan import scan
