@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.tables import AcidMode, BucketSpec, Column, Table, TableKind, TableName
+from hiveacid.model.tables import AcidMode, BucketSpec, Column, Table, TableName
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.sql import (
@@ -205,7 +205,9 @@ class Session:
             statement = bind_texts(statement, names, prefix=prefix)
         return self._carry_out(statement)
 
-    def _carry_out(self, statement: Query | Insert | Inserts | Update | Delete | Merge) -> Any:
+    def _carry_out(
+        self, statement: Query | Insert | Inserts | Update | Delete | Merge | ddl.Truncate
+    ) -> Any:
         from hiveacid.statements.run import ExecutionContext, execute
 
         context = ExecutionContext(
@@ -219,7 +221,7 @@ class Session:
 
     @staticmethod
     def _needs_spark(statement: object) -> bool:
-        return not isinstance(statement, Insert)
+        return not isinstance(statement, (Insert, ddl.Truncate))
 
     # ---------------------------------------------------------------- everything but DML
 
@@ -240,7 +242,7 @@ class Session:
         elif isinstance(value, ddl.CreateTable):
             self._create_table(value)
         elif isinstance(value, ddl.Truncate):
-            self._truncate(value)
+            self._carry_out(value)
         elif isinstance(value, ddl.Compact):
             self._compact(value)
         elif isinstance(value, ShowStatement):
@@ -279,18 +281,6 @@ class Session:
             for key in value.keys:
                 settings = settings.without(key)
         self._use(settings)
-
-    def _truncate(self, value: ddl.Truncate) -> None:
-        table = self._runtime.metastore.get_table(value.name)
-        if table.kind is not TableKind.MANAGED:
-            raise InvalidInputError(
-                f"Cannot truncate non-managed table {value.name.table}.",
-                code=10146,
-                table=str(value.name),
-            )
-        if value.partition:
-            raise UnsupportedError("TRUNCATE TABLE ... PARTITION is not supported yet")
-        self._carry_out(Delete(table.name))
 
     def _compact(self, value: ddl.Compact) -> None:
         table = self._runtime.metastore.get_table(value.name)

@@ -243,3 +243,41 @@ def test_not_null_and_check_are_enforced_by_every_statement(acid, rows):
     merged = "merge into t using (select 1 as id union all select 7) s on t.id = s.id"
     acid.sql(merged + " when matched then delete when not matched then insert values (s.id, 5)")
     assert rows("select * from t") == [(2, None), (7, 5)]
+
+
+def test_multi_insert_is_one_transaction(acid, rows, layout):
+    acid.sql(f"create table a (id int) {ACID}")
+    acid.sql(f"create table b (id int) partitioned by (p string) {ACID}")
+    acid.sql("create table s (id int) stored as orc")
+    acid.sql("insert into s values (1), (2), (3)")
+    results = acid.sql(
+        "from s insert into table a select id where id < 3"
+        " insert into table b partition (p='x') select id where id > 1"
+        " insert into table b partition (p='y') select id where id > 2"
+    )
+    assert [(r.rows, r.write_id) for r in results] == [(2, 1), (2, 1), (1, 1)]
+    assert rows("select * from a") == [(1,), (2,)]
+    assert rows("select * from b") == [(2, "x"), (3, "x"), (3, "y")]
+    assert "p=y/delta_0000001_0000001_0001/bucket_00000_0" in layout("b")
+    committed = acid.runtime.metastore.valid_txns().hwm
+    with pytest.raises(ConversionError):
+        acid.sql("set hiveacid.store_assignment=ansi")
+        acid.sql(
+            "from s insert into table a select id insert into table b partition (p='z')"
+            " select 'no number'"
+        )
+    assert acid.runtime.metastore.valid_txns().hwm == committed + 1
+    assert rows("select * from a") == [(1,), (2,)]
+    assert not any("0000002" in name for name in layout("a"))
+
+
+def test_truncate_of_a_table_and_of_some_partitions(acid, rows):
+    acid.sql(f"create table t (id int) partitioned by (p string, q int) {ACID}")
+    acid.sql("insert into t values (1,'x',1), (2,'x',2), (3,'y',1)")
+    acid.sql("truncate table t partition (p='x')")
+    assert rows("select * from t") == [(3, "y", 1)]
+    with pytest.raises(NotFoundError) as found:
+        acid.sql("truncate table t partition (p='nosuch')")
+    assert found.value.code == 10006
+    acid.sql("truncate table t")
+    assert rows("select * from t") == []

@@ -5,20 +5,23 @@ transaction won.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import AcidError, ConflictError
+from hiveacid.errors import AcidError, CommitOutcomeUnknownError, ConflictError, FormatError
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.tables import Partition, Table
-from hiveacid.statements import checks, insert
+from hiveacid.statements import checks, insert, truncate
 from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
 from hiveacid.statements.results import Result
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values_ddl import Truncate
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.publish import publish, retract, with_free_names
+from hiveacid.storage.verify import check_tails
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite
 from hiveacid.txn.transaction import Transaction
 
@@ -31,9 +34,12 @@ __all__ = ["ExecutionContext", "execute"]
 
 
 def execute(
-    context: ExecutionContext, statement: Query | Insert | Inserts | Update | Delete | Merge
+    context: ExecutionContext,
+    statement: Query | Insert | Inserts | Update | Delete | Merge | Truncate,
 ) -> DataFrame | Result | tuple[Result, ...]:
     """Carry out a query (a lazy DataFrame over one snapshot) or a DML statement (its result).
+
+    The branches of a multi-insert are one transaction and give a tuple of results.
 
     Raises:
         AcidError: as the statement's kind says; the tables are as they were.
@@ -43,11 +49,15 @@ def execute(
 
         return select.open_query(context, statement)
     if isinstance(statement, Inserts):
-        return tuple(_run(context, _plan(context, one)) for one in statement.branches)
-    return _run(context, _plan(context, statement))
+        return _run(context, [_plan(context, one) for one in statement.branches])
+    return _run(context, [_plan(context, statement)])[0]
 
 
-def _plan(context: ExecutionContext, statement: Insert | Update | Delete | Merge) -> Work:
+def _plan(
+    context: ExecutionContext, statement: Insert | Update | Delete | Merge | Truncate
+) -> Work:
+    if isinstance(statement, Truncate):
+        return truncate.plan(context, statement)
     table = context.table(statement.table)
     checks.check(statement, table)
     if isinstance(statement, Insert):
@@ -61,49 +71,79 @@ def _plan(context: ExecutionContext, statement: Insert | Update | Delete | Merge
     return merge.plan(context, statement)
 
 
-def _run(context: ExecutionContext, work: Work) -> Result:
+def _run(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]:
     retries = context.settings.conflict_retries
     pause_s = context.settings.conflict_backoff_s
     while True:
         try:
-            return _attempt(context, work)
+            return _attempt(context, works)
         except ConflictError as error:  # noqa: PERF203 - one try a run, not a row
             if retries == 0:
                 raise
             retries -= 1
-            _LOG.info("Statement runs again: %s", error, extra={"table": str(work.table.name)})
+            _LOG.info("Statement runs again: %s", error, extra={"table": str(works[0].table.name)})
             context.runtime.clock.sleep_s(pause_s)
             pause_s *= 2
 
 
-def _attempt(context: ExecutionContext, work: Work) -> Result:
-    table = work.table
+def _attempt(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]:
+    done: list[tuple[Job, WriteResult]] = []
     with context.runtime.transactions.begin() as txn:
-        reads = tuple(TableRead(context.table(name)) for name in work.reads)
-        txn.lock(Footprint(reads=reads, writes=(TableWrite(table, work.kind, work.partitions),)))
-        write_id = WriteId(0)
-        ids: tuple[StatementId, ...] = ()
-        if is_transactional(table):
-            write_id = txn.write_id(table.name)
-            ids = txn.take_statement_ids(table.name, work.statements)
-        first = int(ids[0]) if ids else 0
-        staging = f"{table.location}/_hiveacid_staging_{txn.id}_{first}"
-        job = Job(context, txn, table, write_id, ids, staging)
+        txn.lock(_footprint(context, works))
         try:
-            written = work.write(job)
-            written = _publish(context, job, written)
-            _record(txn, work, written)
-        except BaseException:
-            _clean_up(job)
-            raise
-        finally:
-            job.drop_views()
-        try:
+            done.extend(_carry_out(context, txn, work) for work in works)
             txn.commit()
-        except ConflictError:
-            _take_back(job, written)
+        except CommitOutcomeUnknownError:
             raise
-        return work.result(written, write_id)
+        except BaseException:
+            for job, written in done:
+                _take_back(job, written)
+            raise
+    return tuple(
+        work.result(written, job.write_id) for work, (job, written) in zip(works, done, strict=True)
+    )
+
+
+def _footprint(context: ExecutionContext, works: Sequence[Work]) -> Footprint:
+    targets = {work.table.name for work in works}
+    read = {name for work in works for name in work.reads} - targets
+    return Footprint(
+        reads=tuple(TableRead(context.table(name)) for name in sorted(read)),
+        writes=tuple(TableWrite(work.table, work.kind, work.partitions) for work in works),
+    )
+
+
+def _carry_out(context: ExecutionContext, txn: Transaction, work: Work) -> tuple[Job, WriteResult]:
+    """Write and publish one statement's files, still invisible; record what was written."""
+    table = work.table
+    write_id = WriteId(0)
+    ids: tuple[StatementId, ...] = ()
+    if is_transactional(table):
+        write_id = txn.write_id(table.name)
+        ids = txn.take_statement_ids(table.name, work.statements)
+    first = int(ids[0]) if ids else 0
+    staging = f"{table.location}/_hiveacid_staging_{txn.id}_{first}"
+    job = Job(context, txn, table, write_id, ids, staging)
+    try:
+        written = _publish(context, job, _written(job, work))
+        _record(txn, work, written)
+    except BaseException:
+        _clean_up(job)
+        raise
+    finally:
+        job.drop_views()
+    return job, written
+
+
+def _written(job: Job, work: Work) -> WriteResult:
+    """What the plan writes; a file that Spark could not read and did not name is looked for."""
+    try:
+        return work.write(job)
+    except FormatError as error:
+        if "path" not in error.context:
+            for snapshot in job.snapshots:
+                check_tails(snapshot)
+        raise
 
 
 def _publish(context: ExecutionContext, job: Job, written: WriteResult) -> WriteResult:
@@ -147,7 +187,7 @@ def _clean_up(job: Job) -> None:
 
 
 def _take_back(job: Job, written: WriteResult) -> None:
-    """Remove the directories of an attempt that lost; nobody can have seen them."""
+    """Remove what an attempt that failed published; nobody can have seen it."""
     try:
         fs, root = file_system_for(job.table.location)
         keys = [c.name for c in job.table.partition_columns]

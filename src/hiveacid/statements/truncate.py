@@ -7,17 +7,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.markers import DataFormat, format_marker
-from hiveacid.layout.names import BaseName, format_base
+from hiveacid.layout.names import BaseName, format_base, partition_name
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import AcidMode, Partition, Table, TableName
+from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
-from hiveacid.statements.job import Job
+from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.partition_values import normal_spec
 from hiveacid.statements.results import DeleteResult
+from hiveacid.statements.values_ddl import Truncate
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.publish import empty_plain, publish_marker
 from hiveacid.txn.footprint import WriteKind
+
+
+def plan(context: ExecutionContext, statement: Truncate) -> TruncateWork:
+    """How to carry TRUNCATE TABLE out; a partition specification may name some of the columns.
+
+    Raises:
+        InvalidInputError: 10146 for an external table or a view, 10098 for an unknown column.
+        NotFoundError: 10006, no such partition.
+    """
+    table = context.table(statement.name)
+    if table.kind is not TableKind.MANAGED:
+        raise InvalidInputError(
+            f"Cannot truncate non-managed table {table.name.table}.",
+            code=10146,
+            table=str(table.name),
+        )
+    if not statement.partition:
+        return TruncateWork(table)
+    wanted = normal_spec(table, statement.partition)
+    keys = [c.name for c in table.partition_columns]
+    chosen = tuple(
+        part
+        for part in context.runtime.metastore.list_partitions(table.name)
+        if all(part.values[keys.index(key)] == text for key, text in wanted.items())
+    )
+    if not chosen:
+        spec = ", ".join(f"{key}={text}" for key, text in wanted.items())
+        raise NotFoundError(f"Partition not found {{{spec}}}", code=10006, table=str(table.name))
+    names = tuple(partition_name(keys, part.values) for part in chosen)
+    return TruncateWork(table, chosen, partitions=names)
 
 
 @dataclass(frozen=True, slots=True)
