@@ -30,7 +30,7 @@ from hiveacid.layout.original import OriginalRows
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.evolution import evolve, from_julian
+from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc_tail import OrcTail, read_tail_of
 
@@ -210,15 +210,15 @@ class BucketFileReader:
                 found = dict(zip((f.name for f in row.type), row.flatten(), strict=True))
         arrays: list[pa.Array] = []
         for i in wanted:
-            target = arrow_type(table_columns[i].type)
             if i >= len(self.fields):
-                arrays.append(pa.nulls(rows, target))
+                arrays.append(pa.nulls(rows, arrow_type(table_columns[i].type)))
                 continue
-            array = found[self.fields[i][0]]
+            name, kind = self.fields[i]
+            array = found[name]
             if self.tail is not None and self.tail.has_julian_dates:
                 array = from_julian(array)
             try:
-                arrays.append(evolve(array, target))
+                arrays.append(evolve_column(array, kind, table_columns[i].type))
             except FormatError as error:
                 raise FormatError(
                     f"{self.path}: column {table_columns[i].name}: {error.message}",

@@ -1,11 +1,13 @@
 """Read a file's column as the table's type: added fields, widened types (format.md 5.5).
 
 Columns of a table are matched to a file's by position, as Hive 4.1 does (real-hive.md 3, j05);
-fields of a struct inside a column by name.
+fields of a struct inside a column by name. Numbers and times become text as ORC's Java reader
+writes them.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 import numpy as np
@@ -14,11 +16,72 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import FormatError
+from hiveacid.model.types import CharType, HiveType, PrimitiveType, VarcharType
+from hiveacid.storage.arrow_types import arrow_type, conform
 
 _FIRST_GREGORIAN_DAY: Final = -141_427
 """1582-10-15, in days since 1970."""
 _JULIAN_SHIFT: Final = 2_440_588 + 32_082
 _GREGORIAN_SHIFT: Final = 719_468
+
+
+def evolve_column(array: pa.Array, found: HiveType, wanted: HiveType) -> pa.Array:
+    """A column that the file holds as ``found``, as the table's type ``wanted``.
+
+    Raises:
+        FormatError: as ``evolve``.
+    """
+    if found == wanted:
+        return evolve(array, arrow_type(wanted))
+    if wanted == _STRING or isinstance(wanted, CharType | VarcharType):
+        return conform(_as_text(array, found), wanted)
+    return evolve(array, arrow_type(wanted))
+
+
+_STRING: Final = PrimitiveType("string")
+
+
+def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
+    if isinstance(found, CharType):
+        return pc.utf8_rtrim(array, " ")
+    kind = array.type
+    if pa.types.is_floating(kind):
+        return _texts(array.cast(pa.float64()))
+    if pa.types.is_decimal(kind):
+        return _texts(array)
+    if pa.types.is_timestamp(kind):
+        return pc.replace_substring_regex(array.cast(pa.string()), r"\.?0*$", "")
+    return evolve(array, pa.string())
+
+
+def _texts(numbers: pa.Array) -> pa.Array:
+    different = numbers.dictionary_encode()
+    texts = [_number_text(value.as_py()) for value in different.dictionary]
+    return pa.array(texts, pa.string()).take(different.indices)
+
+
+def _number_text(value: float | Decimal) -> str | None:
+    """As Java writes it: doubles from 1e-3 to 1e7 plain, else with an exponent; NaN is null."""
+    if isinstance(value, Decimal):
+        text = f"{value:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    if value != value:
+        return None
+    if abs(value) == float("inf"):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), "only finite numbers come here"
+    point = len(digits) + exponent
+    text = "".join(map(str, digits))
+    if value == 0:
+        text = "0.0"
+    elif -3 < point <= 7:
+        text = text.ljust(point, "0") if point > 0 else text.rjust(len(text) - point, "0")
+        whole = max(point, 0)
+        text = f"{text[:whole] or '0'}.{text[whole:] or '0'}"
+    else:
+        text = f"{text[0]}.{text[1:] or '0'}E{point - 1}"
+    return f"-{text}" if sign else text
 
 
 def evolve(array: pa.Array, target: pa.DataType) -> pa.Array:
