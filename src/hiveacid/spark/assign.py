@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, HiveType, PrimitiveType, VarcharType
+from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
 CONSTRAINT_TEXT: Final = "Either CHECK or NOT NULL constraint violated!"
@@ -56,21 +55,22 @@ def assign(
 
     ``ansi`` is the store assignment; ``ansi_session`` whether the session's own casts raise.
     """
-    given = frame.toDF(
-        *[f"__hiveacid_v{i}" for i in range(len(columns))], *frame.columns[len(columns) :]
-    )
+    width = len(columns)
+    names = [f"__hiveacid_v{i}" for i in range(width)]
+    given = frame.toDF(*names, *frame.columns[width:])
+    types = [field.dataType for field in given.schema.fields]
     out = [
-        _assigned(f"__hiveacid_v{i}", given.schema[i].dataType, column, ansi, ansi_session).alias(
-            column.name
-        )
-        for i, column in enumerate(columns)
+        f"{assigned_text(name, kind, column, ansi=ansi, ansi_session=ansi_session)}"
+        f" as {quoted(column.name)}"
+        for name, kind, column in zip(names, types[:width], columns, strict=True)
     ]
-    return given.select(*out, *[F.col(f"`{name}`") for name in frame.columns[len(columns) :]])
+    return given.selectExpr(*out, *[quoted(name) for name in frame.columns[width:]])
 
 
-def _assigned(
-    name: str, given: t.DataType, column: Column, ansi: bool, ansi_session: bool
-) -> SparkColumn:
+def assigned_text(
+    name: str, given: t.DataType, column: Column, *, ansi: bool, ansi_session: bool
+) -> str:
+    """What a value of type ``given``, in the column ``name``, becomes in ``column``, as text."""
     target = spark_type(column.type)
     text = name
     if isinstance(given, t.BooleanType) and isinstance(target, t.StringType):
@@ -90,22 +90,20 @@ def _assigned(
             f"case when {check} then raise_error(concat('{message}', cast({name} as string)))"
             f" else {text} end"
         )
-    result = F.expr(text)
     stored = stored_type(column.type)
-    return result if stored == target else result.cast(stored)
+    return text if stored == target else f"cast({text} as {stored.simpleString()})"
 
 
-def partition_text(column: Column) -> SparkColumn:
+def partition_text(column: Column) -> str:
     """The text of a partition column's value in a directory name; NULL stands for the default
     partition.
 
     An empty string goes to the default partition too (real-hive.md 9).
     """
-    value = F.col(f"`{column.name}`")
-    text = value.cast("string")
+    text = f"cast({quoted(column.name)} as string)"
     if isinstance(column.type, PrimitiveType) and column.type.name != "string":
         return text
-    return F.when(text != "", text)
+    return f"nullif({text}, '')"
 
 
 def constrained(
@@ -113,7 +111,7 @@ def constrained(
     *,
     not_null: Sequence[str],
     checks: Sequence[str],
-    rows: SparkColumn | None = None,
+    rows: str | None = None,
 ) -> DataFrame:
     """``frame`` with NOT NULL columns and CHECK conditions enforced where ``rows`` holds.
 
@@ -121,15 +119,13 @@ def constrained(
     """
     if not not_null and not checks:
         return frame
-    broken = F.lit(False)
-    for name in not_null:
-        broken = broken | F.col(f"`{name}`").isNull()
-    for text in checks:
-        broken = broken | ~F.coalesce(F.expr(text), F.lit(True))
+    broken = [f"{quoted(name)} is null" for name in not_null]
+    broken += [f"not coalesce(({text}), true)" for text in checks]
+    condition = " or ".join(broken)
     if rows is not None:
-        broken = broken & rows
-    failure = F.expr(f"raise_error('{CONVERSION_MARK} {CONSTRAINT_TEXT}')")
+        condition = f"({condition}) and {rows}"
     # hung on one column that is written, so that it is not optimised away
     carrier = not_null[0] if not_null else frame.columns[0]
-    value = F.when(broken, failure).otherwise(F.col(f"`{carrier}`"))
-    return frame.withColumn(carrier, value)
+    failure = f"raise_error('{CONVERSION_MARK} {CONSTRAINT_TEXT}')"
+    value = f"case when {condition} then {failure} else {quoted(carrier)} end as {quoted(carrier)}"
+    return frame.selectExpr(*[value if name == carrier else quoted(name) for name in frame.columns])

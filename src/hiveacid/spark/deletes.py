@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
@@ -23,7 +21,7 @@ from hiveacid.storage.orc_tail import read_tail
 from hiveacid.storage.verify import check_acid
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 KEY: Final = "__hiveacid_key"
 PART: Final = "__hiveacid_part"
@@ -94,18 +92,19 @@ def without_deleted(rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents)
     by_part = PART in rows.columns
     packed = _packed(known, parts=by_part)
     if packed is not None:
-        rows, deletes = rows.withColumn(KEY, packed), deletes.withColumn(KEY, packed)
+        rows = rows.selectExpr("*", f"{packed} as {KEY}")
+        right = deletes.selectExpr(f"{packed} as {_RIGHT}{KEY}")
         keys: tuple[str, ...] = (KEY,)
     else:
         keys = (*_IDENTITY, PART) if by_part else _IDENTITY
-    right = deletes.select(*[F.col(key).alias(f"{_RIGHT}{key}") for key in keys])
-    same = [F.col(key) == F.col(f"{_RIGHT}{key}") for key in keys]
+        right = deletes.selectExpr(*[f"{key} as {_RIGHT}{key}" for key in keys])
+    same = F.expr(" and ".join(f"{key} = {_RIGHT}{key}" for key in keys))
     if known.rows <= BROADCAST_EVENTS_MAX:
         right = F.broadcast(right)
-    return rows.join(right, reduce(and_, same), "left_anti").drop(KEY)
+    return rows.join(right, same, "left_anti").drop(KEY)
 
 
-def _packed(known: DeleteEvents, *, parts: bool) -> Column | None:
+def _packed(known: DeleteEvents, *, parts: bool) -> str | None:
     """The identity as one long, or None where the ranges are unknown or too wide."""
     if known.ranges is None:
         return None
@@ -124,4 +123,4 @@ def _packed(known: DeleteEvents, *, parts: bool) -> Column | None:
         shift += width
     if parts:
         terms.append(f"shiftleft({PART}, {shift})")
-    return F.expr(f"case when {inside} then {' | '.join(terms)} end")
+    return f"case when {inside} then {' | '.join(terms)} end"

@@ -76,17 +76,16 @@ def _bucket_function(spec: BucketSpec, keys: Sequence[Column]) -> Callable[..., 
     return buckets
 
 
-def to_task(place: SparkColumn, *, tasks: int) -> SparkColumn:
-    """A column whose hash partitioning into ``tasks`` puts the row with ``place`` = n into
-    partition n.
+def to_task(place: str, *, tasks: int) -> str:
+    """A key whose hash partitioning into ``tasks`` puts the row with ``place`` = n into partition n
+    modulo ``tasks``.
 
     Spark partitions by murmur3 of the key; the table of keys is the inverse of that, so that a few
     buckets do not collide in one task (``repartitionById`` of Spark 4.1 does it too, 3.5 and 4.0
     have nothing).
     """
-    keys = _keys_by_partition(tasks)
-    table = F.array(*[F.lit(key) for key in keys])
-    return F.element_at(table, (F.pmod(place, F.lit(tasks)) + 1).cast("int"))
+    keys = ", ".join(str(key) for key in _keys_by_partition(tasks))
+    return f"element_at(array({keys}), cast(pmod({place}, {tasks}) as int) + 1)"
 
 
 def _keys_by_partition(tasks: int) -> list[int]:

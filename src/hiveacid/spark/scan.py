@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.layout import events
@@ -32,11 +31,11 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark import arrow_scan, deletes
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
+from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import file_system_for
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 ROW_ID_COLUMN: Final = "ROW__ID"
@@ -91,25 +90,34 @@ def _native(
     numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
     groups = [(p.partition, _row_files(p.directory)) for p in parts]
     rows = _read_events(spark, table, groups, numbers=numbers)
-    rows = rows.where(_pin(table, operation=events.Operation.INSERT)).where(
-        _visible(snapshot, parts, delete=False)
-    )
+    rows = _live(rows, snapshot, parts, operation=events.Operation.INSERT)
     deleting = [part for part in parts if part.directory.delete_deltas]
     if deleting:
         rows = _filter_deleted(spark, snapshot, rows, deleting)
-    return rows.select(*_output(table, row_ids=row_ids))
+    return rows.selectExpr(*_output(table, row_ids=row_ids))
 
 
-def _output(table: Table, *, row_ids: bool) -> list[SparkColumn]:
-    columns = [F.col("row").getField(c.name).alias(c.name) for c in table.columns]
-    columns += [F.col(_quoted(c.name)) for c in table.partition_columns]
+def _live(
+    rows: DataFrame,
+    snapshot: Snapshot,
+    parts: Sequence[SnapshotPart],
+    *,
+    operation: events.Operation,
+) -> DataFrame:
+    """The events of valid write ids, read with all root columns."""
+    rows = rows.where(_pin(snapshot.table, operation=operation))
+    visible = _visible(snapshot, parts, delete=operation is events.Operation.DELETE)
+    return rows if visible is None else rows.where(visible)
+
+
+def _output(table: Table, *, row_ids: bool) -> list[str]:
+    columns = [f"{quoted(events.ROW, c.name)} as {quoted(c.name)}" for c in table.columns]
+    columns += [quoted(c.name) for c in table.partition_columns]
     if row_ids:
-        identity = F.struct(
-            F.col(events.ORIGINAL_TRANSACTION).alias("writeid"),
-            F.col(events.BUCKET).alias("bucketid"),
-            F.col(events.ROW_ID).alias("rowid"),
+        columns.append(
+            f"named_struct('writeid', {events.ORIGINAL_TRANSACTION}, 'bucketid', {events.BUCKET},"
+            f" 'rowid', {events.ROW_ID}) as {ROW_ID_COLUMN}"
         )
-        columns.append(identity.alias(ROW_ID_COLUMN))
     return columns
 
 
@@ -129,14 +137,13 @@ def _filter_deleted(
         return rows
     numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
     gone = _read_events(spark, table, groups, numbers=numbers)
-    gone = gone.where(_pin(table, operation=events.Operation.DELETE))
-    gone = gone.where(_visible(snapshot, parts, delete=True))
+    gone = _live(gone, snapshot, parts, operation=events.Operation.DELETE)
     return deletes.without_deleted(rows, gone, known=known)
 
 
-def partition_literal(column: Column, value: str | None) -> SparkColumn:
+def partition_literal(column: Column, value: str | None) -> str:
     """The value of a partition column as Spark reads it from a directory's name."""
-    return F.lit(value).cast(spark_type(column.type))
+    return f"cast({literal(value)} as {spark_type(column.type).simpleString()})"
 
 
 def _read_events(
@@ -170,17 +177,15 @@ def _read_events(
             paths = [spark_path(_join(partition.location, file.path)) for file in files]
             frame = _reader(spark, schema).format("orc").load(paths)
             if table.partition_columns:
-                number = F.lit(numbers[partition.values]).cast("bigint")
-                frame = frame.select(
-                    "*", *_partition_literals(table, partition), number.alias(deletes.PART)
-                )
+                number = f"{numbers[partition.values]}L as {deletes.PART}"
+                frame = frame.selectExpr("*", *_partition_literals(table, partition), number)
             frames.append(frame)
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
-def _partition_literals(table: Table, partition: Partition) -> list[SparkColumn]:
+def _partition_literals(table: Table, partition: Partition) -> list[str]:
     return [
-        partition_literal(column, value).alias(column.name)
+        f"{partition_literal(column, value)} as {quoted(column.name)}"
         for column, value in zip(table.partition_columns, partition.values, strict=True)
     ]
 
@@ -211,7 +216,7 @@ def _read_plain(
                 table.location, partition_name(keys, partition.values)
             ):
                 frame = _reader(spark, schema).format(format).load(paths)
-                frames.append(frame.select("*", *_partition_literals(table, partition)))
+                frames.append(frame.selectExpr("*", *_partition_literals(table, partition)))
             else:
                 in_place += paths
         if in_place:
@@ -226,7 +231,7 @@ def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
     return spark.read.schema(schema).option("__globPaths__", "false")
 
 
-def _pin(table: Table, *, operation: events.Operation) -> SparkColumn:
+def _pin(table: Table, *, operation: events.Operation) -> str:
     """True on a healthy file, an error on events of another kind (update events of Hive before 3).
 
     It names all five system columns and one leaf of the row, which keeps all six root columns in
@@ -234,9 +239,9 @@ def _pin(table: Table, *, operation: events.Operation) -> SparkColumn:
     a flat file. One expression, not a conjunction, so that Spark has nothing to push down to the
     ORC reader, which would evaluate it and prune nothing.
     """
-    leaf = ".".join(_quoted(name) for name in (events.ROW, *_cheap_leaf(table.columns)))
+    leaf = quoted(events.ROW, *_cheap_leaf(table.columns))
     wrong = f"{FOREIGN_FILE_MARK}: no {operation.name.lower()} event where {table.name} holds them"
-    return F.expr(
+    return (
         f"case when {events.OPERATION} = {int(operation)} then coalesce("
         f"{events.ORIGINAL_TRANSACTION}, cast({events.BUCKET} as bigint), {events.ROW_ID},"
         f" {events.CURRENT_TRANSACTION}, case when {leaf} is not null then 1L end)"
@@ -270,8 +275,8 @@ _LEAF_COST: Final = {
 }
 
 
-def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool) -> SparkColumn:
-    """currentTransaction is a valid write id; only where a delta's range holds invalid ones
+def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool) -> str | None:
+    """currentTransaction is a valid write id; None where every delta's range is valid as a whole
     (format.md 4.3).
     """
     mixed = [
@@ -281,13 +286,13 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
         if delta.name.is_delete is delete and not delta.all_valid
     ]
     if not mixed:
-        return F.lit(True)
+        return None
     valid: ValidWriteIdList = snapshot.valid
     low = min(name.min_write_id for name in mixed)
     high = max(name.max_write_id for name in mixed)
-    seen = F.col(events.CURRENT_TRANSACTION) <= valid.hwm
-    hidden = [w for w in valid.exceptions if low <= w <= high]
-    return seen & ~F.col(events.CURRENT_TRANSACTION).isin(hidden) if hidden else seen
+    seen = f"{events.CURRENT_TRANSACTION} <= {valid.hwm}L"
+    hidden = ", ".join(f"{w}L" for w in valid.exceptions if low <= w <= high)
+    return f"{seen} and {events.CURRENT_TRANSACTION} not in ({hidden})" if hidden else seen
 
 
 def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> DataFrame:
@@ -300,7 +305,7 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
     ]
     format = {FileFormat.ORC: "orc", FileFormat.PARQUET: "parquet", FileFormat.TEXT: "csv"}
     frame = _read_plain(spark, table, groups, schema, format=format[table.format])
-    return frame.select(*[F.col(_quoted(c.name)) for c in table.all_columns])
+    return frame.select(*[quoted(c.name) for c in table.all_columns])
 
 
 def _row_files(directory: AcidDirectory) -> list[DataFile]:
@@ -332,7 +337,3 @@ def spark_path(location: str) -> str:
 
 def _join(location: str, relative: str) -> str:
     return f"{location.rstrip('/')}/{relative}"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

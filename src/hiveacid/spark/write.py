@@ -40,10 +40,10 @@ from hiveacid.spark.bucket_task import (
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import statement_error
 from hiveacid.spark.placing import bucket_number, to_task
+from hiveacid.spark.text import quoted
 from hiveacid.storage.filesystem import file_system_for
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, Row, SparkSession
 
 ACTION: Final = "__hiveacid_action"
@@ -53,7 +53,11 @@ which row.
 """
 
 _BUCKET: Final = "__hiveacid_n"
+_NEW_BUCKET: Final = "__hiveacid_new_n"
 _TEXT: Final = "__hiveacid_p"
+_BUCKET_BITS: Final = 0x0FFF0000
+"""Of a bucket property (format.md 4.4)."""
+_ZEROS: Final = ("0L", "0", "0L")
 _TRANSFER: Final = {
     # without this limit Spark would add up the sizes of all Arrow buffers for each row: 40 % of the
     # write
@@ -74,17 +78,17 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
     table = target.table
     kind = insert_kind(target)
     dynamic = [c for c in table.partition_columns if c.name not in target.static_partition]
-    data = [F.col(f"`{c.name}`") for c in table.columns]
-    texts = [partition_text(c).alias(f"{_TEXT}{i}") for i, c in enumerate(dynamic)]
+    data = [quoted(c.name) for c in table.columns]
     names = [f"{_TEXT}{i}" for i in range(len(dynamic))]
+    texts = [f"{partition_text(c)} as {name}" for c, name in zip(dynamic, names, strict=True)]
     if table.bucket is not None:
-        number = bucket_number(table.bucket, table.columns).alias(_BUCKET)
-        frame = rows.select(*data, *texts, number)
+        rows = rows.withColumn(_BUCKET, bucket_number(table.bucket, table.columns))
+        frame = rows.selectExpr(*data, *texts, _BUCKET)
         tasks = min(table.bucket.count, _task_limit(spark))
-        frame = frame.repartition(tasks, to_task(F.col(_BUCKET), tasks=tasks))
+        frame = frame.repartition(tasks, F.expr(to_task(_BUCKET, tasks=tasks)))
         frame = frame.sortWithinPartitions(*names, _BUCKET)
     else:
-        frame = rows.select(*data, *texts)
+        frame = rows.selectExpr(*data, *texts)
         if names:
             frame = frame.sortWithinPartitions(*names)
     task = RowTask(
@@ -112,39 +116,43 @@ def write_events(
     """
     table = target.table
     data = [c for c in table.columns if c.name in events.columns]
-    texts = [partition_text(c).alias(f"{_TEXT}{i}") for i, c in enumerate(table.partition_columns)]
-    names = [f"{_TEXT}{i}" for i in range(len(texts))]
-    old = F.col(ACTION) != F.lit(INSERT)
-    decoded = F.shiftright(F.col(IDENTITY[1]).bitwiseAND(F.lit(0x0FFF0000)), 16)
-    new: SparkColumn = F.lit(None)
+    names = [f"{_TEXT}{i}" for i in range(len(table.partition_columns))]
+    texts = [
+        f"{partition_text(c)} as {name}"
+        for c, name in zip(table.partition_columns, names, strict=True)
+    ]
+    new = "null"
     if table.bucket is not None and data:
-        new = bucket_number(table.bucket, table.columns)
-    zeros = [F.lit(0).cast("bigint"), F.lit(0).cast("int"), F.lit(0).cast("bigint")]
-    frame = events.select(
-        F.col(ACTION),
-        *[F.coalesce(F.col(n), zero).alias(n) for n, zero in zip(IDENTITY, zeros, strict=True)],
-        F.when(old, decoded).otherwise(new).cast("int").alias(_BUCKET),
+        events = events.withColumn(_NEW_BUCKET, bucket_number(table.bucket, table.columns))
+        new = _NEW_BUCKET
+    decoded = f"shiftright({IDENTITY[1]} & {_BUCKET_BITS}, 16)"
+    number = f"cast(case when {ACTION} <> {INSERT} then {decoded} else {new} end as int)"
+    frame = events.selectExpr(
+        ACTION,
+        *[
+            f"coalesce({name}, {zero}) as {name}"
+            for name, zero in zip(IDENTITY, _ZEROS, strict=True)
+        ],
+        f"{number} as {_BUCKET}",
         *texts,
-        *[F.col(f"`{c.name}`") for c in data],
+        *[quoted(c.name) for c in data],
     )
     tasks = max(1, min(max(places, 2), _task_limit(spark)))
-    place = F.when(F.col(_BUCKET).isNotNull(), F.col(_BUCKET).cast("bigint")).otherwise(
-        _spread(data) if target.insert_statement is not None else F.lit(0).cast("bigint")
-    )
+    spread = _spread(data) if target.insert_statement is not None else "0L"
+    place = f"coalesce(cast({_BUCKET} as bigint), {spread})"
     if names:
-        place = F.pmod(place + F.hash(*names).cast("bigint"), F.lit(1 << 40))
-    frame = frame.repartition(tasks, to_task(place, tasks=tasks))
+        place = f"{place} + cast(hash({', '.join(names)}) as bigint)"
+    frame = frame.repartition(tasks, F.expr(to_task(place, tasks=tasks)))
     frame = frame.sortWithinPartitions(*names, _BUCKET, *IDENTITY)
     return _run(spark, frame, EventTask(target=target, parts=len(names)), target)
 
 
-def _spread(data: Sequence[Column]) -> SparkColumn:
+def _spread(data: Sequence[Column]) -> str:
     """Where new rows of an unbucketed table go: by their content, so that a task that runs again
     gets them again.
     """
-    hashable = [F.col(f"`{c.name}`") for c in data if not str(c.type).startswith(("map", "array"))]
-    value = F.xxhash64(*hashable[:4]) if hashable else F.lit(0).cast("bigint")
-    return F.pmod(value, F.lit(1 << 20).cast("bigint"))
+    hashable = [quoted(c.name) for c in data if not str(c.type).startswith(("map", "array"))]
+    return f"pmod(xxhash64({', '.join(hashable[:4])}), 1048576L)" if hashable else "0L"
 
 
 def _task_limit(spark: SparkSession) -> int:

@@ -7,15 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import functions as F
-
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.spark.bucket_task import DELETE
+from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
-from hiveacid.statements.events import count_places, expression, identity_columns
+from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
 from hiveacid.statements.job import ExecutionContext, Job, Work
 from hiveacid.statements.results import DeleteResult
 from hiveacid.statements.select import read_names
@@ -57,10 +56,14 @@ class DeleteWork:
         views = job.views(self.statement.tables)
         alias = self.statement.alias or table.name.table
         rows = job.scan(table, row_ids=True).alias(alias)
-        events = rows.where(expression(self.statement.where, views).cast("boolean")).select(
-            F.lit(DELETE).cast("tinyint").alias(ACTION),
-            *identity_columns(alias),
-            *[F.col(f"`{alias}`.`{c.name}`") for c in table.partition_columns],
+        condition = column(resolved(self.statement.where, views)).cast("boolean")
+        events = select_as(
+            rows.where(condition),
+            [
+                (f"cast({DELETE} as tinyint)", ACTION),
+                *identity_columns(alias),
+                *[(quoted(alias, c.name), c.name) for c in table.partition_columns],
+            ],
         )
         (deletes,) = job.statement_ids
         target = job.target(delete_statement=deletes)

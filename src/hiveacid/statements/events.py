@@ -4,34 +4,46 @@ DELETE, MERGE.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.spark.scan import ROW_ID_COLUMN
+from hiveacid.spark.text import quoted
 from hiveacid.spark.write import IDENTITY
 from hiveacid.statements.job import with_views
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from hiveacid.statements.values import Expression
 
 
-def identity_columns(qualifier: str) -> list[Column]:
-    """The identity of the target's row, taken from its ROW__ID."""
-    row_id = F.col(f"`{qualifier}`.`{ROW_ID_COLUMN}`")
+def identity_columns(qualifier: str) -> list[tuple[str, str]]:
+    """The identity of the target's row, taken from its ROW__ID: expressions and their names."""
     return [
-        row_id.getField(part).alias(name)
+        (quoted(qualifier, ROW_ID_COLUMN, part), name)
         for part, name in zip(("writeid", "bucketid", "rowid"), IDENTITY, strict=True)
     ]
 
 
-def expression(given: Expression, views: Mapping[str, str]) -> Column:
-    """An expression of the user as a column; placeholders of tables become views."""
-    return F.expr(with_views(given, views)) if isinstance(given, str) else given
+def select_as(frame: DataFrame, items: Sequence[tuple[Expression, str]]) -> DataFrame:
+    """A projection of expressions with their names; in one call where all of them are text."""
+    if all(isinstance(given, str) for given, _ in items):
+        return frame.selectExpr(*[f"(\n{given}\n) as {quoted(name)}" for given, name in items])
+    return frame.select(*[column(given).alias(name) for given, name in items])
+
+
+def column(given: Expression) -> Column:
+    """An expression as a column."""
+    return F.expr(given) if isinstance(given, str) else given
+
+
+def resolved(given: Expression, views: Mapping[str, str]) -> Expression:
+    """An expression of the user with views in the place of its placeholders."""
+    return with_views(given, views) if isinstance(given, str) else given
 
 
 def count_places(snapshot: Snapshot) -> int:

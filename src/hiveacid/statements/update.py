@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
@@ -17,9 +15,10 @@ from hiveacid.model.transactions import OperationType
 from hiveacid.spark.assign import assign, constrained
 from hiveacid.spark.bucket_task import UPDATE
 from hiveacid.spark.conf import is_ansi
+from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
-from hiveacid.statements.events import count_places, expression, identity_columns
+from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
 from hiveacid.statements.job import ExecutionContext, Job
 from hiveacid.statements.results import UpdateResult
 from hiveacid.statements.select import read_names
@@ -58,19 +57,21 @@ class UpdateWork:
         alias = statement.alias or table.name.table
         rows = job.scan(table, row_ids=True).alias(alias)
         if statement.where is not None:
-            rows = rows.where(expression(statement.where, views).cast("boolean"))
+            rows = rows.where(column(resolved(statement.where, views)).cast("boolean"))
         given = {name.lower(): value for name, value in statement.assignments}
-        values = [
-            expression(assigned(given[c.name], table, c.name), views)
-            if c.name in given
-            else F.col(f"`{alias}`.`{c.name}`")
-            for c in table.columns
-        ]
-        frame = rows.select(
-            *[value.alias(c.name) for value, c in zip(values, table.columns, strict=True)],
-            F.lit(UPDATE).cast("tinyint").alias(ACTION),
-            *identity_columns(alias),
-            *[F.col(f"`{alias}`.`{c.name}`") for c in table.partition_columns],
+        frame = select_as(
+            rows,
+            [
+                *[
+                    (resolved(assigned(given[c.name], table, c.name), views), c.name)
+                    if c.name in given
+                    else (quoted(alias, c.name), c.name)
+                    for c in table.columns
+                ],
+                (f"cast({UPDATE} as tinyint)", ACTION),
+                *identity_columns(alias),
+                *[(quoted(alias, c.name), c.name) for c in table.partition_columns],
+            ],
         )
         spark = job.context.session()
         events = assign(
