@@ -17,6 +17,7 @@ from hiveacid.errors import (
     InternalError,
     MissingFileError,
     StorageError,
+    UnsupportedError,
 )
 from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK
 from hiveacid.spark.bucket_task import CARDINALITY_MARK
@@ -29,7 +30,14 @@ _OURS: Final = re.compile(
 )
 _TYPED: Final[dict[str, type[AcidError]]] = {
     cls.__name__: cls
-    for cls in (ConversionError, FormatError, MissingFileError, StorageError, InternalError)
+    for cls in (
+        ConversionError,
+        FormatError,
+        MissingFileError,
+        StorageError,
+        InternalError,
+        UnsupportedError,
+    )
 }
 _MISSING: Final = re.compile(
     r"FileNotFoundException: (?:File )?(?P<path>\S+) does not exist"
