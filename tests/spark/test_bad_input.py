@@ -1,0 +1,309 @@
+"""Bad input: a typed error that names what is wrong, and the table as it was afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc as po
+import pyarrow.parquet as pq
+import pytest
+
+import hiveacid
+from hiveacid.errors import (
+    CardinalityError,
+    ConversionError,
+    FormatError,
+    InvalidInputError,
+    MetastoreError,
+    MissingFileError,
+    NotFoundError,
+    StorageError,
+)
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+MERGE = "merge into b using (select 1 id) s on b.id = s.id when matched then update set "
+STATE = "select id, v, row__id.writeid w, row__id.bucketid b, row__id.rowid r from t"
+
+
+def truncated(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def text(path: Path) -> None:
+    path.write_text("no ORC file at all\n" * 20)
+
+
+def parquet(path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2], "v": ["a", "b"]}), path)
+
+
+def plain_orc(path: Path) -> None:
+    po.write_table(pa.table({"id": [1, 2], "v": ["a", "b"]}), path)
+
+
+@pytest.fixture
+def table(acid, tmp_path):
+    """Three rows written by Spark, one by the driver, one deleted; the directory of the table."""
+    acid.sql(f"create table t (id int, v string) {ACID}")
+    acid.sql("insert into t select cast(id as int), concat('v', id) from range(0, 3, 1, 1)")
+    acid.sql("insert into t values (9, 'x')")
+    acid.sql("delete from t where id = 2")
+    return tmp_path / "wh" / "t"
+
+
+@pytest.fixture
+def unharmed(acid, rows, table, layout):
+    """Checks that nothing of a failed statement is left: rows, row ids, files, locks."""
+    before, files = rows(STATE), layout("t")
+
+    def check() -> None:
+        assert layout("t") == files
+        assert not list(table.glob("_hiveacid_staging*"))
+        assert rows(STATE) == before
+        assert len(acid.sql("show locks").collect()) <= 1  # Hive's header row
+        acid.sql("update t set v = 'next' where id = 9")
+        assert [row.v for row in acid.sql("select v from t where id = 9").collect()] == ["next"]
+
+    return check
+
+
+@pytest.mark.parametrize("damage", [truncated, text, parquet, plain_orc])
+def test_a_damaged_bucket_file_fails_every_statement(acid, table, damage, unharmed):
+    (path,) = table.glob("delta_0000001_0000001_0000/bucket_00000_0")
+    content = path.read_bytes()
+    damage(path)
+    for statement in (
+        "update t set v = 'new' where id >= 0 or id is null",
+        "delete from t where id >= 0 or id is null",
+        "insert into t select id, v from t",
+        "merge into t using (select 1 as id) s on t.id = s.id"
+        " when not matched by source then delete",
+    ):
+        with pytest.raises(FormatError) as found:
+            acid.sql(statement)
+        assert str(path) in str(found.value), statement
+    with pytest.raises(Exception, match=r"bucket_00000_0|HIVEACID-FOREIGN-FILE|orc"):
+        acid.sql("select * from t").collect()
+    path.write_bytes(content)
+    unharmed()
+
+
+@pytest.mark.parametrize("damage", [truncated, text, parquet, plain_orc])
+def test_a_damaged_delete_file_fails_every_statement(acid, table, damage, unharmed):
+    (path,) = table.glob("delete_delta_*/bucket_*")
+    content = path.read_bytes()
+    damage(path)
+    for statement in (
+        "select * from t",
+        "delete from t where id = 1",
+        "insert into t select * from t",
+    ):
+        with pytest.raises(FormatError) as found:
+            acid.sql(statement)
+        assert str(path) in str(found.value)
+    path.write_bytes(content)
+    unharmed()
+
+
+def test_a_delete_file_that_is_gone_after_the_listing_is_an_error(acid, table, unharmed):
+    (path,) = table.glob("delete_delta_*/bucket_*")
+    content = path.read_bytes()
+    frame = acid.sql("select * from t")
+    path.unlink()
+    with pytest.raises(Exception, match=f"{path.parent.name}/{path.name}"):
+        frame.collect()
+    path.write_bytes(content)
+    gone = acid.sql("select id, v from t").where("id >= 0")
+    path.unlink()
+    acid.sql(f"create table copy (id int, v string) {ACID}")
+    with pytest.raises(MissingFileError) as found:
+        acid.table("copy").insert(gone)
+    assert found.value.context["path"] == str(path)
+    path.write_bytes(content)
+    assert acid.sql("select * from copy").collect() == []
+    unharmed()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 2 MiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True
+    )
+    if made.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {made.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_aborts_the_statement_and_the_next_one_works(spark, tmp_path, small_disk):
+    noise = os.urandom(2_500_000).hex()
+    with hiveacid.connect(
+        spark, f"sqlite:///{tmp_path}/disk.db", warehouse=str(small_disk)
+    ) as acid:
+        acid.sql(f"create table t (id int, v string) {ACID}")
+        acid.sql("insert into t values (1, 'a')")
+        for statement in (
+            f"insert into t values (2, '{noise}')",
+            "insert into t select cast(id as int), concat(uuid(), uuid()) from range(200000)",
+            "update t set v = (select concat_ws('', collect_list(sha2(string(id), 512)))"
+            " from range(60000))",
+        ):
+            with pytest.raises(StorageError, match=r"(?i)space"):
+                acid.sql(statement)
+            assert not list((small_disk / "t").glob("_hiveacid_staging*"))
+            assert [tuple(row) for row in acid.sql("select * from t").collect()] == [(1, "a")]
+        acid.sql("update t set v = 'b' where id = 1")
+        acid.sql("insert into t values (2, 'c')")
+        assert sorted(row.v for row in acid.sql("select v from t").collect()) == ["b", "c"]
+
+
+@pytest.mark.parametrize("kind", ["text", "other", "directory"])
+def test_a_metastore_file_that_is_not_ours(tmp_path, kind):
+    path = tmp_path / "other.db"
+    if kind == "text":
+        path.write_text("this is not a database\n" * 100)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        connection = sqlite3.connect(path)
+        connection.execute("create table DBS (a int)")
+        connection.commit()
+        connection.close()
+    with pytest.raises(MetastoreError):
+        hiveacid.connect(None, f"sqlite:///{path}", warehouse=str(tmp_path / "wh"))
+    if kind == "other":
+        with sqlite3.connect(path) as connection:
+            names = connection.execute("select name from sqlite_master").fetchall()
+        connection.close()
+        assert names == [("DBS",)]
+
+
+def test_two_source_rows_for_one_target_row(acid, table, unharmed):
+    with pytest.raises(CardinalityError):
+        acid.sql(
+            "merge into t using (select 1 as id, 'p' as v union all select 1, 'q') s on t.id = s.id"
+            " when matched then update set v = s.v when not matched then insert values (s.id, s.v)"
+        )
+    unharmed()
+
+
+def test_a_value_that_cannot_be_converted_under_ansi(acid, table, unharmed):
+    acid.sql("set hiveacid.store_assignment=ansi")
+    for statement in (
+        "insert into t values ('seven', 'x')",
+        "insert into t select 'seven', 'x'",
+        "update t set id = 'seven' where id = 1",
+        "merge into t using (select 1 as id) s on t.id = s.id"
+        " when matched then update set id = 'x'",
+        "merge into t using (select 77 as id) s on t.id = s.id"
+        " when not matched then insert values ('seven', 'x')",
+    ):
+        with pytest.raises(ConversionError, match="column id of type int: "):
+            acid.sql(statement)
+    unharmed()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select nosuch from t",
+        "select * from nosuch",
+        "select * from t where nosuch = 1",
+        "insert into nosuch values (1, 'a')",
+        "insert into nosuch select 1, 'a'",
+        "insert into t (id, nosuch) values (1, 'a')",
+        "insert into t select id, nosuch from t",
+        "insert into t select * from nosuch",
+        "insert overwrite table t select nosuch from t",
+        "update nosuch set v = 'a'",
+        "update t set nosuch = 'a'",
+        "update t set v = nosuch",
+        "update t set v = 'a' where nosuch = 1",
+        "update t set v = 'a' where id in (select id from nosuch)",
+        "delete from nosuch where id = 1",
+        "delete from t where nosuch = 1",
+        "merge into nosuch using t s on nosuch.id = s.id when matched then delete",
+        "merge into t using nosuch s on t.id = s.id when matched then delete",
+        "merge into t using (select 1 id) s on t.nosuch = s.id when matched then delete",
+        "merge into t using (select 1 id) s on t.id = s.nosuch when matched then delete",
+        "merge into t using (select 1 id) s on t.id = s.id"
+        " when matched and s.nosuch = 1 then delete",
+        "merge into t using (select 1 id) s on t.id = s.id when matched then update set nosuch = 1",
+        "merge into t using (select 1 id) s on t.id = s.id when matched then update set v = nosuch",
+        "merge into t using (select 1 id) s on t.id = s.id"
+        " when not matched then insert values (s.id, s.nosuch)",
+        "merge into t using (select 1 id) s on t.id = s.id"
+        " when not matched then insert (id, nosuch) values (s.id, 'a')",
+        "truncate table nosuch",
+        "describe nosuch",
+        "alter table nosuch add columns (x int)",
+        "use nosuch",
+        "explain select nosuch from t",
+    ],
+)
+def test_unknown_names(acid, table, statement, layout):
+    before = layout("t")
+    with pytest.raises((NotFoundError, InvalidInputError), match=r"(?i)nosuch"):
+        acid.sql(statement)
+    assert layout("t") == before
+    assert acid.sql("select id from t").count() == 3
+
+
+def test_update_of_partition_and_bucketing_columns(acid, rows, layout):
+    acid.sql(
+        "create table b (id int, v string) partitioned by (p string)"
+        f" clustered by (id) into 2 buckets {ACID}"
+    )
+    acid.sql("insert into b values (1, 'a', 'x')")
+    before = layout("b")
+    for statement, code in (
+        ("update b set p = 'y'", 10292),
+        ("update b set id = 2", 10302),
+        (
+            MERGE + "p = 'y'",
+            10292,
+        ),
+        (
+            MERGE + "id = 2",
+            10302,
+        ),
+    ):
+        with pytest.raises(InvalidInputError) as found:
+            acid.sql(statement)
+        assert found.value.code == code, statement
+    assert layout("b") == before
+    assert rows("select * from b") == [(1, "a", "x")]
+
+
+def test_an_interrupt_aborts_the_transaction_and_frees_its_locks(acid, spark, table, unharmed):
+    def slowly(batches):
+        for batch in batches:
+            time.sleep(4)
+            yield batch
+
+    slow = spark.range(1).selectExpr("cast(id as int) id", "'slow' v")
+    slow = slow.mapInArrow(slowly, slow.schema)
+
+    def open_transactions():
+        states = acid.sql("show transactions").collect()
+        return {row.txnid for row in states if row.state == "OPEN"}
+
+    before = open_transactions()  # queries' leases
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        acid.table("t").insert(slow)
+    timer.join()
+    assert open_transactions() == before
+    unharmed()

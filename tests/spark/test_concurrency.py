@@ -1,0 +1,129 @@
+"""Two sessions in two threads on one metastore: same rows, other rows, other partitions."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import hiveacid
+from hiveacid.errors import ConflictError
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+
+
+@pytest.fixture
+def sessions(acid, spark, tmp_path):
+    """Two more sessions beside ``acid``; ``retries`` sets how often they run a statement again."""
+    opened = []
+
+    def open_two(retries: int):
+        for _ in range(2):
+            one = hiveacid.connect(
+                spark,
+                f"sqlite:///{tmp_path}/metastore.db",
+                warehouse=str(tmp_path / "wh"),
+                settings={"hiveacid.conflict.retries": str(retries)},
+            )
+            opened.append(one)
+        return opened
+
+    yield open_two
+    for one in opened:
+        one.close()
+
+
+def together(sessions, statements):
+    """Runs one statement in each session; both have their snapshots before either one commits."""
+    both_read = threading.Barrier(2, timeout=120)
+    outcomes = [None, None]
+
+    def run(number):
+        session, first = sessions[number], True
+        begin = session.runtime.transactions.begin
+
+        def begin_together(*args, **kwargs):
+            nonlocal first
+            txn = begin(*args, **kwargs)
+            commit = txn.commit
+
+            def commit_together():
+                nonlocal first
+                if first:
+                    first = False
+                    both_read.wait()
+                return commit()
+
+            object.__setattr__(txn, "commit", commit_together)
+            return txn
+
+        session.runtime.transactions.begin = begin_together
+        try:
+            outcomes[number] = session.sql(statements[number])
+        except Exception as error:
+            outcomes[number] = error
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=200)
+    assert not any(thread.is_alive() for thread in threads)
+    return outcomes
+
+
+def rows_of(result):
+    return result if isinstance(result, Exception) else result.rows
+
+
+@pytest.fixture
+def table(acid):
+    acid.sql(f"create table t (id int, n int) {ACID}")
+    acid.sql("insert into t values (1, 0), (2, 0), (3, 0)")
+    acid.sql(f"create table p (id int, n int) partitioned by (k string) {ACID}")
+    acid.sql("insert into p values (1, 0, 'a'), (2, 0, 'b')")
+
+
+def test_the_loser_of_a_conflict_runs_again(table, sessions, rows):
+    two = sessions(retries=3)
+    outcomes = together(two, ["update t set n = n + 1 where id = 1"] * 2)
+    assert [rows_of(one) for one in outcomes] == [1, 1]
+    assert rows("select * from t") == [(1, 2), (2, 0), (3, 0)]
+
+
+def test_without_retries_the_loser_is_told_who_won(table, sessions, rows, layout):
+    two = sessions(retries=0)
+    outcomes = together(two, ["update t set n = n + 1 where id = 1"] * 2)
+    errors = [one for one in outcomes if isinstance(one, Exception)]
+    (winner,) = [one for one in outcomes if not isinstance(one, Exception)]
+    assert [type(error) for error in errors] == [ConflictError]
+    assert winner.rows == 1
+    assert "default.t" in str(errors[0]) or "default/t" in str(errors[0])
+    assert "txn" in str(errors[0]).lower() or "transaction" in str(errors[0]).lower()
+    assert rows("select * from t") == [(1, 1), (2, 0), (3, 0)]
+    assert not [name for name in layout("t") if "staging" in name]
+    assert {name.split("/")[0].split("_")[-2] for name in layout("t") if "delta" in name} == {
+        "0000001",
+        f"{winner.write_id:07d}",
+    }
+
+
+def test_different_rows_of_one_table_both_change(table, sessions, rows):
+    two = sessions(retries=3)
+    outcomes = together(two, [f"update t set n = n + 1 where id = {i}" for i in (1, 2)])
+    assert [rows_of(one) for one in outcomes] == [1, 1]
+    assert rows("select * from t") == [(1, 1), (2, 1), (3, 0)]
+
+
+def test_writers_of_different_partitions_do_not_conflict(table, sessions, rows):
+    two = sessions(retries=0)
+    outcomes = together(two, [f"update p set n = n + 1 where k = '{k}'" for k in "ab"])
+    assert [rows_of(one) for one in outcomes] == [1, 1]
+    assert rows("select * from p") == [(1, 1, "a"), (2, 1, "b")]
+
+
+def test_an_insert_and_an_update_do_not_conflict(table, sessions, rows):
+    two = sessions(retries=0)
+    outcomes = together(two, ["insert into t values (4, 0)", "update t set n = 9 where id = 1"])
+    assert [rows_of(one) for one in outcomes] == [1, 1]
+    assert rows("select * from t") == [(1, 9), (2, 0), (3, 0), (4, 0)]
