@@ -7,11 +7,12 @@ STAMP := $(VENV)/.installed
 SPARK_VERSIONS ?= 3.5 4.0 4.3
 SHARED := ../shared
 BENCH ?=
+INTEROP ?=
 
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test check accept bench bench-peers test-spark-versions clean
+.PHONY: help venv java demo test check accept interop bench bench-peers test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +47,9 @@ accept: $(STAMP)  ## tables and SQL answers of real Hive, where ../shared has th
 	else \
 		echo "accept: $(SHARED) is not here, nothing to compare with"; \
 	fi
+
+interop: java $(STAMP)  ## what we write, real Hive reads, and the other way (INTEROP='--version 3.1 --way ours')
+	$(BIN)/python tests/interop/run.py $(INTEROP)
 
 bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 --only scan')
 	$(BIN)/python -m benchmarks.run $(BENCH)

@@ -1,0 +1,28 @@
+-- Aborted and open transactions between committed ones. The process stops with a transaction open.
+set hive.query.results.cache.enabled=false;
+create table u_t(id int, v string) stored as orc tblproperties('transactional'='true');
+create table u_p(id int, v string) partitioned by (p string) clustered by (id) into 2 buckets stored as orc tblproperties('transactional'='true');
+insert into u_t values (1,'a'),(2,'b'),(3,'c');
+insert into u_p partition(p) values (1,'a','x'),(2,'b','x'),(3,'c','y');
+!hook fail;
+insert into u_t values (66,'aborted');
+update u_t set v='aborted' where id=1;
+delete from u_p where id=2;
+insert into u_p partition(p) values (66,'aborted','x'),(67,'aborted','only aborted');
+insert overwrite table u_t select 68, 'aborted overwrite';
+!hook off;
+update u_t set v='B' where id=2;
+insert into u_t values (4,'d');
+update u_p set v='B' where id=2;
+!snap aborted_dml u_t;
+!snap aborted_part u_p;
+!compact u_t minor;
+!snap aborted_minor u_t;
+!cleaner;
+delete from u_t where id=3;
+!snap aborted_minor_clean u_t;
+!compact u_t major;
+!cleaner;
+!snap aborted_major u_t;
+!hook halt;
+update u_t set v='open' where id=4;

@@ -1,0 +1,16 @@
+set hive.query.results.cache.enabled=false;
+insert into u_t values (5,'e'),(6,'f');
+insert into u_p partition(p) values (9,'i','x');
+!snap open_update u_t;
+!compact u_t minor;
+!snap open_minor u_t;
+!cleaner;
+!hook fail;
+delete from u_t where id=1;
+!hook off;
+insert into u_t values (7,'g');
+!compact u_t major;
+!snap open_major u_t;
+!cleaner;
+!hook halt;
+delete from u_p where p='x';
