@@ -241,6 +241,11 @@ class TxnStore(Protocol):
     def seed_txn_id(self, seed: int) -> None:
         """Let the next transaction id be ``seed``. Raises: MetastoreError: not the highest."""
 
+    def assume_committed(self, txn: TxnId) -> None:
+        """Count all transactions up to ``txn`` that are not known here as committed; new ones get
+        higher ids. For a table of another metastore, whose directories name its transactions.
+        """
+
     def add_dynamic_partitions(
         self,
         txn: TxnId,

@@ -21,3 +21,5 @@ LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
 MAX_BUCKET_ID: Final = 4095
 MAX_STATEMENT_ID: Final = 4095
+FIRST_WRITE_ID_AFTER_CONVERSION: Final = WriteId(10_000_001)
+"""Of a table whose files were there before it became transactional (real-hive.md 9)."""

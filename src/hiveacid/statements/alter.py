@@ -18,6 +18,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.layout.names import is_hidden, parse_original_file, partition_name
+from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, Partition, Table
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
 from hiveacid.statements import values_ddl as ddl
@@ -48,9 +49,6 @@ AlterStatement = (
     | ddl.AddColumns
     | ddl.ChangeColumn
 )
-
-FIRST_WRITE_ID_AFTER_CONVERSION: Final = 10_000_001
-"""Original files have write id 0; numbers below are left free (format.md 6)."""
 
 
 def execute(context: DdlContext, statement: AlterStatement) -> None:

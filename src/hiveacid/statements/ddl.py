@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hiveacid.errors import InvalidInputError, NotFoundError, StorageError
+from hiveacid.errors import FormatError, InvalidInputError, NotFoundError, StorageError
 from hiveacid.model.tables import Column, Database, FileFormat, Table, TableKind, TableName
 from hiveacid.settings import Settings
 from hiveacid.statements import alter
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.adopt import adopt
 from hiveacid.statements.constraints import constraint_properties, shown_properties
 from hiveacid.statements.ddl_context import (
     DdlContext,
@@ -119,7 +120,9 @@ def create_table(
         files, path = file_system_for(table.location)
         try:
             files.create_directory(path)
-        except StorageError:
+            if statement.location is not None and not statement.external:
+                adopt(context.metastore, table)
+        except (StorageError, FormatError):
             context.metastore.drop_table(table.name)
             raise
     return table

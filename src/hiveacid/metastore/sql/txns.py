@@ -35,6 +35,14 @@ _HWM: Final = select(func.max(_T.TXN_ID))
 _WATERMARKS: Final = select(
     _MIN_OPEN.scalar_subquery(), _LOW_BOUNDARY.scalar_subquery(), _HWM.scalar_subquery()
 )
+_INSERT_COMMITTED: Final = insert(TXNS).values(
+    TXN_ID=bindparam("txn"),
+    TXN_STATE=_COMMITTED,
+    TXN_STARTED=0,
+    TXN_LAST_HEARTBEAT=0,
+    TXN_USER="",
+    TXN_HOST="",
+)
 _INSERT: Final = (
     insert(TXNS)
     .values(
@@ -265,6 +273,13 @@ class SqlTxns:
                     f"Invalid txnId seed {seed}, the highWaterMark is {hwm}", seed=seed, hwm=hwm
                 )
             unit.dialect.set_next_txn_id(unit.cursor, seed)
+
+    def assume_committed(self, txn: TxnId) -> None:
+        """See ``TxnStore``. A committed row, old, so that the ids below it are no recent hole."""
+        with self._db.write() as unit:
+            if unit.scalar(_HWM) < txn:
+                unit.run(_INSERT_COMMITTED, txn=txn)
+                unit.dialect.set_next_txn_id(unit.cursor, txn + 1)
 
 
 def read_open_txns(unit: Unit, timeout_ms: int, exclude_types: Collection[TxnType]) -> OpenTxns:

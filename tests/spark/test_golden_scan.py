@@ -1,0 +1,67 @@
+"""Tables of real Hive, taken over by CREATE TABLE ... LOCATION, read through Spark as Hive did."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hiveacid.errors import FormatError
+
+_TABLES = Path(__file__).parents[1] / "golden" / "tables.py"
+_SPEC = importlib.util.spec_from_file_location("golden_tables", _TABLES)
+assert _SPEC is not None and _SPEC.loader is not None
+tables = importlib.util.module_from_spec(_SPEC)
+sys.modules["golden_tables"] = tables
+_SPEC.loader.exec_module(tables)
+
+
+def adopt(acid, name: str, path: Path) -> dict[str, object]:
+    """Create a table over a copy of a golden table's directory."""
+    meta = tables.golden_meta(name)
+    shutil.copytree(tables.golden_path(name) / "data", path)
+    columns = ", ".join(f"`{column}` {kind}" for column, kind in meta["columns"])
+    keys = ", ".join(f"`{column}` {kind}" for column, kind in meta["partition_columns"])
+    partitioned = f" partitioned by ({keys})" if keys else ""
+    acid.sql(
+        f"create table t ({columns}){partitioned} stored as orc location '{path}'"
+        " tblproperties ('transactional'='true')"
+    )
+    return meta
+
+
+@pytest.mark.parametrize("name", tables.golden_names("a", "i", "l"))
+def test_spark_returns_the_rows_and_row_ids_of_hive(acid, tmp_path, name):
+    meta = adopt(acid, name, tmp_path / "adopted")
+    header, expected = tables.golden_answer(name)
+    row_ids = header[0] == "writeid"
+    frame = acid.table("t").df(row_ids=row_ids)
+    batches = frame._collect_as_arrow()
+    table = pa.Table.from_batches(batches) if batches else pa.table({"none": []})
+    names = [name.lower() for name in table.column_names]
+    got = (
+        tables.as_hive_prints(table.rename_columns(names), meta, row_ids=row_ids) if batches else []
+    )
+    assert list(tables.differences(got, expected)) == []
+
+
+def test_new_write_ids_start_above_those_taken_over(acid, tmp_path, rows):
+    adopt(acid, "a09_major_plus", tmp_path / "adopted")
+    before = rows("select * from t")
+    highest = max(row.writeid for row in acid.sql("select row__id.writeid from t").collect())
+    assert acid.table("t").delete(where="row__id.rowid = 0").write_id > highest
+    assert 0 < len(rows("select * from t")) < len(before)
+
+
+def test_a_directory_with_other_partition_columns_is_not_taken_over(acid, tmp_path):
+    (tmp_path / "adopted" / "day=1" / "delta_0000001_0000001_0000").mkdir(parents=True)
+    with pytest.raises(FormatError, match="is not a partition of"):
+        acid.sql(
+            "create table t (id int) partitioned by (p int) stored as orc"
+            f" location '{tmp_path}/adopted' tblproperties ('transactional'='true')"
+        )
+    assert acid.sql("show tables").collect() == []
