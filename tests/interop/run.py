@@ -74,8 +74,10 @@ def _run(scratch: Path, given: argparse.Namespace) -> int:
             total += 1
             failed += bool(found)
             print(f"{'FAIL' if found else 'ok  '} {name}", flush=True)
-            print(*[f"       {line[:400]}" for line in found[:SHOWN]], sep="\n", end="")
-            print(f"       and {len(found) - SHOWN} more\n" if len(found) > SHOWN else "", end="")
+            for line in found[:SHOWN]:
+                print(f"       {line[:400]}")
+            if len(found) > SHOWN:
+                print(f"       and {len(found) - SHOWN} more")
     print(f"interop with Hive {given.version}: {total - failed} agree, {failed} do not")
     return 1 if failed else 0
 

@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-import re
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FIRST_TXN = 1000
 """Hive's transactions that stand for ours."""
+HOLES_S = 1.5
+"""Longer than ids that were left out, just below a new transaction, count as open."""
 CHANGES = [(2, "u"), (3, "d"), (12, "u"), (17, "d"), (31, "x"), (500, "i"), (501, "i")]
 
 
@@ -258,13 +260,19 @@ def _continue(acid: Session, written: Written, answer: HiveAnswer) -> Iterator[s
 
 def _know_ids(metastore: Any, name: TableName, answer: HiveAnswer) -> None:
     """Our metastore counts Hive's transactions and write ids as its own."""
-    hive_hwm = int(re.split(":", answer.meta["valid_txn_list"])[0])
-    (txn,) = metastore.open_txns(1, user="interop", host="localhost")
-    metastore.commit_txn(txn)
-    if txn <= hive_hwm:
+    hive_hwm = int(answer.meta["valid_txn_list"].split(":")[0])
+    if _committed_txn(metastore) < hive_hwm:
         metastore.seed_txn_id(hive_hwm + 1)
+        _committed_txn(metastore)
+        time.sleep(HOLES_S)
     wanted = int(answer.meta["valid_write_id_list"].split(":")[1])
     while metastore.valid_write_ids((name,))[0].hwm < wanted:
-        (txn,) = metastore.open_txns(1, user="interop", host="localhost")
-        metastore.allocate_write_ids([txn], name)
-        metastore.commit_txn(txn)
+        _committed_txn(metastore, name)
+
+
+def _committed_txn(metastore: Any, table: TableName | None = None) -> int:
+    (txn,) = metastore.open_txns(1, user="interop", host="localhost")
+    if table is not None:
+        metastore.allocate_write_ids([txn], table)
+    metastore.commit_txn(txn)
+    return int(txn)
