@@ -48,6 +48,8 @@ ROW_ID_TYPE: Final = t.StructType(
 )
 _LISTING: Final = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000"}
 """The files are known: Spark must not start a job to look at them."""
+_GLOB: Final = "{}[]*?\\"
+"""What makes a path a glob to Spark."""
 
 
 def scan(spark: SparkSession, snapshot: Snapshot, *, row_ids: bool = False) -> DataFrame:
@@ -175,7 +177,7 @@ def _read_events(
     with session_conf(spark, _LISTING):
         for partition, files in groups:
             paths = [spark_path(_join(partition.location, file.path)) for file in files]
-            frame = _reader(spark, schema).format("orc").load(paths)
+            frame = _load(_reader(spark, schema).format("orc"), paths)
             if table.partition_columns:
                 number = f"{numbers[partition.values]}L as {deletes.PART}"
                 frame = frame.selectExpr("*", *_partition_literals(table, partition), number)
@@ -215,7 +217,7 @@ def _read_plain(
             if keys and partition.location != _join(
                 table.location, partition_name(keys, partition.values)
             ):
-                frame = _reader(spark, schema).format(format).load(paths)
+                frame = _load(_reader(spark, schema).format(format), paths)
                 frames.append(frame.selectExpr("*", *_partition_literals(table, partition)))
             else:
                 in_place += paths
@@ -223,12 +225,23 @@ def _read_plain(
             reader = _reader(spark, with_keys)
             if keys:
                 reader = reader.option("basePath", spark_path(table.location))
-            frames.append(reader.format(format).load(in_place))
+            frames.append(_load(reader.format(format), in_place))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
 def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
     return spark.read.schema(schema).option("__globPaths__", "false")
+
+
+def _load(reader: DataFrameReader, paths: list[str]) -> DataFrame:
+    """The files at ``paths``, one relation.
+
+    Without globbing, Spark (3.5 to 4.3) takes all paths anew for each one that looks like a glob,
+    so rows would come several times: such paths are read one by one.
+    """
+    if not any(letter in path for path in paths for letter in _GLOB):
+        return reader.load(paths)
+    return reduce(lambda a, b: a.unionAll(b), [reader.load([path]) for path in paths])
 
 
 def _pin(table: Table, *, operation: events.Operation) -> str:
