@@ -165,6 +165,9 @@ def _run(
 ) -> WriteResult:
     fs, path = file_system_for(target.staging)
     fs.create_directory(path)
+    if any(letter in column.name for column in target.table.columns for letter in ".`"):
+        # mapInArrow does not quote the names of its columns; the tasks go by position
+        frame = frame.toDF(*[f"_{number}" for number in range(len(frame.columns))])
     with session_conf(spark, _TRANSFER):
         try:
             found = _collected(frame, task)
