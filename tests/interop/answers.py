@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,8 @@ def _text(value: Any, kind: HiveType) -> str:
     if isinstance(kind, ListType | MapType | StructType):
         return _json(value, kind)
     if isinstance(kind, DecimalType):
+        if isinstance(value, str):  # from a directory's name
+            value = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale))
         return f"{value:f}"
     name = getattr(kind, "name", "")
     if name == "boolean":

@@ -18,7 +18,10 @@ ORDER = ("dml", "places", "changes", "unfinished", "unfinished2", "unfinished3",
 
 FAILS_IN_HIVE = {"unfinished": 5, "unfinished2": 1}
 """How many statements of a script are made to fail."""
-NOT_COMPARED: dict[tuple[str, str], str] = {}
+NOT_COMPARED = {
+    ("evo_rename", "scan"): "renamed columns: Spark's ORC reader goes by name, Hive by position",
+    ("ren_one", "scan"): "renamed columns, as above",
+}
 """Answers, and checks of them, where the two sides differ on purpose; why."""
 
 Check = Callable[[HiveAnswer], Iterator[str]]

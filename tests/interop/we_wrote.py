@@ -109,7 +109,15 @@ def hand_over(tool: HiveTool, tables: Sequence[Written]) -> list[str]:
         if place.exists():
             shutil.rmtree(place)
         shutil.copytree(written.files, place)
+        if tool.version == "3.1":
+            _without_attempts(place)
     return errors
+
+
+def _without_attempts(place: Path) -> None:
+    """Hive 3.1 takes ``bucket_00000_0`` for no bucket at all and fails: it gets other names."""
+    for path in place.rglob("bucket_*_*"):
+        path.rename(path.with_name(path.name.rpartition("_")[0]))
 
 
 def _known_write_ids(tables: Sequence[Written], *, version: str) -> Iterator[str]:
