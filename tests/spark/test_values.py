@@ -1,0 +1,231 @@
+"""Values, names and shapes at the edges: all types, odd column names, many partitions, no rows."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql import functions as F
+
+import hiveacid
+from hiveacid.errors import ConversionError, UnsupportedError
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+TYPES = {
+    "b": ("boolean", True),
+    "t": ("tinyint", -128),
+    "s": ("smallint", 32767),
+    "i": ("int", -(2**31)),
+    "l": ("bigint", 2**63 - 1),
+    "f": ("float", 0.5),
+    "d": ("double", -1.0e300),
+    "m": ("decimal(38,10)", Decimal("1234567890123456789012345678.0123456789")),
+    "m2": ("decimal(5,2)", Decimal("-999.99")),
+    "c": ("char(5)", "ab"),
+    "vc": ("varchar(7)", "é\n'\"\\x"),
+    "st": ("string", "line one\nline 'two' \"three\" \\ \t ` ü €\0end"),
+    "bi": ("binary", bytearray(b"\x00\xff\x01")),
+    "da": ("date", date(1500, 1, 1)),
+    "ts": ("timestamp", datetime(1957, 10, 4, 19, 28, 34)),
+    "tf": ("timestamp", datetime(1970, 1, 1, 0, 0, 0, 123456)),
+    "ar": ("array<map<string,int>>", [{"k": 1}, None, {}]),
+    "ma": (
+        "map<int,struct<x:string,y:array<decimal(10,3)>>>",
+        {7: Row(x="z", y=[Decimal("1.500"), None])},
+    ),
+    "sr": (
+        "struct<u:date,w:struct<q:timestamp>>",
+        Row(u=date(1, 1, 1), w=Row(q=datetime(1900, 1, 1))),
+    ),
+}
+
+
+@pytest.fixture(params=["false", "true"], ids=["not ansi", "ansi"])
+def ansi(spark, request):
+    """Both ways of Spark's casts and arithmetic."""
+    old = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", request.param)
+    yield request.param == "true"
+    spark.conf.set("spark.sql.ansi.enabled", old)
+
+
+def test_all_types_survive_insert_update_and_merge(acid, spark, ansi, tmp_path):
+    columns = ", ".join(f"{name} {kind}" for name, (kind, _) in TYPES.items())
+    acid.sql(f"create table every (id int, {columns}) {ACID}")
+    table = acid.table("every")
+    values = {name: value for name, (_, value) in TYPES.items()}
+    schema = table.df().schema
+    full, empty = {"id": 1, **values}, {"id": 2, **dict.fromkeys(values)}
+    frame = spark.createDataFrame([tuple(full.values()), tuple(empty.values())], schema)
+    assert table.insert(frame).rows == 2
+
+    def check(ids):
+        found = {row.id: row.asDict() for row in acid.sql("select * from every").collect()}
+        assert sorted(found) == ids
+        for number, row in found.items():
+            row["c"] = row["c"].rstrip() if row["c"] else row["c"]
+            assert row == {**(empty if number % 2 == 0 else full), "id": number}
+
+    check([1, 2])
+    assert acid.sql("update every set id = id + 2").rows == 2
+    check([3, 4])
+    merged = acid.sql(
+        "merge into every t using (select * from every) s on t.id = s.id and s.id = 3"
+        " when matched then update set l = s.l, ma = s.ma, ts = s.ts"
+        " when not matched then insert values (s.id + 2, s.b, s.t, s.s, s.i, s.l, s.f, s.d, s.m,"
+        " s.m2, s.c, s.vc, s.st, s.bi, s.da, s.ts, s.tf, s.ar, s.ma, s.sr)"
+    )
+    assert (merged.updated, merged.inserted) == (1, 1)
+    check([3, 4, 6])
+    arrow = hiveacid.read_arrow(str(tmp_path / "wh" / "every")).read_all().sort_by("id")
+    assert arrow.column("m").to_pylist() == [values["m"], None, None]
+    assert arrow.column("da").to_pylist() == [values["da"], None, None]
+    assert arrow.column("ts").to_pylist()[0].isoformat() == "1957-10-04T19:28:34"
+
+
+def test_a_fraction_of_a_second_before_1970_is_refused(acid):
+    """Arrow's ORC writer would damage it."""
+    acid.sql(f"create table t (ts timestamp) {ACID}")
+    with pytest.raises(UnsupportedError, match="before 1970"):
+        acid.sql("insert into t select timestamp '1957-10-04 19:28:34.123456'")
+    with pytest.raises(UnsupportedError, match="before 1970"):
+        acid.sql("insert into t values (timestamp '1957-10-04 19:28:34.123456')")
+    assert acid.sql("select * from t").collect() == []
+
+
+def test_what_does_not_fit_is_null_with_and_without_ansi(acid, rows, ansi):
+    acid.sql(
+        f"create table t (i int, t tinyint, d date, m decimal(4,1), b boolean, v varchar(2)) {ACID}"
+    )
+    bad = "'x' as i, '300' as t, 'no date' as d, '99999' as m, 'y' as b, 'long' as v"
+    acid.sql("insert into t values ('x', '300', 'no date', '99999', null, 'long')")
+    acid.sql(f"insert into t select i, t, d, m, null, v from (select {bad}) s")
+    acid.sql("insert into t values (1, 1, '2020-01-01', 1, true, 'a')")
+    acid.sql("update t set t = '300', d = 'no date', m = 99999, v = 'long', i = i where i = 1")
+    acid.sql(
+        f"merge into t using (select {bad}, 1 as k) s on t.i = s.k when matched then update"
+        " set i = s.i, m = s.m, v = s.v"
+    )
+    nothing = (None, None, None, None)
+    assert rows("select * from t") == [
+        (*nothing, None, "lo"),
+        (*nothing, None, "lo"),
+        (*nothing, True, "lo"),
+    ]
+
+
+def test_wide_identities_are_filtered_with_and_without_ansi(acid, rows, ansi, tmp_path):
+    """Identities whose ranges need most of 63 bits, and partitions on top."""
+    acid.sql(f"create table t (id int) partitioned by (p int) {ACID}")
+    for p in (1, 2):
+        acid.sql(f"insert into t select cast(id as int), {p} from range(0, 300, 1, 3)")
+    acid.sql("delete from t where id % 3 = 0")
+    acid.sql("delete from t where id % 3 = 1 and p = 2")
+    assert rows("select count(*), sum(id), p from t group by p") == [
+        (100, sum(i for i in range(300) if i % 3 == 2), 2),
+        (200, sum(i for i in range(300) if i % 3), 1),
+    ]
+
+
+def test_ansi_store_assignment_refuses_with_and_without_ansi(acid, ansi):
+    acid.sql(f"create table t (i int) {ACID}")
+    acid.sql("set hiveacid.store_assignment=ansi")
+    for wrong in ("'x'", "99999999999L", "cast(1e30 as double)"):
+        with pytest.raises(ConversionError, match="column i of type int"):
+            acid.sql(f"insert into t select {wrong}")
+    acid.sql("insert into t select '7'")
+    assert [row.i for row in acid.sql("select * from t").collect()] == [7]
+
+
+def test_odd_names_of_columns(acid, spark, rows):
+    names = ["select", "from", "a b", "dot.ted", "ünï", "1st", "group"]
+    frame = spark.range(3).select(
+        *[(F.col("id") * 10 + n).alias(name) for n, name in enumerate(names)],
+        F.lit("x y").alias("p"),
+    )
+    table = acid.create_table("odd", frame.schema, partitioned_by=["p"])
+    table.insert(frame)
+    assert acid.sql("select * from odd").columns == [*names, "p"]
+    assert table.update({"dot.ted": "`dot.ted` + 1"}, where="`select` = 10").rows == 1
+    assert acid.sql("delete from odd where `from` = 21").rows == 1
+    assert (
+        acid.sql(
+            "merge into odd t using (select 0 as k, 5 as n) s on t.`select` = s.k"
+            " when matched then update set `a b` = s.n, `group` = s.n"
+        ).updated
+        == 1
+    )
+    assert rows("select * from odd") == [
+        (0, 1, 5, 3, 4, 5, 5, "x y"),
+        (10, 11, 12, 14, 14, 15, 16, "x y"),
+    ]
+
+
+def test_upper_case_in_a_frame(acid, spark, rows):
+    frame = spark.createDataFrame([(1, "a", "X")], "ID int, Name string, PART string")
+    table = acid.create_table("UP", frame, partitioned_by=["PART"])
+    table.insert(frame.select("Part", "NAME", "iD"))
+    assert table.update({"NAME": "upper(Name)"}).rows == 2
+    assert rows("select id, NAME, Part from Up") == [(1, "A", "X")] * 2
+
+
+def test_odd_partition_values(acid, rows, layout):
+    acid.sql(f"create table t (id int) partitioned by (p string, q int) {ACID}")
+    values = [
+        "a/b",
+        "a=b",
+        "100%",
+        "it's",
+        'say "x"',
+        "ü ",
+        "{x}*?",
+        "new\nline",
+        None,
+        "back\\slash",
+    ]
+    frame = acid.spark.createDataFrame(
+        [(n, value, n if n % 2 else None) for n, value in enumerate(values)],
+        "id int, p string, q int",
+    )
+    acid.table("t").insert(frame)
+    acid.sql("update t set id = id + 100 where id >= 0")
+    acid.sql("insert into t select id + 100, p, q from t where id = 100")
+    found = sorted(tuple(row) for row in acid.sql("select id, p, q from t").collect())
+    wanted = [(n + 100, value, n if n % 2 else None) for n, value in enumerate(values)]
+    assert found == [*wanted, (200, "a/b", None)]
+    assert acid.sql("delete from t where p is null or p like '%line'").rows == 2
+
+
+def test_no_rows(acid, spark, rows, layout):
+    empty = spark.createDataFrame([], "id int, v string, p string")
+    table = acid.create_table("t", empty, partitioned_by=["p"])
+    assert table.insert(empty).rows == 0
+    assert acid.sql("update t set v = 'x' where id = 1").rows == 0
+    assert acid.sql("delete from t where id = 1").rows == 0
+    merged = table.merge(empty, on="t.id = s.id").when_matched_delete().run()
+    assert (merged.updated, merged.deleted, merged.inserted) == (0, 0, 0)
+    assert rows("select * from t") == []
+    plain = acid.create_table("u", "id int, v string")
+    plain.overwrite(empty.select("id", "v"))
+    assert rows("select count(*) from u") == [(0,)]
+
+
+def test_wide_rows(acid, spark, rows):
+    frame = spark.range(50).select(*[(F.col("id") + n).alias(f"c{n}") for n in range(300)])
+    acid.create_table("wide", frame)
+    assert acid.sql("update wide set c299 = -1 where c0 = 7").rows == 1
+    assert rows("select c0, c150, c299 from wide where c0 in (7, 8)") == [
+        (7, 157, -1),
+        (8, 158, 307),
+    ]
+
+
+def test_a_frame_of_more_partitions_than_there_are_buckets(acid, spark, rows):
+    frame = spark.range(0, 4100, 1, 4100).selectExpr("cast(id as int) id")
+    table = acid.create_table("many", frame.schema)
+    assert table.insert(frame).rows == 4100
+    assert rows(
+        "select count(distinct id), max(row__id.bucketid >> 16 & 4095) < 4096 from many"
+    ) == [(5000, True)]
