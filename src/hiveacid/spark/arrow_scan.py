@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.tables import Table
+from hiveacid.model.types import CharType
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.assign import stored_type
 from hiveacid.spark.types import spark_type
@@ -81,6 +83,9 @@ class ArrowScanTask:
         ):
             width = len(self.table.columns)
             arrays = [_microseconds(column) for column in rows.columns]
+            for place, column in enumerate(self.table.columns):
+                if isinstance(column.type, CharType):
+                    arrays[place] = pc.utf8_rtrim(arrays[place], " ")  # as Spark's ORC reader
             texts = [
                 pa.array([value] * rows.num_rows, pa.string()) for value in part.partition.values
             ]
