@@ -21,7 +21,7 @@ from pyspark import TaskContext
 
 from hiveacid.layout.target import FileKind, WriteTarget, file_place, partition_values
 from hiveacid.model.bucket import BucketCodec
-from hiveacid.model.ids import MAX_BUCKET_ID, StatementId
+from hiveacid.model.ids import StatementId
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 
@@ -54,6 +54,7 @@ class _Files:
     target: WriteTarget
     task: int
     attempt: int
+    writers_max: int
     done: list[tuple[object, ...]] = field(default_factory=list)
     open: dict[tuple[FileKind, int], tuple[BucketFileWriter, tuple[object, ...]]] = field(
         default_factory=dict
@@ -82,7 +83,7 @@ class _Files:
     def _create(
         self, kind: FileKind, statement: StatementId, partition: tuple[str | None, ...], bucket: int
     ) -> tuple[BucketFileWriter, tuple[object, ...]]:
-        if bucket > MAX_BUCKET_ID:
+        if bucket >= self.writers_max:
             raise ValueError(TOO_MANY_WRITERS_MARK)
         target = self.target
         directory, name = file_place(target, kind=kind, statement=statement, bucket=bucket)
@@ -143,12 +144,14 @@ class RowTask:
     kind: FileKind
     dynamic: tuple[str, ...]
     bucketed: bool
+    writers_max: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write all batches; yields one result batch."""
         context = TaskContext.get()
         task = context.partitionId() if context else 0
-        files = _Files(self.target, task, context.taskAttemptId() if context else 0)
+        attempt = context.taskAttemptId() if context else 0
+        files = _Files(self.target, task, attempt, self.writers_max)
         width = len(self.target.table.columns)
         try:
             for batch in batches:
@@ -184,12 +187,14 @@ class EventTask:
 
     target: WriteTarget
     parts: int
+    writers_max: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write all batches; yields one result batch."""
         context = TaskContext.get()
         task = context.partitionId() if context else 0
-        files = _Files(self.target, task, context.taskAttemptId() if context else 0)
+        attempt = context.taskAttemptId() if context else 0
+        files = _Files(self.target, task, attempt, self.writers_max)
         last: tuple[object, ...] | None = None
         try:
             for batch in batches:

@@ -53,6 +53,8 @@ which row.
 """
 
 _BUCKET: Final = "__hiveacid_n"
+WRITERS_MAX = MAX_BUCKET_ID + 1
+"""Tasks that write at once: a task is a bucket number, which has 12 bits (format.md 4.4)."""
 _NEW_BUCKET: Final = "__hiveacid_new_n"
 _TEXT: Final = "__hiveacid_p"
 _BUCKET_BITS: Final = 0x0FFF0000
@@ -96,6 +98,7 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
         kind=kind,
         dynamic=tuple(c.name for c in dynamic),
         bucketed=table.bucket is not None,
+        writers_max=WRITERS_MAX,
     )
     return _run(spark, frame, task, target)
 
@@ -144,7 +147,9 @@ def write_events(
         place = f"{place} + cast(hash({', '.join(names)}) as bigint)"
     frame = frame.repartition(tasks, F.expr(to_task(place, tasks=tasks)))
     frame = frame.sortWithinPartitions(*names, _BUCKET, *IDENTITY)
-    return _run(spark, frame, EventTask(target=target, parts=len(names)), target)
+    return _run(
+        spark, frame, EventTask(target=target, parts=len(names), writers_max=WRITERS_MAX), target
+    )
 
 
 def _spread(data: Sequence[Column]) -> str:
@@ -157,7 +162,7 @@ def _spread(data: Sequence[Column]) -> str:
 
 def _task_limit(spark: SparkSession) -> int:
     text = spark.conf.get("spark.sql.shuffle.partitions")
-    return max(1, min(int(text or 200), MAX_BUCKET_ID + 1))
+    return max(1, min(int(text or 200), WRITERS_MAX))
 
 
 def _run(
@@ -172,7 +177,7 @@ def _run(
         try:
             found = _collected(frame, task)
         except _TooManyWriters:
-            found = _collected(frame.coalesce(MAX_BUCKET_ID + 1), task)
+            found = _collected(frame.coalesce(WRITERS_MAX), task)
     return write_result(
         target,
         [
