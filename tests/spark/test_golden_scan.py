@@ -65,3 +65,19 @@ def test_a_directory_with_other_partition_columns_is_not_taken_over(acid, tmp_pa
             f" location '{tmp_path}/adopted' tblproperties ('transactional'='true')"
         )
     assert acid.sql("show tables").collect() == []
+
+
+def test_renamed_columns_are_read_by_position_as_hive_does(acid, tmp_path, rows):
+    acid.sql("create table r (a int, b string) stored as orc tblproperties('transactional'='true')")
+    acid.sql("insert into r values (1, 'x'), (2, 'y')")
+    acid.sql("alter table r change a z string")
+    assert rows("select * from r") == [("1", "x"), ("2", "y")]
+    acid.sql("update r set b = concat(b, z) where z = '2'")
+    assert rows("select * from r") == [("1", "x"), ("2", "y2")]
+    acid.sql(
+        f"create table s (k string, v string) stored as orc location '{tmp_path}/wh/r'"
+        " tblproperties ('transactional'='true')"
+    )
+    assert rows("select * from s") == [("1", "x"), ("2", "y2")]
+    shown = [row[0] for row in acid.sql("show tblproperties s").collect()]
+    assert not any(key.startswith("hiveacid.") for key in shown)

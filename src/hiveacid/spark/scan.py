@@ -11,7 +11,8 @@ missing between our listing and Spark's must be an error, not rows that come bac
 
 What Spark's reader cannot do goes through storage's ``merge_read`` in ``mapInArrow``, partition by
 partition: original files and raw deltas (their row ids are positions), streaming files with a
-logical length.
+logical length, tables whose files may name their columns otherwise (Spark finds fields of ``row``
+by name, Hive by position).
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ def scan(spark: SparkSession, snapshot: Snapshot, *, row_ids: bool = False) -> D
     if table.acid_mode is not AcidMode.FULL:
         frames = [_plain(spark, table, parts)] if parts else []
     else:
-        native = [part for part in parts if _is_native(part.directory)]
-        other = [part for part in parts if not _is_native(part.directory)]
+        by_name = not table.is_read_by_position
+        native = [part for part in parts if by_name and _is_native(part.directory)]
+        other = [part for part in parts if part not in native]
         frames = [_native(spark, snapshot, native, row_ids=row_ids)] if native else []
         if other:
             frames.append(arrow_scan.scan(spark, snapshot, other, row_ids=row_ids))

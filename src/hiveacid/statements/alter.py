@@ -19,7 +19,7 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.names import is_hidden, parse_original_file, partition_name
 from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION
-from hiveacid.model.tables import AcidMode, BucketSpec, Column, Partition, Table
+from hiveacid.model.tables import BY_POSITION, AcidMode, BucketSpec, Column, Partition, Table
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.ddl_context import (
@@ -287,6 +287,8 @@ def _change_column(context: DdlContext, table: Table, statement: ddl.ChangeColum
     columns = tuple(new if column is old else column for column in table.columns)
     check_columns(columns, table.partition_columns)
     changed = replace(table, columns=columns, bucket=_renamed(table.bucket, old.name, new.name))
+    if new.name != old.name:
+        changed = replace(changed, properties={**changed.properties, BY_POSITION: "true"})
     with context.locked(footprint.alter_table(table.name)) as transaction:
         use_write_id(transaction, table)
         context.metastore.alter_table(table.name, changed)

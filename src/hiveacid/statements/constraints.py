@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hiveacid.model.tables import Table
+from hiveacid.model.tables import BY_POSITION, Table
 
 CONSTRAINT_PREFIXES: Final = ("hiveacid.not_null.", "hiveacid.default.", "hiveacid.check.")
 _NOT_NULL, _DEFAULT, _CHECK = CONSTRAINT_PREFIXES
@@ -32,12 +32,9 @@ def checks(table: Table) -> tuple[str, ...]:
 
 
 def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties without the constraints, by key."""
-    return {
-        key: properties[key]
-        for key in sorted(properties)
-        if not key.startswith(CONSTRAINT_PREFIXES)
-    }
+    """The properties without those of ours that users do not set, by key."""
+    hidden = (*CONSTRAINT_PREFIXES, BY_POSITION)
+    return {key: properties[key] for key in sorted(properties) if not key.startswith(hidden)}
 
 
 def constraint_properties(
