@@ -82,8 +82,9 @@ def test_a_damaged_bucket_file_fails_every_statement(acid, table, damage, unharm
     content = path.read_bytes()
     damage(path)
     for statement in (
-        "update t set v = 'new' where id >= 0 or id is null",
-        "delete from t where id >= 0 or id is null",
+        "update t set v = 'new' where id = 77",
+        "delete from t where id = 77",
+        "select count(*) from t where id = 77",
         "insert into t select id, v from t",
         "merge into t using (select 1 as id) s on t.id = s.id"
         " when not matched by source then delete",
@@ -91,8 +92,6 @@ def test_a_damaged_bucket_file_fails_every_statement(acid, table, damage, unharm
         with pytest.raises(FormatError) as found:
             acid.sql(statement)
         assert str(path) in str(found.value), statement
-    with pytest.raises(Exception, match=r"bucket_00000_0|HIVEACID-FOREIGN-FILE|orc"):
-        acid.sql("select * from t").collect()
     path.write_bytes(content)
     unharmed()
 

@@ -35,6 +35,7 @@ from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.verify import check_event_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -93,6 +94,9 @@ def _native(
     table = snapshot.table
     numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
     groups = [(p.partition, _row_files(p.directory)) for p in parts]
+    for partition, files in groups:
+        for file in files:
+            check_event_file(partition.location, file)
     rows = _read_events(spark, table, groups, numbers=numbers)
     rows = _live(rows, snapshot, parts, operation=events.Operation.INSERT)
     deleting = [part for part in parts if part.directory.delete_deltas]
