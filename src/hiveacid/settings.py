@@ -114,16 +114,6 @@ class Settings:
         "CREATE TABLE without properties makes an insert-only transactional table.",
         hive=("hive.create.as.insert.only",),
     )
-    write_tasks_max: int = _setting(
-        0,
-        "write.tasks_max",
-        "How many tasks write a statement's rows at most; 0 leaves it to Spark (never over 4096).",
-    )
-    deletes_broadcast_max: int = _setting(
-        2_000_000,
-        "deletes.broadcast_max",
-        "Up to how many delete events a scan broadcasts; above it joins by shuffle.",
-    )
     passive: Mapping[str, str] = field(default_factory=dict)
     """Other names that SET was given, with their text: Hive's and Spark's."""
 

@@ -9,7 +9,13 @@ import pytest
 from pyspark.sql import functions as F
 
 import hiveacid
-from hiveacid.errors import CardinalityError, ConversionError, InvalidInputError, NotFoundError
+from hiveacid.errors import (
+    CardinalityError,
+    ConversionError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult, UpdateResult
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
@@ -281,3 +287,13 @@ def test_truncate_of_a_table_and_of_some_partitions(acid, rows):
     assert found.value.code == 10006
     acid.sql("truncate table t")
     assert rows("select * from t") == []
+
+
+def test_a_partition_with_a_location_of_its_own_is_not_written_beside(acid, rows, tmp_path):
+    acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
+    acid.sql(f"alter table t add partition (p='out') location '{tmp_path}/elsewhere'")
+    for wrong in ("insert into t values (1,'out')", "insert into t select 1, 'out'"):
+        with pytest.raises(UnsupportedError, match="elsewhere"):
+            acid.sql(wrong)
+    acid.sql("insert into t values (2,'in')")
+    assert rows("select * from t") == [(2, "in")]

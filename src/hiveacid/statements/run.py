@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import AcidError, CommitOutcomeUnknownError, ConflictError, FormatError
+from hiveacid.errors import (
+    AcidError,
+    CommitOutcomeUnknownError,
+    ConflictError,
+    FormatError,
+    UnsupportedError,
+)
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import StatementId, WriteId
@@ -154,6 +160,7 @@ def _publish(context: ExecutionContext, job: Job, written: WriteResult) -> Write
     if not is_transactional(table):
         files = with_free_names(fs, root, written.files, partition_columns=keys)
         written = replace(written, files=files)
+    _check_in_place(context, table, written)
     publish(fs, root, written.files, partition_columns=keys, staging=staging)
     if keys:
         new = {file.partition for file in written.files}
@@ -163,6 +170,22 @@ def _publish(context: ExecutionContext, job: Job, written: WriteResult) -> Write
         if partitions:
             context.runtime.metastore.add_partitions(table.name, partitions)
     return written
+
+
+def _check_in_place(context: ExecutionContext, table: Table, written: WriteResult) -> None:
+    """Refuse to write into a partition with a LOCATION of its own: its readers look elsewhere."""
+    keys = [c.name for c in table.partition_columns]
+    touched = {file.partition for file in written.files} if keys else set()
+    if not touched:
+        return
+    for part in context.runtime.metastore.list_partitions(table.name):
+        place = f"{table.location.rstrip('/')}/{partition_name(keys, part.values)}"
+        if part.values in touched and part.location.rstrip("/") != place:
+            raise UnsupportedError(
+                f"writing to a partition outside its table is not built yet: {part.location}",
+                table=str(table.name),
+                location=part.location,
+            )
 
 
 def _record(txn: Transaction, work: Work, written: WriteResult) -> None:
