@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from decimal import Decimal
 
 import pytest
@@ -297,3 +298,14 @@ def test_a_partition_with_a_location_of_its_own_is_not_written_beside(acid, rows
             acid.sql(wrong)
     acid.sql("insert into t values (2,'in')")
     assert rows("select * from t") == [(2, "in")]
+
+
+def test_an_overwrite_is_recorded_as_an_update_dynamic_partitions_too(acid):
+    acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
+    acid.sql("insert overwrite table t partition (p) select 1, 'x'")
+    with sqlite3.connect(acid.runtime.metastore.url.removeprefix("sqlite:///")) as database:
+        found = database.execute(
+            "select WS_PARTITION, WS_OPERATION_TYPE from WRITE_SET union"
+            " select CTC_PARTITION, CTC_UPDATE_DELETE from COMPLETED_TXN_COMPONENTS"
+        ).fetchall()
+    assert ("p=x", "Y") in found

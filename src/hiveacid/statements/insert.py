@@ -6,7 +6,7 @@ Literal rows are written by the driver itself, in the same transaction, without 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import UnsupportedError
@@ -57,7 +57,6 @@ class InsertWork:
     statement: Insert
     static: Mapping[str, str | None]
     statements: int = 1
-    operations: tuple[OperationType, ...] = field(default=(OperationType.INSERT,))
 
     @property
     def reads(self) -> Sequence[TableName]:
@@ -65,6 +64,11 @@ class InsertWork:
         source = self.statement.source
         tables: Mapping[str, TableRef] = source.tables if isinstance(source, Query) else {}
         return tuple(sorted({ref.name for ref in tables.values()} - {self.table.name}))
+
+    @property
+    def operations(self) -> tuple[OperationType, ...]:
+        """An overwrite is recorded as an update: a writer that it overtakes must find it."""
+        return (OperationType.UPDATE if self.statement.overwrite else OperationType.INSERT,)
 
     @property
     def kind(self) -> WriteKind:
