@@ -24,21 +24,29 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as t
 
 from hiveacid.layout import events
-from hiveacid.layout.names import partition_name
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
-from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
+from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.spark import arrow_scan, deletes
+from hiveacid.spark import arrow_scan, deletes, plain_scan
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
-from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.plain_scan import (
+    LISTING,
+    file_reader,
+    join,
+    load,
+    partition_literals,
+    row_files,
+    spark_path,
+)
+from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.verify import check_event_file
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ROW_ID_COLUMN: Final = "ROW__ID"
 ROW_ID_TYPE: Final = t.StructType(
@@ -48,10 +56,6 @@ ROW_ID_TYPE: Final = t.StructType(
         t.StructField("rowid", t.LongType()),
     ]
 )
-_LISTING: Final = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000"}
-"""The files are known: Spark must not start a job to look at them."""
-_GLOB: Final = "{}[]*?\\"
-"""What makes a path a glob to Spark."""
 
 
 def scan(spark: SparkSession, snapshot: Snapshot, *, row_ids: bool = False) -> DataFrame:
@@ -67,7 +71,7 @@ def scan(spark: SparkSession, snapshot: Snapshot, *, row_ids: bool = False) -> D
     table = snapshot.table
     parts = [part for part in snapshot.parts if _has_rows(part.directory)]
     if table.acid_mode is not AcidMode.FULL:
-        frames = [_plain(spark, table, parts)] if parts else []
+        frames = [plain_scan.scan(spark, table, parts)] if parts else []
     else:
         by_name = not table.is_read_by_position
         native = [part for part in parts if by_name and _is_native(part.directory)]
@@ -93,7 +97,7 @@ def _native(
 ) -> DataFrame:
     table = snapshot.table
     numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
-    groups = [(p.partition, _row_files(p.directory)) for p in parts]
+    groups = [(p.partition, row_files(p.directory)) for p in parts]
     for partition, files in groups:
         for file in files:
             check_event_file(partition.location, file)
@@ -136,7 +140,7 @@ def _filter_deleted(
     groups = [(p.partition, [f for d in p.directory.delete_deltas for f in d.files]) for p in parts]
     fs, _ = file_system_for(table.location)
     paths = [
-        _join(file_system_for(partition.location)[1], file.path)
+        join(file_system_for(partition.location)[1], file.path)
         for partition, files in groups
         for file in files
     ]
@@ -147,11 +151,6 @@ def _filter_deleted(
     gone = _read_events(spark, table, groups, numbers=numbers)
     gone = _live(gone, snapshot, parts, operation=events.Operation.DELETE)
     return deletes.without_deleted(rows, gone, known=known)
-
-
-def partition_literal(column: Column, value: str | None) -> str:
-    """The value of a partition column as Spark reads it from a directory's name."""
-    return f"cast({literal(value)} as {spark_type(column.type).simpleString()})"
 
 
 def _read_events(
@@ -180,74 +179,15 @@ def _read_events(
         ]
     )
     frames = []
-    with session_conf(spark, _LISTING):
+    with session_conf(spark, LISTING):
         for partition, files in groups:
-            paths = [spark_path(_join(partition.location, file.path)) for file in files]
-            frame = _load(_reader(spark, schema).format("orc"), paths)
+            paths = [spark_path(join(partition.location, file.path)) for file in files]
+            frame = load(file_reader(spark, schema).format("orc"), paths)
             if table.partition_columns:
                 number = f"{numbers[partition.values]}L as {deletes.PART}"
-                frame = frame.selectExpr("*", *_partition_literals(table, partition), number)
+                frame = frame.selectExpr("*", *partition_literals(table, partition), number)
             frames.append(frame)
     return reduce(lambda a, b: a.unionAll(b), frames)
-
-
-def _partition_literals(table: Table, partition: Partition) -> list[str]:
-    return [
-        f"{partition_literal(column, value)} as {quoted(column.name)}"
-        for column, value in zip(table.partition_columns, partition.values, strict=True)
-    ]
-
-
-def _read_plain(
-    spark: SparkSession,
-    table: Table,
-    groups: Iterable[tuple[Partition, Sequence[DataFile]]],
-    schema: t.StructType,
-    *,
-    format: str,
-) -> DataFrame:
-    """Files with ``schema`` and the partition columns.
-
-    Partitions where their names say they are, are read in one relation: Spark takes their values
-    from the path.
-    """
-    in_place: list[str] = []
-    frames: list[DataFrame] = []
-    keys = [c.name for c in table.partition_columns]
-    with_keys = t.StructType(
-        schema.fields + [t.StructField(c.name, spark_type(c.type)) for c in table.partition_columns]
-    )
-    with session_conf(spark, _LISTING):
-        for partition, files in groups:
-            paths = [spark_path(_join(partition.location, file.path)) for file in files]
-            if keys and partition.location != _join(
-                table.location, partition_name(keys, partition.values)
-            ):
-                frame = _load(_reader(spark, schema).format(format), paths)
-                frames.append(frame.selectExpr("*", *_partition_literals(table, partition)))
-            else:
-                in_place += paths
-        if in_place:
-            reader = _reader(spark, with_keys)
-            if keys:
-                reader = reader.option("basePath", spark_path(table.location))
-            frames.append(_load(reader.format(format), in_place))
-    return reduce(lambda a, b: a.unionAll(b), frames)
-
-
-def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
-    return spark.read.schema(schema).option("__globPaths__", "false")
-
-
-def _load(reader: DataFrameReader, paths: list[str]) -> DataFrame:
-    """The files at ``paths``, one relation.
-
-    Without globbing, Spark (3.5 to 4.3) takes all paths anew for each one that looks like a glob,
-    so rows would come several times: such paths are read one by one.
-    """
-    if not any(letter in path for path in paths for letter in _GLOB):
-        return reader.load(paths)
-    return reduce(lambda a, b: a.unionAll(b), [reader.load([path]) for path in paths])
 
 
 def _pin(table: Table, *, operation: events.Operation) -> str:
@@ -314,27 +254,8 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
     return f"{seen} and {events.CURRENT_TRANSACTION} not in ({hidden})" if hidden else seen
 
 
-def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> DataFrame:
-    """Rows of a table without row ids: originals, and what an insert-only table's directories
-    hold.
-    """
-    schema = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
-    groups = [
-        (p.partition, [f for f in _row_files(p.directory) if f.size_bytes > 0]) for p in parts
-    ]
-    format = {FileFormat.ORC: "orc", FileFormat.PARQUET: "parquet", FileFormat.TEXT: "csv"}
-    frame = _read_plain(spark, table, groups, schema, format=format[table.format])
-    return frame.select(*[quoted(c.name) for c in table.all_columns])
-
-
-def _row_files(directory: AcidDirectory) -> list[DataFile]:
-    base = directory.base.files if directory.base else ()
-    files = (*base, *directory.originals, *(f for d in directory.insert_deltas for f in d.files))
-    return [f for f in files if f.logical_bytes != 0]
-
-
 def _has_rows(directory: AcidDirectory) -> bool:
-    return any(file.size_bytes > 0 for file in _row_files(directory))
+    return any(file.size_bytes > 0 for file in row_files(directory))
 
 
 def _is_native(directory: AcidDirectory) -> bool:
@@ -343,16 +264,5 @@ def _is_native(directory: AcidDirectory) -> bool:
         file.path.rpartition("/")[2].startswith("bucket_")
         and file.size_bytes > 0
         and file.logical_bytes in (None, file.size_bytes)
-        for file in _row_files(directory)
+        for file in row_files(directory)
     )
-
-
-def spark_path(location: str) -> str:
-    """A location as Spark must be told it: a bare path is a local file, whatever the default file
-    system.
-    """
-    return f"file://{location}" if location.startswith("/") else location
-
-
-def _join(location: str, relative: str) -> str:
-    return f"{location.rstrip('/')}/{relative}"
