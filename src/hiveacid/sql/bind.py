@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from hiveacid.errors import NotFoundError, UnsupportedError
+from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableName
+from hiveacid.sql.needs import columns_of_statement, condition_on
 from hiveacid.sql.parse import ParsedExplain, Statement, parse_expression
 from hiveacid.sql.parsed import (
     Assignment,
@@ -73,7 +75,9 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
     if isinstance(body, ParsedDelete):
         table = _target(body.table, names, splicer)
         where = None if body.where is None else splicer.text(body.where)
-        return Delete(table.name, where, body.alias, splicer.tables)
+        predicate = _row_predicate(body.where, table, body.alias)
+        columns = columns_of_statement("" if body.where is None else body.where.text, table)
+        return Delete(table.name, where, body.alias, splicer.tables, predicate, columns)
     if isinstance(body, ParsedMerge):
         return _merge(body, names, splicer)
     if isinstance(body, ParsedExplain):
@@ -160,7 +164,8 @@ def _update(body: ParsedUpdate, names: Names, splicer: Splicer) -> Update:
     table = _target(body.table, names, splicer)
     assignments = _assignments(body.assignments, table, splicer)
     where = None if body.where is None else splicer.text(body.where)
-    return Update(table.name, assignments, where, body.alias, splicer.tables)
+    predicate = _row_predicate(body.where, table, body.alias)
+    return Update(table.name, assignments, where, body.alias, splicer.tables, predicate)
 
 
 def _merge(body: ParsedMerge, names: Names, splicer: Splicer) -> Merge:
@@ -169,7 +174,27 @@ def _merge(body: ParsedMerge, names: Names, splicer: Splicer) -> Merge:
     outer = Splicer(names, prefix=f"{splicer.prefix}x")
     on = outer.text(body.on)
     clauses = tuple(_clause(clause, table, outer) for clause in body.clauses)
-    return Merge(table.name, source, on, clauses, body.alias, source_alias, outer.tables)
+    predicate = _merge_predicate(body.on.text, table, body.alias, clauses)
+    return Merge(table.name, source, on, clauses, body.alias, source_alias, outer.tables, predicate)
+
+
+def _row_predicate(where: Fragment | None, table: Table, alias: str | None) -> Predicate:
+    if where is None:
+        return ANYTHING
+    return condition_on(
+        where.text, table, label=alias or table.name.table, whole_name=alias is None
+    )
+
+
+def _merge_predicate(
+    on: str, table: Table, alias: str | None, clauses: tuple[MergeClause, ...]
+) -> Predicate:
+    """What a row of the target must meet to be matched; all rows count where those that are not
+    matched change.
+    """
+    if any(isinstance(c, NotMatchedBySourceUpdate | NotMatchedBySourceDelete) for c in clauses):
+        return ANYTHING
+    return condition_on(on, table, label=alias or table.name.table, whole_name=alias is None)
 
 
 def _merge_source(body: ParsedMerge, splicer: Splicer) -> tuple[Query, str | None]:
@@ -179,7 +204,7 @@ def _merge_source(body: ParsedMerge, splicer: Splicer) -> tuple[Query, str | Non
     if table is None:
         name = ".".join(quoted(part) for part in body.source)
     else:
-        name = splicer.placeholder(table, row_id=False)
+        name = splicer.placeholder(table)
     tables: Mapping[str, TableRef] = dict(splicer.tables)
     return Query(f"SELECT * FROM {name}", tables), body.source_alias or body.source[-1]
 
@@ -244,10 +269,26 @@ def bind_texts(
         changes["clauses"] = tuple(_spliced_clause(one, spliced) for one in statement.clauses)
     else:
         changes["where"] = spliced(statement.where)
+    changes |= _needs(statement, names.table(statement.table))
     if isinstance(statement, Update):
         changes["assignments"] = _spliced_pairs(statement.assignments, spliced)
     changes["tables"] = {**statement.tables, **splicer.tables}
     return dataclasses.replace(statement, **changes)  # type: ignore[arg-type]
+
+
+def _needs(statement: Update | Delete | Merge, table: Table | None) -> dict[str, object]:
+    """Predicate and columns of a statement whose conditions are texts."""
+    text = statement.on if isinstance(statement, Merge) else statement.where
+    if table is None or not isinstance(text, str):
+        return {}
+    if isinstance(statement, Merge):
+        predicate = _merge_predicate(text, table, statement.alias, statement.clauses)
+        return {"predicate": predicate}
+    label = statement.alias or table.name.table
+    predicate = condition_on(text, table, label=label, whole_name=statement.alias is None)
+    if isinstance(statement, Update):
+        return {"predicate": predicate}
+    return {"predicate": predicate, "columns": columns_of_statement(text, table)}
 
 
 def _spliced_pairs(

@@ -78,7 +78,7 @@ def _multi_insert(
         body.relations = shared.relations
         body.children = [*shared.children]
         body.dotted = [*shared.dotted]
-        body.row_ids = [*shared.row_ids]
+        body.virtual = [*shared.virtual]
         body.edits = [*shared.edits]
         body.merged_columns = shared.merged_columns
         begin = cursor.at

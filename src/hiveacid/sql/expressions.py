@@ -1,6 +1,6 @@
 """Expressions: found, not understood; they stay as the user wrote them.
 
-Noted are subqueries, mentions of ROW__ID, and the places where Hive and Spark read the same text
+Noted are subqueries, mentions of virtual columns, and the places where Hive and Spark read the same text
 differently:
 
 * ORDER BY and SORT BY without NULLS: Hive puts NULLs last ascending and first descending (also in
@@ -18,18 +18,13 @@ from collections.abc import Callable
 from hiveacid.errors import UnsupportedError
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import TokenKind, name_of, position
-from hiveacid.sql.scopes import DottedName, Edit, Scope
+from hiveacid.sql.scopes import DottedName, Edit, Scope, VirtualName
+from hiveacid.statements.values import VirtualColumn
 
 Stop = Callable[[Cursor], bool]
 
-_VIRTUAL_COLUMNS = frozenset(
-    {
-        "INPUT__FILE__NAME",
-        "BLOCK__OFFSET__INSIDE__FILE",
-        "ROW__IS__DELETED",
-        "ROW__OFFSET__INSIDE__BLOCK",
-    }
-)
+_VIRTUAL_COLUMNS = {column.value: column for column in VirtualColumn}
+_OFFSETS = frozenset({"BLOCK__OFFSET__INSIDE__FILE", "ROW__OFFSET__INSIDE__BLOCK"})
 _QUERY_TERM = ("SELECT", "(", "FROM", "VALUES", "WITH", "ALL", "DISTINCT")
 
 
@@ -140,9 +135,10 @@ class ExpressionParser(ABC):
             parts.append(name_of(token))
         for index, part in enumerate(parts):
             upper = part.upper()
-            if upper == "ROW__ID":
-                scope.row_ids.append(tuple(parts[:index]))
-            elif upper in _VIRTUAL_COLUMNS:
+            if upper in _VIRTUAL_COLUMNS:
+                found = VirtualName(_VIRTUAL_COLUMNS[upper], tuple(parts[:index]))
+                scope.virtual.append(found)
+            elif upper in _OFFSETS:
                 line, column = position(cursor.source, first.start)
                 raise UnsupportedError(
                     f"virtual column {upper} is not supported", line=line, column=column

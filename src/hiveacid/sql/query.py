@@ -130,7 +130,9 @@ class QueryParser(ExpressionParser):
         if cursor.key == "FROM":
             self.from_clause(scope)
         if cursor.accept("WHERE"):
+            start = cursor.token.start
             self.expression(scope, at_clause)
+            scope.where = (start, cursor.tokens[cursor.at - 1].end)
         if cursor.accept("GROUP", "BY"):
             self._expressions(scope)
         if cursor.accept("HAVING"):

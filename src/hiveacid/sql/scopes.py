@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hiveacid.statements.values import VirtualColumn
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -59,6 +61,14 @@ class DottedName:
     parts: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class VirtualName:
+    """A mention of a virtual column, qualified or not."""
+
+    column: VirtualColumn
+    qualifier: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Scope:
     """One SELECT, or one expression outside of any; ``edits`` need no catalog."""
@@ -66,10 +76,12 @@ class Scope:
     parent: Scope | None = None
     relations: list[Relation] = field(default_factory=list)
     stars: list[Star] = field(default_factory=list)
-    row_ids: list[tuple[str, ...]] = field(default_factory=list)
+    virtual: list[VirtualName] = field(default_factory=list)
     dotted: list[DottedName] = field(default_factory=list)
     current_database: list[tuple[int, int]] = field(default_factory=list)
     merged_columns: bool = False
+    where: tuple[int, int] | None = None
+    """Offsets of the WHERE condition."""
     children: list[Scope] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
 
@@ -89,3 +101,8 @@ class Fragment:
     source: str
     pieces: tuple[tuple[int, int], ...]
     scope: Scope
+
+    @property
+    def text(self) -> str:
+        """The pieces as the user wrote them."""
+        return " ".join(self.source[start:end] for start, end in self.pieces)

@@ -2,8 +2,8 @@
 rewritten.
 
 Name resolution: WITH query, temporary view, our database, then Spark's catalogs (left as they are
-in the text). A table whose ROW__ID is mentioned gets ``TableRef(row_id=True)``; since ``*`` must
-not show that column, stars over such a table are written out.
+in the text). A table whose virtual columns are mentioned gets a ``TableRef`` that asks for them;
+since ``*`` must not show them, stars over such a table are written out.
 """
 
 from __future__ import annotations
@@ -11,9 +11,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
-from hiveacid.sql.scopes import Edit, Fragment, Relation, Scope, Star
-from hiveacid.statements.values import TableRef
+from hiveacid.sql.needs import columns_of_statement, predicate_of_relation
+from hiveacid.sql.scopes import Edit, Fragment, Relation, Scope, Star, VirtualName
+from hiveacid.statements.values import TableRef, VirtualColumn
+
+_Virtual = dict[int, frozenset[VirtualColumn]]
+"""The virtual columns asked for, by the identity of the relation."""
 
 
 class Names(Protocol):
@@ -42,7 +47,7 @@ class Splicer:
 
     def text(self, fragment: Fragment) -> str:
         """The fragment as Spark SQL."""
-        return _spliced(fragment, self._edits(fragment.scope))
+        return _spliced(fragment, self._edits(fragment.scope, fragment.source))
 
     def qualify(self, name: TableName) -> TableName:
         """The name with the current database where it has none."""
@@ -62,11 +67,21 @@ class Splicer:
             raise UnsupportedError(f"views are not supported: {table.name}", table=str(table.name))
         return table
 
-    def placeholder(self, table: Table, *, row_id: bool) -> str:
-        """The identifier that stands for the table in this statement's text."""
-        wanted = TableRef(table.name, row_id)
+    def placeholder(
+        self,
+        table: Table,
+        *,
+        virtual: frozenset[VirtualColumn] = frozenset(),
+        predicate: Predicate = ANYTHING,
+        columns: frozenset[str] | None = None,
+    ) -> str:
+        """The identifier that stands for the table in this statement's text; the rest as in
+        ``TableRef``.
+        """
+        wanted = TableRef(table.name, virtual, predicate, columns)
         for name, ref in self.tables.items():
-            if ref == wanted:
+            needs = (ref.predicate, ref.columns)
+            if ref == wanted and needs == (predicate, columns):
                 return name
         name = f"{self.prefix}{len(self.tables)}"
         self.tables[name] = wanted
@@ -74,23 +89,24 @@ class Splicer:
 
     # ---------------------------------------------------------------- edits
 
-    def _edits(self, root: Scope) -> list[Edit]:
+    def _edits(self, root: Scope, source: str) -> list[Edit]:
         resolved: dict[int, Table | None] = {}
-        with_row_id: set[int] = set()
+        virtual: _Virtual = {}
         scopes = list(_walk(root))
         for scope in scopes:
             for relation in scope.relations:
                 if id(relation) not in resolved:
                     resolved[id(relation)] = self._table_of(relation)
         for scope in scopes:
-            for qualifier in scope.row_ids:
-                found = self._row_id_owner(scope, qualifier, resolved)
-                with_row_id |= {id(relation) for relation in found}
+            for name in scope.virtual:
+                for relation in _virtual_owners(scope, name, resolved):
+                    found = virtual.get(id(relation), frozenset())
+                    virtual[id(relation)] = found | {name.column}
         edits: list[Edit] = []
         for scope in scopes:
             edits += scope.edits
-            edits += self._relation_edits(scope, resolved, with_row_id)
-            edits += _star_edits(scope, resolved, with_row_id)
+            edits += self._relation_edits(source, scope, resolved, virtual)
+            edits += _star_edits(scope, resolved, virtual)
             edits += _dotted_edits(scope, resolved)
             database = self._names.current_database.replace("'", "\\'")
             edits += [Edit(start, end, f"'{database}'") for start, end in scope.current_database]
@@ -104,29 +120,20 @@ class Splicer:
             return self._names.table(name)
         return self.resolve(relation.parts)
 
-    def _row_id_owner(
-        self, scope: Scope, qualifier: tuple[str, ...], resolved: dict[int, Table | None]
-    ) -> list[Relation]:
-        inner: Scope | None = scope
-        while inner is not None:
-            if qualifier:
-                named = [r for r in inner.relations if r.label.lower() == qualifier[-1].lower()]
-                if named:
-                    return [r for r in named if resolved[id(r)] is not None and not r.target]
-            elif inner.relations:
-                return [r for r in inner.relations if resolved[id(r)] is not None and not r.target]
-            inner = inner.parent
-        return []
-
     def _relation_edits(
-        self, scope: Scope, resolved: dict[int, Table | None], with_row_id: set[int]
+        self, source: str, scope: Scope, resolved: dict[int, Table | None], virtual: _Virtual
     ) -> list[Edit]:
         edits = []
         for relation in scope.relations:
             table = resolved[id(relation)]
             if table is None or relation.target:
                 continue
-            name = self.placeholder(table, row_id=id(relation) in with_row_id)
+            name = self.placeholder(
+                table,
+                virtual=virtual.get(id(relation), frozenset()),
+                predicate=predicate_of_relation(source, scope, relation, table),
+                columns=columns_of_statement(source, table),
+            )
             edits.append(Edit(relation.start, relation.end, name))
             if relation.alias_at is not None:
                 at = relation.alias_at
@@ -139,6 +146,28 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def _virtual_owners(
+    scope: Scope, name: VirtualName, resolved: dict[int, Table | None]
+) -> list[Relation]:
+    """The tables whose virtual column is meant: those of the innermost scope that can have it."""
+    inner: Scope | None = scope
+    while inner is not None:
+        found = inner.relations
+        if name.qualifier:
+            label = name.qualifier[-1].lower()
+            found = [relation for relation in found if relation.label.lower() == label]
+        if found:
+            return [one for one in found if not one.target and _can_have(resolved[id(one)], name)]
+        inner = inner.parent
+    return []
+
+
+def _can_have(table: Table | None, name: VirtualName) -> bool:
+    if table is None:
+        return False
+    return all(column.name.upper() != name.column.value for column in table.all_columns)
+
+
 def _walk(scope: Scope) -> list[Scope]:
     found = [scope]
     for child in scope.children:
@@ -147,18 +176,18 @@ def _walk(scope: Scope) -> list[Scope]:
 
 
 def _star_edits(
-    scope: Scope, resolved: dict[int, Table | None], with_row_id: set[int]
+    scope: Scope, resolved: dict[int, Table | None], virtual: _Virtual
 ) -> list[Edit]:
     edits = []
     for star in scope.stars:
         if not star.qualifier:
-            if any(id(relation) in with_row_id for relation in scope.relations):
-                edits.append(Edit(star.start, star.end, _all_columns(scope, resolved, with_row_id)))
+            if any(id(relation) in virtual for relation in scope.relations):
+                edits.append(Edit(star.start, star.end, _all_columns(scope, resolved, virtual)))
             continue
         owner = _star_owner(scope, star, resolved)
         if owner is None:
             continue
-        if id(owner) in with_row_id:
+        if id(owner) in virtual:
             edits.append(Edit(star.start, star.end, _columns(owner, resolved)))
         elif len(star.qualifier) > 1:
             edits.append(Edit(star.start, star.end, f"{quoted(owner.label)}.*"))
@@ -178,21 +207,21 @@ def _star_owner(scope: Scope, star: Star, resolved: dict[int, Table | None]) -> 
     return None
 
 
-def _all_columns(scope: Scope, resolved: dict[int, Table | None], with_row_id: set[int]) -> str:
+def _all_columns(scope: Scope, resolved: dict[int, Table | None], virtual: _Virtual) -> str:
     if scope.merged_columns:
         raise UnsupportedError(
-            "SELECT * over JOIN USING or NATURAL JOIN together with ROW__ID is not supported",
+            "SELECT * over JOIN USING or NATURAL JOIN together with a virtual column is not supported",
             note="Name the columns.",
         )
     parts = []
     for relation in scope.relations:
-        if id(relation) in with_row_id:
+        if id(relation) in virtual:
             parts.append(_columns(relation, resolved))
         elif relation.label:
             parts.append(f"{quoted(relation.label)}.*")
         else:
             raise InvalidInputError(
-                "SELECT * together with ROW__ID needs an alias for every subquery of FROM"
+                "SELECT * together with a virtual column needs an alias for every subquery of FROM"
             )
     return ", ".join(parts)
 

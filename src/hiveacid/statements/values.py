@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
+from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import TableName
 
 if TYPE_CHECKING:
@@ -21,12 +23,36 @@ if TYPE_CHECKING:
     Expression = str | Column
 
 
+class VirtualColumn(Enum):
+    """A column that a query may name and ``*`` does not show; a column of that name hides it."""
+
+    ROW_ID = "ROW__ID"
+    """struct<writeid, bucketid, rowid>: the row's identity, in a full ACID table"""
+    BUCKET_ID = "BUCKET__ID"
+    """the bucket (or writer) number in ROW__ID.bucketid; Hive 4.1 does not have it"""
+    FILE_NAME = "INPUT__FILE__NAME"
+    """URI of the file in which the row is"""
+    IS_DELETED = "ROW__IS__DELETED"
+    """false: deleted rows are not read"""
+
+
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """A table of ours in a query; ``row_id`` asks the scan for the ROW__ID column (last)."""
+    """A table of ours in a query, with the virtual columns that the query asks for (last).
+
+    Only rows that meet ``predicate`` are needed, and only ``columns`` (None: all of them); what
+    is read beyond that changes no result, so both take no part in comparisons.
+    """
 
     name: TableName
-    row_id: bool = False
+    virtual: frozenset[VirtualColumn] = frozenset()
+    predicate: Predicate = field(default=ANYTHING, compare=False)
+    columns: frozenset[str] | None = field(default=None, compare=False)
+
+    @property
+    def row_id(self) -> bool:
+        """Whether the scan must give ROW__ID."""
+        return not self.virtual.isdisjoint((VirtualColumn.ROW_ID, VirtualColumn.BUCKET_ID))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +104,31 @@ class Inserts:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """UPDATE table [AS alias] SET column = expression, ... [WHERE condition]."""
+    """UPDATE table [AS alias] SET column = expression, ... [WHERE condition].
+
+    Rows that do not meet ``predicate`` do not meet the condition either.
+    """
 
     table: TableName
     assignments: tuple[tuple[str, Expression], ...]
     where: Expression | None = None
     alias: str | None = None
     tables: Mapping[str, TableRef] = field(default_factory=dict)
+    predicate: Predicate = field(default=ANYTHING, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """DELETE FROM table [AS alias] [WHERE condition]."""
+    """DELETE FROM table [AS alias] [WHERE condition]; ``predicate`` as in ``Update``, ``columns``
+    are those that the condition needs (None: perhaps all).
+    """
 
     table: TableName
     where: Expression | None = None
     alias: str | None = None
     tables: Mapping[str, TableRef] = field(default_factory=dict)
+    predicate: Predicate = field(default=ANYTHING, compare=False)
+    columns: frozenset[str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +188,8 @@ class Merge:
     """MERGE INTO table [AS alias] USING source AS source_alias ON condition clauses...
 
     Expressions name columns as the user wrote them, qualified by the aliases (defaults: the table's
-    name; the source's name). ``DEFAULT`` as a value is the text ``default``.
+    name; the source's name). ``DEFAULT`` as a value is the text ``default``. Rows of the target
+    that do not meet ``predicate`` are matched by no row of the source, and no clause changes them.
     """
 
     table: TableName
@@ -164,3 +199,4 @@ class Merge:
     alias: str | None = None
     source_alias: str | None = None
     tables: Mapping[str, TableRef] = field(default_factory=dict)
+    predicate: Predicate = field(default=ANYTHING, compare=False)

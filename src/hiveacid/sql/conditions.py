@@ -1,0 +1,246 @@
+"""Condition text -> predicate: what files, stripes and partitions can be chosen by.
+
+Understood are comparisons of a column with literals, IN, BETWEEN, IS [NOT] NULL, AND, OR, NOT and
+parentheses; everything else becomes ``ANYTHING``. ``strict`` readers, which must evaluate the
+condition themselves, get an error instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hiveacid.errors import SqlSyntaxError, UnsupportedError
+from hiveacid.model.predicates import (
+    ANYTHING,
+    And,
+    Anything,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Op,
+    Predicate,
+    conjunction,
+    disjunction,
+)
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.lexer import Token, TokenKind, name_of, syntax_error, tokenize
+from hiveacid.sql.literals import date_value, number_value, string_value, timestamp_value
+
+ColumnOf = Callable[[tuple[str, ...]], str | None]
+"""The column (lower case) that a dotted name means, None where it is none of the table's."""
+
+_OPS = {"=": Op.EQ, "==": Op.EQ, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
+_OPS |= {"<>": Op.NE, "!=": Op.NE}
+_ENDS = ("AND", "OR", ")", ",")
+
+
+class _NotUnderstood(Exception):
+    """The condition at hand is not one of the forms."""
+
+
+def parse_condition(text: str, column_of: ColumnOf, *, strict: bool = False) -> Predicate:
+    """The predicate of a condition.
+
+    Raises:
+        SqlSyntaxError: ``strict`` and the text is no condition.
+        UnsupportedError: ``strict`` and a part is not one of the forms understood.
+    """
+    try:
+        tokens = tokenize(text)
+    except SqlSyntaxError:
+        if strict:
+            raise
+        return ANYTHING
+    parser = _Parser(text, tokens, column_of, strict=strict)
+    return parser.whole()
+
+
+class _Parser:
+    def __init__(
+        self, text: str, tokens: tuple[Token, ...], column_of: ColumnOf, *, strict: bool
+    ) -> None:
+        self._text = text
+        self._cursor = Cursor(source=text, tokens=tokens)
+        self._column_of = column_of
+        self._strict = strict
+        self._unknowns = 0
+
+    def whole(self) -> Predicate:
+        found = self._any_of()
+        if not self._cursor.at_end():
+            return self._unknown(self._cursor.at)
+        return found
+
+    def _any_of(self) -> Predicate:
+        parts = [self._all_of()]
+        while self._cursor.accept("OR"):
+            parts.append(self._all_of())
+        return disjunction(tuple(parts))
+
+    def _all_of(self) -> Predicate:
+        parts = [self._one()]
+        while self._cursor.accept("AND"):
+            parts.append(self._one())
+        return conjunction(tuple(parts))
+
+    def _one(self) -> Predicate:
+        cursor, start = self._cursor, self._cursor.at
+        if cursor.key in ("NOT", "!"):
+            cursor.next()
+            unknowns = self._unknowns
+            inner = self._one()
+            return _negated(inner) if unknowns == self._unknowns else ANYTHING
+        try:
+            found = self._nested() if cursor.key == "(" else self._simple()
+        except _NotUnderstood:
+            found = None
+        if found is not None and (cursor.at_end() or cursor.key in _ENDS):
+            return found
+        return self._unknown(start)
+
+    def _unknown(self, start: int) -> Predicate:
+        """Skips to the end of the condition that began at ``start``."""
+        cursor = self._cursor
+        if self._strict:
+            token = cursor.tokens[start]
+            if token.kind is TokenKind.END:
+                raise syntax_error(self._text, token.start, "a condition is missing")
+            raise UnsupportedError(
+                f"the condition at {self._text[token.start : token.start + 40]!r} is not understood"
+                " here",
+                note="Comparisons of columns with literals, IN, BETWEEN, IS NULL, AND, OR, NOT.",
+            )
+        self._unknowns += 1
+        cursor.at = start
+        depth, cases, between = 0, 0, 0
+        while not cursor.at_end():
+            key = cursor.key
+            if depth == 0 and cases == 0:
+                if key in ("OR", ")", ",") or (key == "AND" and not between):
+                    break
+                between += (key == "BETWEEN") - (key == "AND")
+            depth += (key == "(") - (key == ")")
+            cases += (key == "CASE") - (key == "END")
+            cursor.next()
+        return ANYTHING
+
+    def _nested(self) -> Predicate:
+        cursor = self._cursor
+        cursor.next()
+        if cursor.key in ("SELECT", "WITH", "FROM", "VALUES"):
+            raise _NotUnderstood
+        found = self._any_of()
+        if not cursor.accept(")"):
+            raise _NotUnderstood
+        return found
+
+    def _simple(self) -> Predicate:
+        cursor = self._cursor
+        if self._at_literal():
+            value = self._literal()
+            op = self._op()
+            column = self._column()
+            return Compare(column, op.mirrored, value)
+        column = self._column()
+        if cursor.key == "IS":
+            cursor.next()
+            negated = cursor.accept("NOT")
+            if not cursor.accept("NULL"):
+                raise _NotUnderstood
+            return IsNull(column, negated=bool(negated))
+        negated = bool(cursor.accept("NOT"))
+        if cursor.accept("IN"):
+            found: Predicate = In(column, frozenset(self._list()))
+        elif cursor.accept("BETWEEN"):
+            low = self._literal()
+            if not cursor.accept("AND"):
+                raise _NotUnderstood
+            found = And((Compare(column, Op.GE, low), Compare(column, Op.LE, self._literal())))
+        elif negated:
+            raise _NotUnderstood
+        else:
+            op = self._op()
+            found = Compare(column, op, self._literal())
+        return _negated(found) if negated else found
+
+    def _op(self) -> Op:
+        op = _OPS.get(self._cursor.key)
+        if op is None:
+            raise _NotUnderstood
+        self._cursor.next()
+        return op
+
+    def _column(self) -> str:
+        cursor = self._cursor
+        parts: list[str] = []
+        while True:
+            if cursor.token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
+                raise _NotUnderstood
+            parts.append(name_of(cursor.next()))
+            if not cursor.accept("."):
+                break
+        column = self._column_of(tuple(parts))
+        if column is None:
+            raise _NotUnderstood
+        return column
+
+    def _list(self) -> list[Constant]:
+        if not self._cursor.accept("("):
+            raise _NotUnderstood
+        values = [self._literal()]
+        while self._cursor.accept(","):
+            values.append(self._literal())
+        if not self._cursor.accept(")"):
+            raise _NotUnderstood
+        return values
+
+    def _at_literal(self) -> bool:
+        cursor = self._cursor
+        if cursor.token.kind in (TokenKind.STRING, TokenKind.NUMBER) or cursor.key in ("-", "+"):
+            return True
+        return cursor.key in ("DATE", "TIMESTAMP") and cursor.peek(1).kind is TokenKind.STRING
+
+    def _literal(self) -> Constant:
+        cursor = self._cursor
+        if cursor.key in ("TRUE", "FALSE"):
+            return cursor.next().key == "TRUE"
+        if cursor.key in ("DATE", "TIMESTAMP") and cursor.peek(1).kind is TokenKind.STRING:
+            kind = cursor.next().key
+            return _moment(kind, string_value(cursor.next().text))
+        if cursor.token.kind is TokenKind.STRING:
+            text = cursor.next()
+            if cursor.token.kind is TokenKind.STRING or ("\\" in text.text and not self._strict):
+                raise _NotUnderstood  # several strings, or escapes that Spark may read otherwise
+            return string_value(text.text)
+        negative = bool(cursor.accept("-"))
+        if not negative:
+            cursor.accept("+")
+        if cursor.token.kind is not TokenKind.NUMBER:
+            raise _NotUnderstood
+        value = number_value(cursor.next().text)
+        if value is None:  # a float: fewer digits than its text
+            raise _NotUnderstood
+        return -value if negative else value
+
+
+def _moment(kind: str, text: str) -> Constant:
+    value = date_value(text) if kind == "DATE" else timestamp_value(text)
+    if value is None:
+        raise _NotUnderstood
+    return value
+
+
+def _negated(predicate: Predicate) -> Predicate:
+    """NOT of a predicate that says all that the condition says."""
+    if isinstance(predicate, Anything):
+        return ANYTHING
+    if isinstance(predicate, Compare):
+        return Compare(predicate.column, predicate.op.negated, predicate.value)
+    if isinstance(predicate, In):
+        parts = tuple(Compare(predicate.column, Op.NE, value) for value in predicate.values)
+        return conjunction(parts)
+    if isinstance(predicate, IsNull):
+        return IsNull(predicate.column, negated=not predicate.negated)
+    negated = tuple(_negated(part) for part in predicate.parts)
+    return disjunction(negated) if isinstance(predicate, And) else conjunction(negated)

@@ -1,0 +1,149 @@
+"""Predicates against ranges: never exclude a place that holds a row which meets the condition."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hiveacid.model.predicates import (
+    ANYTHING,
+    And,
+    ColumnRange,
+    Compare,
+    In,
+    IsNull,
+    Op,
+    Or,
+    Predicate,
+    constant,
+    equal_values,
+    exactly,
+    may_match,
+    partition_constant,
+    typed,
+)
+from hiveacid.model.types import parse_type
+
+NUMBERS = st.integers(-5, 5)
+LEAVES = st.one_of(
+    st.builds(Compare, st.sampled_from("ab"), st.sampled_from(Op), NUMBERS),
+    st.builds(In, st.sampled_from("ab"), st.frozensets(NUMBERS, min_size=1, max_size=3)),
+    st.builds(IsNull, st.sampled_from("ab"), negated=st.booleans()),
+    st.just(ANYTHING),
+)
+PREDICATES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(And, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+        st.builds(Or, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+    ),
+    max_leaves=6,
+)
+ROWS = st.lists(
+    st.fixed_dictionaries({"a": NUMBERS | st.none(), "b": NUMBERS | st.none()}), min_size=1
+)
+
+
+def meets(predicate: Predicate, row: dict[str, int | None]) -> bool:
+    """The condition as SQL evaluates it; unknown parts are taken as true."""
+    if isinstance(predicate, And):
+        return all(meets(part, row) for part in predicate.parts)
+    if isinstance(predicate, Or):
+        return any(meets(part, row) for part in predicate.parts)
+    if predicate == ANYTHING:
+        return True
+    value = row[predicate.column]
+    if isinstance(predicate, IsNull):
+        return (value is None) != predicate.negated
+    if value is None:
+        return False
+    if isinstance(predicate, In):
+        return value in predicate.values
+    left, right = value, predicate.value
+    return {
+        Op.EQ: left == right,
+        Op.NE: left != right,
+        Op.LT: left < right,
+        Op.LE: left <= right,
+        Op.GT: left > right,
+        Op.GE: left >= right,
+    }[predicate.op]
+
+
+def range_of(values: list[int | None]) -> ColumnRange:
+    known = [value for value in values if value is not None]
+    return ColumnRange(
+        min(known, default=None), max(known, default=None), None in values, bool(known)
+    )
+
+
+@given(PREDICATES, ROWS)
+def test_a_place_with_a_row_that_meets_it_is_kept(
+    predicate: Predicate, rows: list[dict[str, int | None]]
+) -> None:
+    ranges = {name: range_of([row[name] for row in rows]) for name in "ab"}
+    if any(meets(predicate, row) for row in rows):
+        assert may_match(predicate, ranges)
+
+
+@given(PREDICATES, st.fixed_dictionaries({"a": NUMBERS | st.none(), "b": NUMBERS | st.none()}))
+def test_a_place_of_one_row_is_decided_exactly(
+    predicate: Predicate, row: dict[str, int | None]
+) -> None:
+    ranges = {name: exactly(value) for name, value in row.items()}
+    assert may_match(predicate, ranges) == meets(predicate, row)
+
+
+@given(PREDICATES, ROWS)
+def test_equal_values_are_all_that_rows_have(
+    predicate: Predicate, rows: list[dict[str, int | None]]
+) -> None:
+    values = equal_values(predicate, "a")
+    if values is not None:
+        assert all(row["a"] in values for row in rows if meets(predicate, row))
+
+
+def test_constants_take_the_class_of_the_column() -> None:
+    cases = [
+        (5, "int", 5),
+        (Decimal("5.5"), "bigint", Decimal("5.5")),
+        ("5", "int", None),
+        (5, "string", None),
+        (5, "double", 5.0),
+        (float("nan"), "double", None),
+        ("2020-01-02", "date", date(2020, 1, 2)),
+        ("2020-1-2", "date", None),
+        (date(2020, 1, 2), "timestamp", datetime(2020, 1, 2)),
+        ("2020-01-02 03:04:05", "timestamp", datetime(2020, 1, 2, 3, 4, 5)),
+        ("2020-01-02T03:04:05+01:00", "timestamp", None),
+        (True, "boolean", True),
+        ("a ", "char(3)", None),
+    ]
+    for value, kind, expected in cases:
+        assert constant(value, parse_type(kind)) == expected, (value, kind)
+
+
+def test_comparisons_that_depend_on_a_conversion_say_nothing() -> None:
+    types = {"s": parse_type("string"), "d": parse_type("double")}
+    assert typed(Compare("s", Op.EQ, 5), types) == ANYTHING
+    assert typed(Compare("d", Op.GT, 5), types) == ANYTHING  # NaN > 5
+    assert typed(Compare("d", Op.LT, 5), types) == Compare("d", Op.LT, 5.0)
+    assert typed(Compare("unknown", Op.LT, 5), types) == ANYTHING
+
+
+def test_texts_of_partition_directories() -> None:
+    cases = [
+        ("007", "int", 7),
+        ("x", "int", None),
+        ("1.50", "decimal(5,2)", Decimal("1.5")),
+        ("x", "decimal(5,2)", None),
+        ("2020-01-02", "date", date(2020, 1, 2)),
+        ("TRUE", "boolean", True),
+        ("a", "string", "a"),
+        ("1.5", "double", None),
+    ]
+    for text, kind, expected in cases:
+        assert partition_constant(text, parse_type(kind)) == expected, (text, kind)

@@ -1,0 +1,111 @@
+"""What is read of a table, told from the statement's text."""
+
+from __future__ import annotations
+
+import pytest
+
+from hiveacid.model.predicates import ANYTHING, And, Compare, In, IsNull, Op, Or, Predicate
+from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.types import parse_type
+from hiveacid.sql import bind, parse_one
+from hiveacid.statements.values import Delete, Insert, Merge, Query, Update
+
+COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
+T = Table(TableName("default", "t"), COLUMNS, "/t", (Column("p", parse_type("date")),))
+S = Table(TableName("default", "s"), COLUMNS, "/s")
+ID_IS_1 = Compare("id", Op.EQ, 1)
+
+
+class Names:
+    current_database = "default"
+
+    def table(self, name: TableName) -> Table | None:
+        return {"t": T, "s": S}.get(name.table)
+
+    def is_temporary_view(self, name: str) -> bool:
+        return False
+
+
+def needs(text: str) -> dict[str, Predicate]:
+    """table -> predicate, of a query's relations."""
+    query = bind(parse_one(text), Names())
+    assert isinstance(query, Query)
+    return {ref.name.table: ref.predicate for ref in query.tables.values()}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("id = 1", ID_IS_1),
+        ("1 = t.id", ID_IS_1),
+        ("`ID` = 1 and abs(id) = 3", ID_IS_1),
+        ("default.t.id = 1", ID_IS_1),
+        ("x.id = 1", ANYTHING),
+        ("id + 1 = 2", ANYTHING),
+        ("id = '1'", ANYTHING),
+        ("not (id = 1 and abs(id) = 1)", ANYTHING),
+        ("not (id = 1 or v is null)", And((Compare("id", Op.NE, 1), IsNull("v", negated=True)))),
+        ("id = 1 or v in ('a')", Or((ID_IS_1, In("v", frozenset({"a"}))))),
+        ("id = 1 or rand() > 0.5", ANYTHING),
+        (
+            "id between 1 and 3 and exists (select 1 from s where id = 7)",
+            And((Compare("id", Op.GE, 1), Compare("id", Op.LE, 3))),
+        ),
+        ("case when id = 1 then true else false end", ANYTHING),
+        ("id = (select max(id) from s) and id = 1", ID_IS_1),
+        ("v = 'a\\\\b'", ANYTHING),
+    ],
+)
+def test_where(condition: str, expected: Predicate) -> None:
+    assert needs(f"select v from t where {condition}")["t"] == expected
+
+
+def test_joins() -> None:
+    text = "select 1 from t a left join s b on a.id = b.id where a.id = 1 and b.id = 2 and b.v is"
+    found = needs(f"{text} null")
+    assert found == {"t": ID_IS_1, "s": Compare("id", Op.EQ, 2)}
+    assert needs("select 1 from t join s using (id) where id = 1")["t"] == ANYTHING
+    assert needs("select 1 from t full join s on t.id = s.id where t.id is null")["t"] == ANYTHING
+
+
+def test_subqueries_have_their_own_condition() -> None:
+    found = needs("select * from (select id from t where id = 1) x join s on x.id = s.id")
+    assert found == {"t": ID_IS_1, "s": ANYTHING}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select v from t where id = 1", {"id", "v"}),
+        ("select count(*) from t", set()),
+        ("select * from t", None),
+        ("select count(*), struct(t.*) from t", None),
+        ("select id * 2 from t", {"id"}),
+        ("select 1 from t natural join s", None),
+    ],
+)
+def test_columns(text: str, expected: set[str] | None) -> None:
+    query = bind(parse_one(text), Names())
+    assert isinstance(query, Query)
+    found = next(ref.columns for ref in query.tables.values() if ref.name == T.name)
+    assert found == expected
+
+
+def test_statements_that_change_rows() -> None:
+    update = bind(parse_one("update t set v = 'x' where id = 1"), Names())
+    assert isinstance(update, Update)
+    assert update.predicate == ID_IS_1
+    delete = bind(parse_one("delete from t as a where a.id = 1 and t.id = 2"), Names())
+    assert isinstance(delete, Delete)
+    assert (delete.predicate, delete.columns) == (ID_IS_1, {"id"})
+    matched = "merge into t using s on t.id = s.id and t.id = 1 when matched then delete"
+    merge = bind(parse_one(matched), Names())
+    assert isinstance(merge, Merge)
+    assert merge.predicate == ID_IS_1
+    by_source = bind(parse_one(f"{matched} when not matched by source then delete"), Names())
+    assert isinstance(by_source, Merge)
+    assert by_source.predicate == ANYTHING
+    insert = bind(parse_one("insert into s select id, v from t where id = 1"), Names())
+    assert isinstance(insert, Insert)
+    assert isinstance(insert.source, Query)
+    assert [ref.predicate for ref in insert.source.tables.values()] == [ID_IS_1]
