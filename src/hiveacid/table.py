@@ -21,6 +21,7 @@ from hiveacid.statements.values import (
     Query,
     TableRef,
     Update,
+    VirtualColumn,
 )
 
 if TYPE_CHECKING:
@@ -68,9 +69,8 @@ class AcidTable:
         ROW__ID.
         """
         placeholder = "__hiveacid_0"
-        query = Query(
-            f"SELECT * FROM {placeholder}", {placeholder: TableRef(self.name, row_id=row_ids)}
-        )
+        virtual = frozenset([VirtualColumn.ROW_ID] if row_ids else [])
+        query = Query(f"SELECT * FROM {placeholder}", {placeholder: TableRef(self.name, virtual)})
         return cast("DataFrame", self.session.execute(query))
 
     def insert(

@@ -87,11 +87,17 @@ class Job:
 
         return scan(self.context.session(), self.snapshot(table), row_ids=row_ids)
 
+    def _frame(self, ref: TableRef) -> DataFrame:
+        from hiveacid.spark.virtual import with_virtual
+
+        frame = self.scan(self.context.table(ref.name), row_ids=ref.row_id)
+        return with_virtual(frame, {column.value for column in ref.virtual})
+
     def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
         """Make a temporary view for each placeholder; returns the view's name for each."""
         names: dict[str, str] = {}
         for placeholder, ref in tables.items():
-            frame = self.scan(self.context.table(ref.name), row_ids=ref.row_id)
+            frame = self._frame(ref)
             name = f"{placeholder}_{next(_VIEW_NUMBERS)}"
             frame.createOrReplaceTempView(name)
             self._views.append(name)

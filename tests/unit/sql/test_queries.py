@@ -6,8 +6,9 @@ import pytest
 from tests.unit.sql.catalog import S, T, bound
 
 from hiveacid.errors import InvalidInputError, SqlSyntaxError, UnsupportedError
-from hiveacid.statements.values import Query, TableRef
+from hiveacid.statements.values import Query, TableRef, VirtualColumn
 
+ROW_ID = frozenset([VirtualColumn.ROW_ID])
 TEXTS = {
     # tables become placeholders, aliases stay or are added
     "select * from t": "select * from P0 as `t`",
@@ -130,7 +131,7 @@ def test_one_placeholder_for_each_table_and_need_of_row_ids() -> None:
     query = bound("select a.row__id, b.id, c.id from t a, t b, t c, d2.s")
     assert isinstance(query, Query)
     assert query.tables == {
-        "P0": TableRef(T, row_id=True), "P1": TableRef(T), "P2": TableRef(S)
+        "P0": TableRef(T, ROW_ID), "P1": TableRef(T), "P2": TableRef(S)
     }  # fmt: skip
     assert query.text == "select a.row__id, b.id, c.id from P0 a, P1 b, P1 c, P2 as `s`"
 
@@ -158,7 +159,7 @@ def test_row_id_asks_the_scan_and_stays_out_of_stars(text: str, expected: str) -
     query = bound(text)
     assert isinstance(query, Query)
     assert query.text == expected
-    assert query.tables["P0"] == TableRef(T, row_id=True)
+    assert query.tables["P0"] == TableRef(T, ROW_ID)
     assert all(not ref.row_id for name, ref in query.tables.items() if name != "P0")
 
 
@@ -174,7 +175,7 @@ def test_row_id_of_a_subquery_asks_only_inside() -> None:
 REFUSED = {
     "select * from t join d2.s using (id) where t.row__id.rowid=1": UnsupportedError,
     "select * from (select 1), t where row__id.rowid=1": InvalidInputError,
-    "select input__file__name from t": UnsupportedError,
+    "select block__offset__inside__file from t": UnsupportedError,
     "select * from w": UnsupportedError,
     "select transform(a) using 'cat' from t": UnsupportedError,
     "with recursive q as (select 1) select * from q": UnsupportedError,

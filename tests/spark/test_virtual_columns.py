@@ -1,0 +1,32 @@
+"""ROW__ID, BUCKET__ID, INPUT__FILE__NAME and ROW__IS__DELETED, beside columns and stars."""
+
+from __future__ import annotations
+
+import pytest
+
+from hiveacid.errors import UnsupportedError
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+
+
+def test_virtual_columns_name_bucket_and_state_and_stay_out_of_stars(acid, rows):
+    acid.sql(f"create table t (id int) clustered by (id) into 4 buckets {ACID}")
+    acid.sql("insert into t select id from range(20)")
+    acid.sql("update t set id = id where false")
+    found = rows("select distinct bucket__id, (row__id.bucketid >> 16) & 4095 from t")
+    assert found == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert rows("select distinct x.row__is__deleted from t x") == [(False,)]
+    assert acid.sql("select *, BUCKET__ID from t").columns == ["id", "BUCKET__ID"]
+    assert rows("select count(*) from t where bucket__id >= 0 and not row__is__deleted") == [(20,)]
+
+
+def test_a_column_of_that_name_hides_the_virtual_one(acid, rows):
+    acid.sql(f"create table t (bucket__id string) {ACID}")
+    acid.sql("insert into t values ('mine')")
+    assert rows("select bucket__id, * from t") == [("mine", "mine")]
+
+
+def test_offsets_inside_files_are_refused(acid):
+    acid.sql(f"create table t (id int) {ACID}")
+    with pytest.raises(UnsupportedError, match="BLOCK__OFFSET__INSIDE__FILE"):
+        acid.sql("select block__offset__inside__file from t")
