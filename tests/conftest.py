@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.postgres import PostgresServer, postgres_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +40,22 @@ def shared() -> Path:
     if not path.is_dir():
         pytest.skip("../shared is not here")
     return path
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One PostgreSQL server for all tests."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def metastore_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place for a metastore of its own, on each kind of database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'metastore.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.metastore()
 
 
 @pytest.fixture(scope="session")

@@ -30,8 +30,8 @@ def _all() -> list[Vector]:
 @pytest.mark.parametrize(
     "vector", [one for one in _all() if one.area in RUNNABLE_AREAS], ids=lambda one: one.name
 )
-def test_vector_passes(vector: Vector, tmp_path: Path) -> None:
-    run_vector(vector, directory=tmp_path)
+def test_vector_passes(vector: Vector, metastore_url: str) -> None:
+    run_vector(vector, url=metastore_url)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_vector_passes(vector: Vector, tmp_path: Path) -> None:
 )
 def test_vector_of_a_later_area_does_not_fail(vector: Vector, tmp_path: Path) -> None:
     try:
-        run_vector(vector, directory=tmp_path)
+        run_vector(vector, url=str(tmp_path / "metastore.db"))
     except NotBuiltError as missing:
         pytest.skip(f"not run: {missing}")
 

@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
 from hiveacid.clock import Clock
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.metastore.sql.dialect import SqliteDialect
+from hiveacid.metastore.sql.dialect import Dialect
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions
 from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.sql.migrations import Opening, prepare
+from hiveacid.metastore.sql.postgres import PostgresDialect
+from hiveacid.metastore.sql.sqlite import SqliteDialect
+
+_POSTGRES = "postgresql+psycopg"
 
 
-def connect(url: str, *, clock: Clock, options: MetastoreOptions | None = None) -> SqlMetastore:
-    """Open the metastore at ``sqlite:///path`` or a plain path; made where it does not exist.
+def connect(
+    url: str,
+    *,
+    clock: Clock,
+    options: MetastoreOptions | None = None,
+    opening: Opening = Opening.CREATE,
+) -> SqlMetastore:
+    """Open the metastore at ``sqlite:///path``, a plain path or ``postgresql+psycopg://``; its
+    tables are made where there are none, unless ``opening`` says otherwise.
 
     Raises:
         MetastoreError: something that is not a metastore of hiveacid is there, its schema is newer
-            than this hiveacid knows, or the database cannot be opened.
+            or older than what this hiveacid knows, or the database cannot be opened.
         UnsupportedError: a kind of metastore that is not built yet.
         InvalidInputError: the URL is of no known kind.
     """
     chosen = options or MetastoreOptions()
+    dialect, shown = _dialect(url, clock=clock, options=chosen)
+    database = Database(dialect, url=shown, clock=clock, options=chosen)
+    try:
+        prepare(database, opening)
+    except BaseException:
+        database.close()
+        raise
+    return SqlMetastore(database)
+
+
+def _dialect(url: str, *, clock: Clock, options: MetastoreOptions) -> tuple[Dialect, str]:
+    """The dialect, and the URL without secrets."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", "/" + url
@@ -26,15 +53,30 @@ def connect(url: str, *, clock: Clock, options: MetastoreOptions | None = None) 
     if kind == "thrift":
         raise UnsupportedError("A Hive metastore service (thrift://) is not built yet", url=url)
     if kind in ("postgresql", "postgres"):
-        raise UnsupportedError("A metastore on PostgreSQL is not built yet", kind=kind)
+        return _postgres(f"{_POSTGRES}://{rest}", options=options)
     if kind != "sqlite":
         raise InvalidInputError(
-            f"{scheme}:// is no metastore; known are sqlite:///path and a plain path", scheme=scheme
+            f"{scheme}:// is no metastore; known are sqlite:///path, a plain path and "
+            f"{_POSTGRES}://user:password@host/database",
+            scheme=scheme,
         )
     path = rest.removeprefix("/").partition("?")[0]
     if not path or path == ":memory:":
         raise InvalidInputError(
             "An SQLite metastore needs a file, because several processes share it", url=url
         )
-    dialect = SqliteDialect(path, clock=clock, durable=chosen.durable)
-    return SqlMetastore(Database(dialect, url=f"sqlite:///{path}", clock=clock, options=chosen))
+    return SqliteDialect(path, clock=clock, durable=options.durable), f"sqlite:///{path}"
+
+
+def _postgres(url: str, *, options: MetastoreOptions) -> tuple[Dialect, str]:
+    try:
+        parsed: URL = make_url(url)
+    except (ArgumentError, ValueError):
+        # The reason may quote the URL, and that a password.
+        raise InvalidInputError(
+            f"The URL of the metastore is wrong; it is {_POSTGRES}://user:password@host/database"
+        ) from None
+    dialect = PostgresDialect(parsed, durable=options.durable, server_time=options.server_time)
+    secrets = [key for key in parsed.query if "password" in key.lower()]
+    shown = parsed.difference_update_query(secrets)
+    return dialect, shown.render_as_string(hide_password=True)

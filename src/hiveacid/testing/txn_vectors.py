@@ -60,8 +60,8 @@ def load_vectors(path: Path) -> tuple[Vector, ...]:
     )
 
 
-def run_vector(vector: Vector, *, directory: Path) -> None:
-    """Run one vector on a new SQLite metastore in ``directory``.
+def run_vector(vector: Vector, *, url: str) -> None:
+    """Run one vector on the new metastore at ``url``.
 
     Raises:
         AssertionError: a result or error is not the expected one.
@@ -69,7 +69,7 @@ def run_vector(vector: Vector, *, directory: Path) -> None:
     """
     clock = ManualClock()
     options = _options(vector.config)
-    with connect(str(directory / "metastore.db"), clock=clock, options=options) as metastore:
+    with connect(url, clock=clock, options=options) as metastore:
         _Run(metastore, clock).steps(vector)
 
 
@@ -84,7 +84,7 @@ def _options(config: Mapping[str, Any]) -> MetastoreOptions:
     chosen: dict[str, Any] = {known[key]: value for key, value in config.items() if key in known}
     if "semantics" in config:
         chosen["lock_semantics"] = LockSemantics(config["semantics"])
-    return MetastoreOptions(durable=False, **chosen)
+    return MetastoreOptions(durable=False, server_time=False, **chosen)
 
 
 _COUNT_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def metastore(tmp_path: Path, clock: ManualClock) -> Iterator[SqlMetastore]:
-    options = MetastoreOptions(durable=False)
-    with connect(str(tmp_path / "metastore.db"), clock=clock, options=options) as opened:
+def metastore(metastore_url: str, clock: ManualClock) -> Iterator[SqlMetastore]:
+    options = MetastoreOptions(durable=False, server_time=False)
+    with connect(metastore_url, clock=clock, options=options) as opened:
         yield opened

@@ -69,10 +69,27 @@ def test_a_directory_is_a_metastore_error(tmp_path: Path) -> None:
         _open(tmp_path)
 
 
-@pytest.mark.parametrize("url", ["thrift://host:9083", "postgresql+psycopg://u:secret@h/db"])
-def test_kinds_to_come_say_so_and_keep_passwords_to_themselves(url: str) -> None:
-    with pytest.raises(UnsupportedError, match="not built yet") as caught:
+def test_a_kind_to_come_says_so() -> None:
+    with pytest.raises(UnsupportedError, match="not built yet"):
+        _open("thrift://host:9083")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://u:secret@localhost:1/db",
+        "postgres://u@localhost:1/db?password=secret",
+    ],
+)
+def test_a_server_that_is_not_there_is_an_error_that_keeps_the_password_to_itself(url: str) -> None:
+    with pytest.raises(MetastoreError, match="localhost:1/db failed") as caught:
         _open(url)
+    assert "secret" not in str(caught.value) + str(caught.value.context)
+
+
+def test_a_url_that_cannot_be_parsed_keeps_the_password_to_itself() -> None:
+    with pytest.raises(InvalidInputError, match="URL of the metastore is wrong") as caught:
+        _open("postgresql://u:secret@h:port/db")
     assert "secret" not in str(caught.value) + str(caught.value.context)
 
 

@@ -265,17 +265,24 @@ def _log_writes(
     """Write the WRITE_SET rows of the commit; the error where somebody else committed first."""
     if kind is TxnType.READ_ONLY:
         return None
-    commit_id = unit.scalar(_HWM)
     if kind in (TxnType.SOFT_DELETE, TxnType.COMPACTION):
+        commit_id = _take_commit_id(unit)
         unit.run(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
         return None
     if unit.row(_HAS_CHANGES, txn=txn) is None:
         if not only_changes:
-            unit.run(_INSERT_ALL, txn=txn, commit_id=commit_id)
+            unit.run(_INSERT_ALL, txn=txn, commit_id=unit.scalar(_HWM))
         return None
+    commit_id = _take_commit_id(unit)
     unit.run(_INSERT_CHANGES if only_changes else _INSERT_ALL, txn=txn, commit_id=commit_id)
     found = unit.row(_CONFLICT, txn=txn) if check else None
     return None if found is None else _conflict_error(txn, commit_id, found)
+
+
+def _take_commit_id(unit: Unit) -> int:
+    """The highest id there is: whoever has a higher one opens after this commit and sees it."""
+    unit.exclude_opens()
+    return int(unit.scalar(_HWM))
 
 
 def _finish(unit: Unit, txn: TxnId, kind: TxnType) -> None:

@@ -10,30 +10,38 @@ caller gets an error (an abort because of a conflict) returns the error for the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, insert, or_, select
+from sqlalchemy import Connection, or_, select
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.schema import Table
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
-from hiveacid.metastore.sql import catalog_schema, schema
-from hiveacid.metastore.sql.dialect import Dialect
+from hiveacid.metastore.sql import schema
+from hiveacid.metastore.sql.dialect import Begun, Dialect, Outcome, UnitKind
 from hiveacid.model.locks import LockSemantics
 
 Row = tuple[Any, ...]
+_T = TypeVar("_T")
+_REPEATS: Final = 10
+_REPEAT_PAUSE_S: Final = 0.01
+_LOOK_UPS: Final = 8
+_LOOK_UP_PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetastoreOptions:
     """How the transaction manager behaves; defaults are Hive's (metastore.md). Times are ms.
 
-    ``durable=False`` lets SQLite acknowledge commits before they are on disk: for tests alone.
+    ``durable=False`` lets the database acknowledge commits before they are on disk: for tests
+    alone. ``server_time=False`` takes the time from the clock handed in also where the database
+    server has one of its own: for simulations.
     """
 
     txn_timeout_ms: int = 300_000
@@ -43,12 +51,24 @@ class MetastoreOptions:
     use_min_history_level: bool = True
     lock_semantics: LockSemantics = LockSemantics.HIVE_4
     durable: bool = True
+    server_time: bool = True
 
 
 class Unit:
-    """One database transaction; ``now_ms`` is the clock when it began."""
+    """One database transaction; ``now_ms`` is the time when it began, ``begun_ms`` the same by the
+    clock handed in, ``id`` what it can be looked up by afterwards.
+    """
 
-    __slots__ = ("_compiled", "_dialect_of_core", "connection", "cursor", "dialect", "now_ms")
+    __slots__ = (
+        "_compiled",
+        "_dialect_of_core",
+        "begun_ms",
+        "connection",
+        "cursor",
+        "dialect",
+        "id",
+        "now_ms",
+    )
 
     def __init__(
         self,
@@ -56,15 +76,22 @@ class Unit:
         cursor: Any,
         *,
         dialect: Dialect,
+        begun: Begun,
         now_ms: int,
         compiled: dict[ClauseElement, _Compiled],
     ) -> None:
         self.connection = connection
         self.cursor = cursor
         self.dialect = dialect
-        self.now_ms = now_ms
+        self.id = begun.id
+        self.begun_ms = now_ms
+        self.now_ms = now_ms if begun.now_ms is None else begun.now_ms
         self._compiled = compiled
         self._dialect_of_core = connection.dialect
+
+    def exclude_opens(self) -> None:
+        """No transaction is opened from here to the end of the unit, and none is being opened."""
+        self.dialect.exclude_opens(self.cursor)
 
     def run(self, statement: ClauseElement, **params: object) -> int:
         """Run a statement that is a constant of its module; how many rows it touched."""
@@ -150,7 +177,7 @@ def one_of(column: ColumnElement[Any], values: Iterable[object]) -> ColumnElemen
 
 
 class Database:
-    """The database behind a metastore: checks that it is ours, hands out units of work."""
+    """The database behind a metastore: hands out units of work."""
 
     def __init__(
         self, dialect: Dialect, *, url: str, clock: Clock, options: MetastoreOptions
@@ -163,22 +190,21 @@ class Database:
         self._engine = dialect.create_engine()
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self._compiled: dict[ClauseElement, _Compiled] = {}
-        try:
-            self._check_or_create()
-        except BaseException:
-            self.close()
-            raise
 
     @contextmanager
-    def write(self) -> Iterator[Unit]:
-        """A unit that may write; committed at the end, rolled back on an exception."""
-        with self.dialect.writer_turn(), self._unit(write=True) as unit:
+    def write(self, *, opens: bool = False) -> Iterator[Unit]:
+        """A unit that may write; committed at the end, rolled back on an exception.
+
+        ``opens`` says that it opens transactions.
+        """
+        kind = UnitKind.OPEN if opens else UnitKind.WRITE
+        with self.dialect.writer_turn(), self._unit(kind) as unit:
             yield unit
 
     @contextmanager
     def read(self) -> Iterator[Unit]:
         """A unit that only reads, in one snapshot of the database."""
-        with self._unit(write=False) as unit:
+        with self._unit(UnitKind.READ) as unit:
             yield unit
 
     def table_rows(self, name: str) -> list[dict[str, Any]]:
@@ -191,85 +217,152 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+        self.dialect.close()
 
     @contextmanager
-    def _unit(self, *, write: bool) -> Iterator[Unit]:
+    def _unit(self, kind: UnitKind) -> Iterator[Unit]:
+        unit = self._begin(kind)
         try:
-            with self._engine.connect() as connection:
-                raw: Any = connection.connection.dbapi_connection
-                cursor = raw.cursor()
-                self.dialect.begin(cursor, write=write)
-                try:
-                    yield Unit(
-                        connection,
-                        cursor,
-                        dialect=self.dialect,
-                        now_ms=self.clock.now_ms(),
-                        compiled=self._compiled,
-                    )
-                except BaseException:
-                    raw.rollback()
-                    raise
-                raw.commit()
-                cursor.close()
+            try:
+                yield unit
+            except BaseException as error:
+                self._roll_back(unit, error)
+                raise
+            self._commit(unit)
         except (SQLAlchemyError, self._driver_error) as error:
+            raise self._failed(error) from error
+        finally:
+            unit.connection.close()
+
+    def _begin(self, kind: UnitKind) -> Unit:
+        """Begin; again with a new connection where the pooled one was cut while it lay idle."""
+        for is_last_try in (False, True):
+            try:
+                connection = self._engine.connect()
+            except (SQLAlchemyError, self._driver_error) as error:
+                raise self._failed(error) from error
+            now_ms = self.clock.now_ms()
+            try:
+                cursor = _raw(connection).cursor()
+                begun = self.dialect.begin(cursor, kind)
+            except BaseException as error:
+                lost = self._drop_if_lost(connection, error)
+                connection.close()
+                if not isinstance(error, (SQLAlchemyError, self._driver_error)):
+                    raise
+                if not lost or is_last_try:
+                    raise self._failed(error) from error
+                self._engine.dispose()  # the others in the pool were cut with it
+                continue
+            return Unit(
+                connection,
+                cursor,
+                dialect=self.dialect,
+                begun=begun,
+                now_ms=now_ms,
+                compiled=self._compiled,
+            )
+        raise AssertionError("the last try returns or raises")
+
+    def _roll_back(self, unit: Unit, error: BaseException) -> None:
+        if self._drop_if_lost(unit.connection, error):
+            return  # the server rolls back what has lost its client
+        try:
+            _raw(unit.connection).rollback()
+        except self._driver_error:
+            unit.connection.invalidate()
+
+    def _commit(self, unit: Unit) -> None:
+        try:
+            _raw(unit.connection).commit()
+        except BaseException as error:
+            if not self._drop_if_lost(unit.connection, error):
+                self._roll_back(unit, error)
+                raise
+            if not isinstance(error, self._driver_error):
+                raise
+            self._look_up(unit, error)
+
+    def _look_up(self, unit: Unit, error: Exception) -> None:
+        """Return where the unit whose commit was not answered is committed.
+
+        Raises:
+            MetastoreError: it is not (then ``transient``), or nobody can tell.
+        """
+        outcome = Outcome.UNKNOWN
+        for attempt in range(_LOOK_UPS if unit.id is not None else 0):
+            if attempt:
+                self.clock.sleep_s(_LOOK_UP_PAUSE_S * 2 ** min(attempt, 5))
+            try:
+                with self._engine.connect() as connection:
+                    assert unit.id is not None
+                    outcome = self.dialect.look_up(_raw(connection).cursor(), unit.id)
+            except (SQLAlchemyError, self._driver_error):
+                continue
+            if outcome is not Outcome.UNKNOWN:
+                break
+        if outcome is not Outcome.COMMITTED:
             raise MetastoreError(
-                f"The metastore {self.url} failed: {error}", url=self.url
+                f"The metastore {self.url} was lost during a commit, which is "
+                f"{outcome.name.lower().replace('_', ' ')}: {error}",
+                url=self.url,
+                outcome=outcome.name.lower(),
+                transient=outcome is Outcome.ROLLED_BACK,
             ) from error
 
-    def _check_or_create(self) -> None:
-        with self.read() as unit:
-            tables = self.dialect.table_names(unit.cursor)
-            if schema.HIVEACID_VERSION.name in tables:
-                self._check_version(unit)
-                return
-        with self.write() as unit:
-            tables = self.dialect.table_names(unit.cursor)
-            if schema.HIVEACID_VERSION.name in tables:
-                self._check_version(unit)
-                return
-            if tables:
-                raise MetastoreError(
-                    f"{self.url} is not a metastore of hiveacid: it holds other tables "
-                    f"({', '.join(sorted(tables)[:3])}) and no {schema.HIVEACID_VERSION.name}",
-                    url=self.url,
-                )
-            schema.METADATA.create_all(unit.connection, checkfirst=False)
-            for table, row in _SEED_ROWS:
-                unit.change(insert(table).values(**row))
+    def _drop_if_lost(self, connection: Connection, error: BaseException) -> bool:
+        """Take a connection that was cut, or is in an unknown state, out of the pool."""
+        cause = getattr(error, "orig", None) or error
+        if isinstance(cause, self._driver_error):
+            raw = _raw(connection)
+            is_disconnect: Any = self._engine.dialect.is_disconnect
+            lost = raw is None or is_disconnect(cause, raw, None)
+        else:
+            lost = False
+        if lost:
+            connection.invalidate()
+        return lost
 
-    def _check_version(self, unit: Unit) -> None:
-        found = unit.query(select(schema.HIVEACID_VERSION.c.SCHEMA_VERSION))
-        version = max((int(row[0]) for row in found), default=0)
-        if version > schema.SCHEMA_VERSION:
-            raise MetastoreError(
-                f"The metastore {self.url} has schema version {version}, newer than the version "
-                f"{schema.SCHEMA_VERSION} that this hiveacid knows",
-                url=self.url,
-                found=version,
-                known=schema.SCHEMA_VERSION,
-                note="Upgrade hiveacid.",
-            )
+    def _failed(self, error: Exception) -> MetastoreError:
+        """What the driver says, as ours: the unit was rolled back."""
+        cause = getattr(error, "orig", None) or error
+        return MetastoreError(
+            f"The metastore {self.url} failed: {cause}",
+            url=self.url,
+            outcome=Outcome.ROLLED_BACK.name.lower(),
+            transient=self.dialect.may_pass(cause),
+        )
 
 
-_SEED_ROWS: Sequence[tuple[Table, Mapping[str, object]]] = (
-    (schema.HIVEACID_VERSION, {"SCHEMA_VERSION": schema.SCHEMA_VERSION}),
-    (
-        catalog_schema.VERSION,
-        {"VER_ID": 1, "SCHEMA_VERSION": "4.1.0", "VERSION_COMMENT": "Hive release version 4.1.0"},
-    ),
-    (
-        schema.TXNS,
-        {
-            "TXN_ID": 0,
-            "TXN_STATE": "c",
-            "TXN_STARTED": 0,
-            "TXN_LAST_HEARTBEAT": 0,
-            "TXN_USER": "",
-            "TXN_HOST": "",
-        },
-    ),
-    (schema.TXN_LOCK_TBL, {"TXN_LOCK": 1}),
-    (schema.NEXT_LOCK_ID, {"NL_NEXT": 1}),
-    (schema.NEXT_COMPACTION_QUEUE_ID, {"NCQ_NEXT": 1}),
-)
+def _raw(connection: Connection) -> Any:
+    """The driver's connection."""
+    return connection.connection.dbapi_connection
+
+
+def repeats_transient(cls: type[_T]) -> type[_T]:
+    """Class decorator: a public method runs again where a unit of it failed for what passes.
+
+    That is a deadlock, a key that two clients inserted at once, or a connection lost during a
+    commit that did not take place. Nothing of the failed unit remains, and units of one method do
+    not depend on each other.
+    """
+    for name in dir(cls):
+        method = getattr(cls, name)
+        if not name.startswith("_") and inspect.isfunction(method):
+            setattr(cls, name, _repeating(method))
+    return cls
+
+
+def _repeating(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def repeated(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for attempt in range(1, _REPEATS):
+            try:
+                return method(self, *args, **kwargs)
+            except MetastoreError as error:
+                if not error.context.get("transient"):
+                    raise
+            self.database.clock.sleep_s(_REPEAT_PAUSE_S * attempt)
+        return method(self, *args, **kwargs)
+
+    return repeated

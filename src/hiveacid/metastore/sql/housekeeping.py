@@ -98,7 +98,8 @@ _DEDUPE: Final = tuple(
     for kind, newer_kinds in (("N", ("N", "Y")), ("Y", ("Y",)))
     for whole_table in (False, True)
 )
-_LAST_RUN: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key")).with_for_update()
+_LAST_RUN: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key"))
+_LAST_RUN_HELD: Final = _LAST_RUN.with_for_update()
 _FIRST_RUN: Final = insert(AUX_TABLE).values(MT_KEY1=bindparam("key"), MT_KEY2=bindparam("now"))
 _SET_LAST_RUN: Final = (
     update(AUX_TABLE).where(_A.MT_KEY1 == bindparam("key")).values(MT_KEY2=bindparam("now"))
@@ -179,7 +180,7 @@ class SqlHousekeeping:
             if last is not None and 0 <= unit.now_ms - last < due_ms:
                 return False
         with self._db.write() as unit:
-            last = unit.scalar(_LAST_RUN, key=_MUTEX)
+            last = unit.scalar(_LAST_RUN_HELD, key=_MUTEX)
             if last is not None and 0 <= unit.now_ms - last < due_ms:
                 return False
             unit.run(_FIRST_RUN if last is None else _SET_LAST_RUN, key=_MUTEX, now=unit.now_ms)

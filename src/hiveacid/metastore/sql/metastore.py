@@ -6,7 +6,7 @@ from types import TracebackType
 
 from hiveacid.metastore.sql.conflicts import SqlCommits
 from hiveacid.metastore.sql.databases import SqlDatabases
-from hiveacid.metastore.sql.engine import Database
+from hiveacid.metastore.sql.engine import Database, repeats_transient
 from hiveacid.metastore.sql.housekeeping import SqlHousekeeping
 from hiveacid.metastore.sql.locks import SqlLocks
 from hiveacid.metastore.sql.partitions import SqlPartitions
@@ -15,6 +15,7 @@ from hiveacid.metastore.sql.txns import SqlTxns
 from hiveacid.metastore.sql.write_ids import SqlWriteIds
 
 
+@repeats_transient
 class SqlMetastore(
     SqlDatabases,
     SqlTables,

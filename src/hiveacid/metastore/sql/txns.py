@@ -89,6 +89,7 @@ _SNAPSHOT: Final = union_all(
 )
 _BEFORE: Final = select(func.max(_T.TXN_ID)).where(_T.TXN_ID < bindparam("txn"))
 _OPEN_TYPE: Final = select(_T.TXN_TYPE).where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
+_OPEN_TYPE_HELD: Final = _OPEN_TYPE.with_for_update()
 _STATE: Final = select(_T.TXN_STATE).where(_T.TXN_ID == bindparam("txn"))
 _COMPLETED: Final = (
     select(COMPLETED_TXN_COMPONENTS.c.CTC_TXNID)
@@ -155,7 +156,7 @@ class SqlTxns:
         if n <= 0:
             raise InvalidInputError(f"Invalid input for number of txns: {n}", n=n)
         options = self._db.options
-        with self._db.write() as unit:
+        with self._db.write(opens=True) as unit:
             if repl_policy is not None:
                 found = _replicated(unit, repl_policy, source_ids)
                 if found:
@@ -181,7 +182,7 @@ class SqlTxns:
                         for source, txn in zip(source_ids, txns, strict=False)
                     ],
                 )
-            elapsed_ms = self._db.clock.now_ms() - unit.now_ms
+            elapsed_ms = self._db.clock.now_ms() - unit.begun_ms
             too_slow = (
                 elapsed_ms >= options.open_txn_timeout_ms and txn_type is not TxnType.READ_ONLY
             )
@@ -262,11 +263,13 @@ class SqlTxns:
     ) -> tuple[TxnId, ...]:
         """See ``TxnStore``."""
         with self._db.write() as unit:
-            return tuple(txn for txn in txns if abort(unit, txn, reason))
+            # In order, so that two who abort the same ones do not wait for each other.
+            return tuple(txn for txn in sorted(set(txns)) if abort(unit, txn, reason))
 
     def seed_txn_id(self, seed: int) -> None:
         """See ``TxnStore``."""
         with self._db.write() as unit:
+            unit.exclude_opens()
             hwm = unit.scalar(_HWM)
             if hwm >= seed:
                 raise MetastoreError(
@@ -277,6 +280,7 @@ class SqlTxns:
     def assume_committed(self, txn: TxnId) -> None:
         """See ``TxnStore``. A committed row, old, so that the ids below it are no recent hole."""
         with self._db.write() as unit:
+            unit.exclude_opens()
             if unit.scalar(_HWM) < txn:
                 unit.run(_INSERT_COMMITTED, txn=txn)
                 unit.dialect.set_next_txn_id(unit.cursor, txn + 1)
@@ -334,8 +338,11 @@ def watermarks(unit: Unit, timeout_ms: int) -> tuple[int, int, int]:
 
 
 def open_txn_type(unit: Unit, txn: TxnId) -> TxnType | None:
-    """The type of the transaction, None where it is not open."""
-    row = unit.row(_OPEN_TYPE, txn=txn)
+    """The type of the transaction, None where it is not open.
+
+    In a unit that writes it stays so until the end of the unit.
+    """
+    row = unit.row(_OPEN_TYPE_HELD, txn=txn)
     return None if row is None else TxnType(row[0] or 0)
 
 

@@ -1,0 +1,195 @@
+"""SQLite in WAL mode: one writer at a time, one machine."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import URL
+
+from hiveacid.clock import Clock
+from hiveacid.errors import MetastoreError
+from hiveacid.metastore.sql.dialect import Begun, Outcome, UnitKind
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_MAGIC: Final = b"SQLite format 3\x00"
+_LOCK_WAIT_S: Final = 60.0
+_WAL_TRIES: Final = 100
+
+
+class SqliteDialect:
+    """One writer at a time, taken at the start (``BEGIN IMMEDIATE``); a commit is one fsync.
+
+    SQLite lets waiting writers sleep and look again, up to 100 ms, while nobody writes. So ours
+    queue before it: the threads of a process on a mutex, processes on a lock of the file
+    ``<database>-turn``, which the kernel hands on at once and takes from a process that dies.
+    """
+
+    def __init__(self, path: str, *, clock: Clock, durable: bool) -> None:
+        self._path = path
+        self._clock = clock
+        self._synchronous = "FULL" if durable else "OFF"
+        self._turn = _Turn(path)
+
+    def create_engine(self) -> Engine:
+        """An engine over the file; its directory is made."""
+        try:
+            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MetastoreError(
+                f"The directory of the metastore {self._path} cannot be made: {error}",
+                path=self._path,
+            ) from error
+        engine = create_engine(
+            URL.create("sqlite", database=self._path),
+            connect_args={
+                "isolation_level": None,
+                "timeout": _LOCK_WAIT_S,
+                "check_same_thread": False,
+                "cached_statements": 512,
+            },
+            pool_size=4,
+            max_overflow=64,
+        )
+        event.listen(engine, "connect", self._on_connect)
+        return engine
+
+    def _on_connect(self, connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA synchronous={self._synchronous}")
+        # Turning WAL on needs the file for itself and does not wait; it is remembered in the file.
+        for attempt in range(_WAL_TRIES):
+            try:
+                if cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0] == "wal":
+                    break
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or attempt == _WAL_TRIES - 1:
+                    raise
+            self._clock.sleep_s(0.05)
+        cursor.close()
+
+    def close(self) -> None:
+        """Close the file that writers queue on."""
+        self._turn.close()
+
+    def begin(self, cursor: Any, kind: UnitKind) -> Begun:
+        """BEGIN IMMEDIATE for a writer, so that it never fails half way for want of the lock."""
+        cursor.execute("BEGIN" if kind is UnitKind.READ else "BEGIN IMMEDIATE")
+        return Begun()
+
+    def writer_turn(self) -> AbstractContextManager[object]:
+        """The process's mutex and the lock among processes."""
+        return self._turn.taken()
+
+    def exclude_opens(self, cursor: Any) -> None:
+        """A writer is alone."""
+
+    def serialize_schema_changes(self, cursor: Any) -> None:
+        """A writer is alone."""
+
+    def may_pass(self, error: BaseException) -> bool:
+        """Never: a writer is alone, so nothing it meets passes by itself."""
+        del error
+        return False
+
+    def look_up(self, cursor: Any, unit: int) -> Outcome:
+        """Not asked: a commit in the same process is answered."""
+        del cursor, unit
+        return Outcome.UNKNOWN
+
+    def set_next_txn_id(self, cursor: Any, next_id: int) -> None:
+        """Write SQLite's own sequence table."""
+        cursor.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'TXNS'", (next_id - 1,))
+        if cursor.rowcount == 0:
+            cursor.execute(
+                "INSERT INTO sqlite_sequence (name, seq) VALUES ('TXNS', ?)", (next_id - 1,)
+            )
+
+    def next_txn_id(self, cursor: Any) -> int:
+        """Read SQLite's own sequence table."""
+        row = cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = 'TXNS'").fetchone()
+        return int(row[0]) + 1 if row else 1
+
+    def timestamp(self, epoch_ms: int) -> Any:
+        """SQLAlchemy's text form of a timestamp on SQLite, UTC."""
+        moment = datetime.fromtimestamp(epoch_ms / 1000, timezone.utc)
+        return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+
+    def check_is_ours_or_new(self) -> None:
+        """Look at the file's first bytes."""
+        path = Path(self._path)
+        try:
+            if not path.exists():
+                return
+            with path.open("rb") as file:
+                head = file.read(len(_MAGIC))
+        except OSError as error:
+            raise MetastoreError(
+                f"The metastore {self._path} cannot be opened: {error}", path=self._path
+            ) from error
+        if head and head != _MAGIC:
+            raise MetastoreError(
+                f"{self._path} is not a metastore of hiveacid: it is not an SQLite database",
+                path=self._path,
+            )
+
+    def table_names(self, cursor: Any) -> frozenset[str]:
+        """From sqlite_master, without SQLite's own."""
+        rows = cursor.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        )
+        return frozenset(str(row[0]) for row in rows)
+
+
+class _Turn:
+    """Whose turn it is to write, among the threads and processes of this machine.
+
+    It is a matter of speed alone: where the file cannot be locked (Windows, no permission),
+    SQLite's own lock still keeps writers apart.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = f"{path}-turn"
+        self._mutex = threading.Lock()
+        self._file: int | None = None
+        self._usable = fcntl is not None
+
+    def close(self) -> None:
+        with self._mutex:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        with self._mutex:
+            self._lock()
+            try:
+                yield
+            finally:
+                self._unlock()
+
+    def _lock(self) -> None:
+        if not self._usable:
+            return
+        try:
+            if self._file is None:
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        except OSError:
+            self._usable = False
+
+    def _unlock(self) -> None:
+        if self._usable and self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)

