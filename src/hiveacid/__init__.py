@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hiveacid.errors import AcidError
-    from hiveacid.reading import read_arrow
+    from hiveacid.reading import dataset, read_arrow
     from hiveacid.session import Session, connect
     from hiveacid.table import AcidTable
 
@@ -23,12 +23,13 @@ _HOMES = {
     "Session": "hiveacid.session",
     "AcidTable": "hiveacid.table",
     "read_arrow": "hiveacid.reading",
+    "dataset": "hiveacid.reading",
     "AcidError": "hiveacid.errors",
 }
 """Public name -> the module it lives in."""
 
 __version__ = "0.1.0"
-__all__ = ["AcidError", "AcidTable", "Session", "__version__", "connect", "read_arrow"]
+__all__ = ["AcidError", "AcidTable", "Session", "__version__", "connect", "dataset", "read_arrow"]
 
 
 def __getattr__(name: str) -> object:

@@ -39,6 +39,7 @@ from hiveacid.statements.names import CatalogNames
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.txn.leases import Keep, Lease, open_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -398,6 +399,17 @@ class Session:
             NotFoundError: 10001.
         """
         return self._runtime.metastore.get_table(name)
+
+    def lease(self, name: TableName, *, keep: Keep) -> Lease:
+        """A snapshot of a table without Spark, under a read transaction of its own.
+
+        Raises:
+            NotFoundError, LockError, AcidError: the table could not be read.
+        """
+        if self._closed:
+            raise InvalidInputError("The session is closed")
+        table = self._runtime.metastore.get_table(name)
+        return open_lease(self._runtime.transactions, table, keep=keep)
 
     def table(self, name: str) -> AcidTable:
         """The handle of a table of ours.

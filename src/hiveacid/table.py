@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.statements.values import Expression
+    from hiveacid.txn.leases import Keep, Lease
 
 
 class Executor(Protocol):
@@ -38,6 +39,9 @@ class Executor(Protocol):
 
     def table_definition(self, name: TableName) -> Table:
         """The table as the catalog has it now."""
+
+    def lease(self, name: TableName, *, keep: Keep) -> Lease:
+        """A snapshot under a read transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,15 @@ class AcidTable:
         virtual = frozenset([VirtualColumn.ROW_ID] if row_ids else [])
         query = Query(f"SELECT * FROM {placeholder}", {placeholder: TableRef(self.name, virtual)})
         return cast("DataFrame", self.session.execute(query))
+
+    def lease(self, *, keep: Keep) -> Lease:
+        """A snapshot for ``read_arrow`` and ``dataset``, kept until closed; ``keep`` chooses
+        partitions.
+
+        Raises:
+            NotFoundError, LockError, StorageError: the table cannot be read.
+        """
+        return self.session.lease(self.name, keep=keep)
 
     def insert(
         self,

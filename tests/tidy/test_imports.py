@@ -35,6 +35,7 @@ THIRD_PARTY_ROOMS = {
     "click": {"cli"},
     "rich": {"cli", "demo"},
     "duckdb": {"demo"},
+    "polars": {"reading"},
 }
 """Third-party packages and the rooms that may name them (docs/ARCHITECTURE.md, section 2)."""
 

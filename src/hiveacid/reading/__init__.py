@@ -1,0 +1,15 @@
+"""Tables without Spark: rows as Arrow batches, from a path or through a session's transaction.
+
+Lives here: what is read (``source``), what a user may give as a condition (``conditions``), the
+rows (``rows``: ``read_arrow``), the table as one object for DuckDB and Polars (``arrow_dataset``),
+the events of one file (``events``: ``dump``). Never comes in: writing, Spark, locks: a session's
+table hands its snapshot in. Read ``rows`` first.
+"""
+
+from __future__ import annotations
+
+from hiveacid.reading.arrow_dataset import Dataset, dataset
+from hiveacid.reading.events import dump
+from hiveacid.reading.rows import read_arrow
+
+__all__ = ["Dataset", "dataset", "dump", "read_arrow"]

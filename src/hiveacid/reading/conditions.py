@@ -1,0 +1,103 @@
+"""What a user gives as a condition: SQL text, an expression of Arrow, values of partitions.
+
+A text becomes a predicate, which files and stripes are chosen by, and from that an expression of
+Arrow; an expression of Arrow is taken as it is, and Arrow itself tells which partitions it leaves.
+Either way each row is tested in the end.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.model.predicates import ANYTHING, Predicate, columns_of, typed
+from hiveacid.model.tables import Column
+from hiveacid.sql.conditions import parse_condition
+from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.conditions import Condition, check_expression, expression_of, mentions
+
+PartitionChoice = str | Mapping[str, object] | Sequence[Mapping[str, object]] | None
+"""A text over partition columns, or values of partition columns, or a list of such values."""
+
+
+def condition_of(
+    given: str | pc.Expression | Predicate | None, columns: Sequence[Column]
+) -> Condition:
+    """The condition that a user's text or expression is, on a table's columns; a predicate only
+    leaves places out.
+
+    Raises:
+        NotFoundError: a column that the table does not have.
+        SqlSyntaxError, UnsupportedError: a text that is not understood.
+        InvalidInputError: types that do not compare.
+    """
+    names = frozenset(column.name for column in columns)
+    if given is None:
+        return Condition(None, ANYTHING, frozenset())
+    if isinstance(given, pc.Expression):
+        check_expression(given, columns)
+        mentioned = frozenset(name for name in names if mentions(given, name))
+        return Condition(given, ANYTHING, mentioned)
+    kinds = {column.name: column.type for column in columns}
+    if not isinstance(given, str):
+        return Condition(None, typed(given, kinds), frozenset())
+    tree = parse_condition(given, _named(names), strict=True)
+    expression = expression_of(tree, kinds)
+    if expression is not None:
+        check_expression(expression, columns)
+    return Condition(expression, typed(tree, kinds), columns_of(tree))
+
+
+def _named(names: frozenset[str]) -> Callable[[tuple[str, ...]], str]:
+    def column_of(parts: tuple[str, ...]) -> str:
+        name = parts[-1].lower()
+        if len(parts) > 1 or name not in names:
+            raise NotFoundError(f"no column {'.'.join(parts)!r}", column=".".join(parts))
+        return name
+
+    return column_of
+
+
+def chosen_expression(given: PartitionChoice, columns: Sequence[Column]) -> pc.Expression | None:
+    """What the user's choice of partitions means.
+
+    Raises:
+        NotFoundError: a column that is no partition column.
+        InvalidInputError: a value that is none of the column's.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return condition_of(given, columns).expression
+    specs = [given] if isinstance(given, Mapping) else list(given)
+    tests = [_spec_expression(spec, columns) for spec in specs]
+    return functools.reduce(operator.or_, tests, pc.scalar(False))
+
+
+def _spec_expression(spec: Mapping[str, object], columns: Sequence[Column]) -> pc.Expression:
+    kinds = {column.name: column.type for column in columns}
+    tests: list[pc.Expression] = []
+    for name, value in spec.items():
+        key = name.lower()
+        if key not in kinds:
+            known = ", ".join(kinds) or "none"
+            raise NotFoundError(f"no partition column {name!r}; there are {known}", column=name)
+        if value is None:
+            tests.append(pc.field(key).is_null())
+            continue
+        try:
+            kind = arrow_type(kinds[key])
+            text = isinstance(value, str) or pa.types.is_string(kind)
+            scalar = pa.scalar(str(value)).cast(kind) if text else pa.scalar(value, kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInputError(
+                f"{value!r} is no value of partition column {name} of type {kinds[key]}",
+                column=name,
+            ) from error
+        tests.append(pc.field(key) == scalar)
+    return functools.reduce(operator.and_, tests, pc.scalar(True))

@@ -1,0 +1,183 @@
+"""``read_arrow``: the live rows of a table as a stream of record batches.
+
+One stripe of the columns needed is in memory at a time, and the delete events of one bucket.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import AcidError, NotFoundError
+from hiveacid.layout.snapshot import Snapshot
+from hiveacid.model.predicates import Predicate
+from hiveacid.model.tables import Column
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.reading.conditions import PartitionChoice, chosen_expression, condition_of
+from hiveacid.reading.source import Leasing, Source, source_of
+from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.conditions import Condition, filtered, kept_partitions, partition_arrays
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.merge import ROW_ID_NAME, ROW_ID_TYPE, merge_read, record_batch
+
+_log = logging.getLogger(__name__)
+
+
+def read_arrow(
+    table: str | Leasing,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | pc.Expression | None = None,
+    partitions: PartitionChoice = None,
+    valid_write_ids: str | ValidWriteIdList | None = None,
+    valid_txns: str | ValidTxnList | None = None,
+    row_ids: bool = False,
+) -> pa.RecordBatchReader:
+    """The rows of a transactional table, lazily.
+
+    ``table`` is the absolute path or URI of a directory, or a session's table
+    (``acid.table("t")``; the session needs no Spark), which is read as of now under a lease that
+    ends with the last batch, when the reader is dropped, or after ``hiveacid.reads.lease_s``.
+
+    ``columns`` selects by name (case ignored), partition columns included; None is all.
+    ``filter`` keeps the rows for which it is true: SQL text (``"id = 5 and year in (1995, 1996)"``;
+    comparisons with literals, IN, BETWEEN, IS NULL, AND, OR, NOT), by which partitions, buckets,
+    files and stripes are left out, or an Arrow expression, by which partitions are. ``partitions``
+    chooses partitions: values (``{"year": 1995}``), a list of such, or SQL text over partition
+    columns. By path, partition columns are strings. ``valid_write_ids``
+    (``db.t:hwm:minOpen:open:aborted``) and ``valid_txns`` say what is committed at a path; None
+    counts all as committed, which is logged. ``row_ids`` adds ``row__id``
+    struct<writeid, bucketid, rowid> last.
+
+    Raises:
+        FormatError: a damaged or foreign file, or a list that is not one; also while reading
+        batches. MissingFileError: the directory, or a file found in it, is not there.
+        NotFoundError: no such column.
+        InvalidInputError: a filter that does not fit the table (SqlSyntaxError, UnsupportedError).
+        SnapshotExpiredError: what these lists need was compacted away.
+        StorageError: the file system failed.
+        UnsupportedError: update events of Hive before 3, or a timestamp outside 1677..2262.
+    """
+    source = source_of(table, valid_write_ids=valid_write_ids, valid_txns=valid_txns)
+    return open_rows(source, columns=columns, filter=filter, partitions=partitions, row_ids=row_ids)
+
+
+def schema_of(source: Source) -> pa.Schema:
+    """All columns, partition columns last."""
+    return pa.schema([(c.name, arrow_type(c.type)) for c in _all_columns(source)])
+
+
+def open_rows(
+    source: Source,
+    *,
+    columns: Sequence[str] | None,
+    filter: str | pc.Expression | Predicate | None,
+    partitions: PartitionChoice = None,
+    row_ids: bool = False,
+) -> pa.RecordBatchReader:
+    """The rows of a source as of now; arguments and errors as ``read_arrow``."""
+    schema = schema_of(source)
+    output = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
+    condition = condition_of(filter, _all_columns(source))
+    chosen = chosen_expression(partitions, source.partition_columns)
+    keys = {column.name for column in source.partition_columns}
+    wanted = condition.columns.union(output.names)
+    scan = _Scan(
+        columns=source.columns,
+        partition_columns=source.partition_columns,
+        needed=tuple(name for name in schema.names if name in wanted and name not in keys),
+        condition=condition,
+        output=output.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE)) if row_ids else output,
+        row_ids=row_ids,
+    )
+    lease = source.open(
+        keep=lambda found: kept_partitions(
+            found, source.partition_columns, chosen=chosen, condition=condition
+        )
+    )
+    batches = _until_closed(scan.rows(lease.snapshot), lease.close)
+    return pa.RecordBatchReader.from_batches(scan.output, batches)
+
+
+def _all_columns(source: Source) -> tuple[Column, ...]:
+    return source.columns + source.partition_columns
+
+
+def _field(schema: pa.Schema, name: str) -> pa.Field:
+    if name.lower() not in schema.names:
+        raise NotFoundError(f"no column {name!r}; there are {', '.join(schema.names)}", column=name)
+    return schema.field(name.lower())
+
+
+def _until_closed(
+    batches: Iterator[pa.RecordBatch], close: Callable[[], None]
+) -> Iterator[pa.RecordBatch]:
+    """``batches``; the lease ends with the last one, or when nobody holds the iterator any more."""
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        finally:
+            _end(close)
+
+    found = rows()
+    weakref.finalize(found, _end, close)
+    return found
+
+
+def _end(close: Callable[[], None]) -> None:
+    """The rows are read: a lease that cannot be given back now ends by itself."""
+    try:
+        close()
+    except AcidError as error:
+        _log.warning("A read lease ends by itself: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    columns: tuple[Column, ...]
+    partition_columns: tuple[Column, ...]
+    needed: tuple[str, ...]
+    condition: Condition
+    output: pa.Schema
+    row_ids: bool
+
+    def rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+        keys = [column.name for column in self.partition_columns]
+        for part in snapshot.parts:
+            arrays = partition_arrays([part.partition], self.partition_columns)
+            constants = {name: array[0] for name, array in zip(keys, arrays, strict=True)}
+            fs, path = file_system_for(part.partition.location)
+            for batch in merge_read(
+                fs,
+                path,
+                part.directory,
+                table_columns=self.columns,
+                columns=self.needed,
+                valid=snapshot.valid,
+                row_ids=self.row_ids,
+            ):
+                yield from self._finished(batch, constants)
+
+    def _finished(
+        self, batch: pa.RecordBatch, constants: Mapping[str, pa.Scalar]
+    ) -> Iterator[pa.RecordBatch]:
+        """The batch with partition columns, filtered, in the order asked for."""
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for name, value in constants.items():
+            arrays[name] = pa.repeat(value, batch.num_rows)
+        if not arrays:
+            yield batch
+            return
+        table = pa.table(arrays)
+        if self.condition.expression is not None:
+            table = filtered(table, self.condition.expression)
+        if not self.output.names:
+            yield record_batch((), self.output, table.num_rows)
+            return
+        yield from table.select(self.output.names).cast(self.output).to_batches()

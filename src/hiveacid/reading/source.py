@@ -1,0 +1,209 @@
+"""What is read: a table's columns and the directories that count, from a path or from a session.
+
+By path nobody knows which transactions committed: every write id found counts as committed unless
+valid lists in Hive's text form are given; the columns come from the newest file, partition columns
+from directory names (as strings). A session's table is read as of a transaction of its own, which
+is a lease: the cleaner waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.layout.names import BUCKET_PREFIX, is_hidden, is_marker, looks_acid
+from hiveacid.layout.resolve import Entry, resolve
+from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
+from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableKind, TableName
+from hiveacid.model.types import PrimitiveType
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.storage.bucket_reader import BucketFileReader
+from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
+from hiveacid.txn.leases import Keep, Lease
+
+_log = logging.getLogger(__name__)
+_FOUND = TableName("path", "path")
+
+
+@runtime_checkable
+class Leasing(Protocol):
+    """A table of a session: ``AcidTable``."""
+
+    @property
+    def definition(self) -> Table:
+        """The table as the catalog has it."""
+
+    def lease(self, *, keep: Keep) -> Lease:
+        """Begin a read transaction; only partitions that ``keep`` chooses are listed."""
+
+
+class Source(Protocol):
+    """A table that can be read again and again, each time as of that moment."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The data columns."""
+
+    @property
+    def partition_columns(self) -> tuple[Column, ...]:
+        """The partition columns."""
+
+    def open(self, *, keep: Keep) -> Lease:
+        """What there is to read now."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A session's table."""
+
+    table: Leasing
+    definition: Table
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """As the catalog has them."""
+        return self.definition.columns
+
+    @property
+    def partition_columns(self) -> tuple[Column, ...]:
+        """As the catalog has them."""
+        return self.definition.partition_columns
+
+    def open(self, *, keep: Keep) -> Lease:
+        """A snapshot under a lease."""
+        return self.table.lease(keep=keep)
+
+
+@dataclass(frozen=True, slots=True)
+class PathSource:
+    """A directory; what was found when it was made is what is read."""
+
+    snapshot: Snapshot
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Those of the newest file of the partition that has most of them."""
+        return self.snapshot.table.columns
+
+    @property
+    def partition_columns(self) -> tuple[Column, ...]:
+        """Strings, from directory names."""
+        return self.snapshot.table.partition_columns
+
+    def open(self, *, keep: Keep) -> Lease:
+        """The partitions that are kept; there is nothing to end."""
+        parts = {part.partition.values: part for part in self.snapshot.parts}
+        kept = keep([part.partition for part in self.snapshot.parts])
+        chosen = tuple(parts[partition.values] for partition in kept)
+        return Lease(Snapshot(self.snapshot.table, self.snapshot.valid, chosen), _nothing)
+
+
+def source_of(
+    table: str | Leasing,
+    *,
+    valid_write_ids: str | ValidWriteIdList | None,
+    valid_txns: str | ValidTxnList | None,
+) -> Source:
+    """The source that a path or a session's table is.
+
+    Raises:
+        FormatError, MissingFileError, StorageError: the directory cannot be made out.
+        InvalidInputError: lists of valid ids for a session's table, which has its own.
+        NotFoundError: the table was dropped.
+        SnapshotExpiredError: what these lists need was compacted away.
+    """
+    if not isinstance(table, str):
+        return _table_source(table, lists=(valid_write_ids, valid_txns))
+    fs, root = file_system_for(table)
+    write_ids = _write_ids(valid_write_ids, root)
+    txns = ValidTxnList.parse(valid_txns) if isinstance(valid_txns, str) else valid_txns
+    found = discover_partitions(fs, root)
+    parts = tuple(
+        SnapshotPart(
+            Partition(partition.values, partition.path),
+            _resolved(fs, partition.path, write_ids, txns),
+        )
+        for partition in found
+    )
+    columns = _file_columns(fs, parts)
+    text = PrimitiveType("string")
+    keys = tuple(Column(name.lower(), text) for name in found[0].names)
+    definition = Table(_FOUND, columns, root, partition_columns=keys)
+    return PathSource(Snapshot(definition, write_ids, parts))
+
+
+def _table_source(table: object, *, lists: tuple[object, object]) -> TableSource:
+    if not isinstance(table, Leasing):
+        raise InvalidInputError(
+            f"a path or a table of a session is read, not {type(table).__name__}"
+        )
+    if lists != (None, None):
+        raise InvalidInputError("lists of valid ids are for paths: a table is read as of now")
+    definition = table.definition
+    if definition.kind is TableKind.VIEW:
+        raise InvalidInputError(f"{definition.name} is a view, not a table")
+    return TableSource(table, definition)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _write_ids(given: str | ValidWriteIdList | None, root: str) -> ValidWriteIdList:
+    if given is None:
+        _log.info("Every write id counts as committed", extra={"table": root})
+        return ValidWriteIdList.everything()
+    return ValidWriteIdList.parse(given) if isinstance(given, str) else given
+
+
+def _resolved(
+    fs: FileSystem, path: str, write_ids: ValidWriteIdList, txns: ValidTxnList | None
+) -> AcidDirectory:
+    entries = list_partition(fs, path)
+    directory = resolve(entries, write_ids, txns, mode=_mode(entries))
+    return with_logical_lengths(fs, path, directory, entries=entries)
+
+
+def _mode(entries: Sequence[Entry]) -> AcidMode:
+    """Insert-only where no file may hold row events and none lies outside bases and deltas."""
+    for entry in entries:
+        first, _, rest = entry.path.partition("/")
+        name = entry.path.rpartition("/")[2]
+        if entry.is_directory or is_hidden(name) or is_marker(name):
+            continue
+        if not rest or not looks_acid(first) or name.startswith(BUCKET_PREFIX):
+            return AcidMode.FULL
+    return AcidMode.INSERT_ONLY
+
+
+def _file_columns(fs: FileSystem, parts: Sequence[SnapshotPart]) -> tuple[Column, ...]:
+    """The columns of the newest file of the partition that has most of them."""
+    best: tuple[bool, int, int] = (False, -1, -1)
+    found: tuple[Column, ...] = ()
+    for part in parts:
+        for write_id, files in _newest_first(part.directory):
+            file = next((file for file in files if file.size_bytes or file.logical_bytes), None)
+            if file is None:
+                continue
+            path = f"{part.partition.location}/{file.path}"
+            with BucketFileReader(fs, path, logical_bytes=file.logical_bytes) as reader:
+                if not reader.fields:
+                    continue
+                rank = (not reader.has_positional_names, len(reader.fields), write_id)
+                if rank > best:
+                    best = rank
+                    found = tuple(Column(name.lower(), kind) for name, kind in reader.fields)
+            break
+    return found
+
+
+def _newest_first(directory: AcidDirectory) -> list[tuple[int, tuple[DataFile, ...]]]:
+    places: list[tuple[int, tuple[DataFile, ...]]] = [(0, directory.originals)]
+    if directory.base is not None:
+        places.append((directory.base.name.write_id, directory.base.files))
+    places += [(delta.name.max_write_id, delta.files) for delta in directory.insert_deltas]
+    return sorted(places, key=lambda place: -place[0])

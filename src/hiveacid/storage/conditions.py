@@ -1,0 +1,262 @@
+"""Conditions on rows as Arrow evaluates them, and partitions as Arrow values.
+
+A predicate says by which places rows can be left out, an expression of Arrow tests each row.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
+from hiveacid.model.predicates import (
+    And,
+    Anything,
+    ColumnRange,
+    Constant,
+    In,
+    IsNull,
+    Op,
+    Or,
+    Predicate,
+    exactly,
+    may_match,
+    partition_constant,
+)
+from hiveacid.model.tables import Column, Partition
+from hiveacid.model.types import CharType, HiveType
+from hiveacid.storage.arrow_types import arrow_type
+
+_COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
+    Op.EQ: operator.eq,
+    Op.NE: operator.ne,
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+}
+_NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_NO_FILE: Final = "there is no such file: this stands for a partition"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What rows must meet.
+
+    ``expression`` tests a row, None lets all pass. ``predicate`` is as strong or weaker: by it
+    places without such rows are left out. ``columns`` are those that the test needs.
+    """
+
+    expression: pc.Expression | None
+    predicate: Predicate
+    columns: frozenset[str]
+
+
+def check_expression(expression: pc.Expression, columns: Sequence[Column]) -> None:
+    """Try it on no rows: what does not fit is found before anything is read.
+
+    Raises:
+        NotFoundError, InvalidInputError: as ``filtered``.
+    """
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+    filtered(schema.empty_table(), expression)
+
+
+def filtered(rows: pa.Table, expression: pc.Expression) -> pa.Table:
+    """The rows for which the expression is true.
+
+    Raises:
+        NotFoundError: no such column.
+        InvalidInputError: it cannot be evaluated.
+    """
+    try:
+        return rows.filter(expression)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        if "No match for FieldRef" in str(error):
+            raise NotFoundError(
+                f"filter {expression}: no such column", filter=str(expression)
+            ) from (error)
+        raise InvalidInputError(
+            f"filter {expression} does not fit the table: {error}", filter=str(expression)
+        ) from error
+
+
+def mentions(expression: pc.Expression, name: str) -> bool:
+    """Whether an expression may refer to a column: its text holds the name, or a place instead."""
+    text = str(expression)
+    return name in text or "FieldPath" in text
+
+
+# -------------------------------------------------------------------- predicate -> expression
+
+
+def expression_of(tree: Predicate, kinds: Mapping[str, HiveType]) -> pc.Expression | None:
+    """The predicate as it tests rows, None where all pass; text beside a number is a number.
+
+    Raises:
+        InvalidInputError, UnsupportedError: values that do not compare with their columns.
+    """
+    if isinstance(tree, Anything):
+        return None
+    if isinstance(tree, And | Or):
+        join = operator.and_ if isinstance(tree, And) else operator.or_
+        parts = [expression_of(part, kinds) for part in tree.parts]
+        return functools.reduce(join, [part for part in parts if part is not None])
+    field = pc.field(tree.column)
+    if isinstance(tree, IsNull):
+        return field.is_valid() if tree.negated else field.is_null()
+    kind = kinds[tree.column]
+    if isinstance(tree, In):
+        if all(type(value) is int for value in tree.values) and _is_integer(kind):
+            return field.isin(pa.array(sorted(tree.values), pa.int64()))
+        tests = [_comparison(tree.column, Op.EQ, value, kind) for value in tree.values]
+        return functools.reduce(operator.or_, tests)
+    return _comparison(tree.column, tree.op, tree.value, kind)
+
+
+def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expression:
+    """column op constant, with Hive's conversions: text beside a number is compared as a double."""
+    field, arrow = pc.field(name), arrow_type(kind)
+    compare = _COMPARE[op]
+    number = None if isinstance(value, bool | str | date) else value
+    try:
+        if pa.types.is_string(arrow) and isinstance(value, str):
+            return compare(field, value.rstrip(" ") if isinstance(kind, CharType) else value)
+        if pa.types.is_string(arrow) and number is not None:
+            readable = pc.match_substring_regex(field, _NUMBER)
+            text = pc.if_else(readable, field, pa.scalar(None, pa.string()))
+            return compare(pc.utf8_trim_whitespace(text).cast(pa.float64()), float(number))
+        if _is_numeric(arrow) and (number is not None or isinstance(value, str)):
+            return compare(field, pa.scalar(Decimal(value) if isinstance(value, str) else value))
+        if pa.types.is_date(arrow) or (pa.types.is_timestamp(arrow) and arrow.tz is None):
+            return _time_comparison(field, arrow, compare, value)
+        if pa.types.is_boolean(arrow) and isinstance(value, bool):
+            return compare(field, value)
+    except (pa.ArrowException, InvalidOperation, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"{value!r} does not compare with column {name} of type {kind}", column=name
+        ) from error
+    raise UnsupportedError(
+        f"{value!r} is not compared with column {name} of type {kind} here", column=name
+    )
+
+
+def _time_comparison(
+    field: pc.Expression, arrow: pa.DataType, compare: Callable[[Any, Any], Any], value: Constant
+) -> pc.Expression:
+    """Of a date or timestamp column; a date beside a timestamp is its midnight."""
+    if isinstance(value, str):
+        value = date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        ticks = pa.timestamp("ns")
+        return compare(field.cast(ticks), pa.scalar(value, pa.timestamp("us")).cast(ticks))
+    if not isinstance(value, date):
+        raise ValueError(value)
+    return compare(field, pa.scalar(value, pa.date32()).cast(arrow))
+
+
+def _is_integer(kind: HiveType) -> bool:
+    return bool(pa.types.is_integer(arrow_type(kind)))
+
+
+def _is_numeric(arrow: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow)
+    )
+
+
+# -------------------------------------------------------------------- partitions
+
+
+def partition_arrays(partitions: Sequence[Partition], columns: Sequence[Column]) -> list[pa.Array]:
+    """The values of partition columns, one array for each column, typed."""
+    return [
+        _values([partition.values[i] for partition in partitions], column)
+        for i, column in enumerate(columns)
+    ]
+
+
+def _values(texts: Sequence[str | None], column: Column) -> pa.Array:
+    """Texts of directory names as values; NULL where a text is none of the type's, as in Hive."""
+    kind = arrow_type(column.type)
+    plain = pa.array(texts, pa.string())
+    if pa.types.is_string(kind):
+        return plain
+    try:
+        return plain.cast(kind)
+    except pa.ArrowException:
+        return pa.concat_arrays([_value(text, kind) for text in texts])
+
+
+def _value(text: str | None, kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array([text], pa.string()).cast(kind)
+    except pa.ArrowException:
+        return pa.nulls(1, kind)
+
+
+def kept_partitions(
+    partitions: Sequence[Partition],
+    columns: Sequence[Column],
+    *,
+    chosen: pc.Expression | None,
+    condition: Condition,
+) -> list[Partition]:
+    """The partitions that were ``chosen`` and may hold rows that meet the condition."""
+    if not columns:
+        return list(partitions)
+    arrays = partition_arrays(partitions, columns)
+    names = [column.name for column in columns]
+    if chosen is not None:
+        places = pa.array(range(len(partitions)), pa.int64())
+        table = filtered(pa.table([*arrays, places], names=[*names, ""]), chosen)
+        left = table.column(len(names))
+        partitions = [partitions[i] for i in left.to_pylist()]
+        arrays = [array.take(left.combine_chunks()) for array in arrays]
+    places_left: Sequence[int] = range(len(partitions))
+    if condition.expression is not None and condition.columns.intersection(names):
+        places_left = _satisfiable(arrays, names, condition.expression)
+    found = [partitions[i] for i in places_left]
+    return [one for one in found if may_match(condition.predicate, _ranges(one, columns))]
+
+
+def _ranges(partition: Partition, columns: Sequence[Column]) -> dict[str, ColumnRange]:
+    """What is known of the partition columns in a partition."""
+    found: dict[str, ColumnRange] = {}
+    for column, text in zip(columns, partition.values, strict=True):
+        value = None if text is None else partition_constant(text, column.type)
+        if text is None or value is not None:
+            found[column.name] = exactly(value)
+    return found
+
+
+def _satisfiable(
+    arrays: Sequence[pa.Array], names: Sequence[str], expression: pc.Expression
+) -> list[int]:
+    """The places whose values leave the expression a chance to be true; Arrow decides.
+
+    Arrow simplifies a filter by what is guaranteed of a fragment; no file is opened.
+    """
+    files, like = ds.ParquetFileFormat(), fs.LocalFileSystem()
+    fragments = []
+    for i in range(len(arrays[0])):
+        tests = [
+            pc.field(name) == array[i] if array[i].is_valid else pc.field(name).is_null()
+            for name, array in zip(names, arrays, strict=True)
+        ]
+        known = functools.reduce(operator.and_, tests)
+        place = f"{_NO_FILE}/{i}"
+        fragments.append(files.make_fragment(place, filesystem=like, partition_expression=known))
+    schema = pa.schema([(name, array.type) for name, array in zip(names, arrays, strict=True)])
+    table = ds.FileSystemDataset(fragments, schema, files, like)
+    return [int(one.path.rpartition("/")[2]) for one in table.get_fragments(expression)]

@@ -1,0 +1,48 @@
+"""Reading a table outside a statement: a snapshot, and the read transaction that keeps its files.
+
+A lease ends when the reader says so, or by itself after ``reads.lease_s`` (the heartbeat's rule
+for read-only transactions); it holds no locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hiveacid.layout.snapshot import Snapshot
+from hiveacid.model.tables import Partition, Table
+from hiveacid.txn.footprint import Footprint, TableRead
+from hiveacid.txn.manager import TransactionManager
+
+Keep = Callable[[Sequence[Partition]], Sequence[Partition]]
+"""Chooses among a table's partitions; the others are not listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A snapshot and what ends its transaction; to end it twice does nothing."""
+
+    snapshot: Snapshot
+    close: Callable[[], None]
+
+
+def open_lease(manager: TransactionManager, table: Table, *, keep: Keep) -> Lease:
+    """Begin a read transaction and take the snapshot of some partitions of a table.
+
+    Raises:
+        LockError: somebody holds the table exclusively.
+        StorageError: a directory could not be listed.
+        SnapshotExpiredError: cleaned beyond what this snapshot sees.
+    """
+    txn = manager.begin(read_only=True)
+    try:
+        txn.lock(Footprint(reads=(TableRead(table),)))
+        partitions = None
+        if table.partition_columns:
+            partitions = keep(manager.metastore.list_partitions(table.name))
+        snapshot = txn.snapshot(table, partitions=partitions)
+        txn.release_locks()
+    except BaseException:
+        txn.close()
+        raise
+    return Lease(snapshot, txn.close)
