@@ -17,6 +17,7 @@ from hiveacid.storage.json_values import json_values
 OURS = Path(__file__).parents[1] / "data" / "golden"
 SHARED = Path(__file__).parents[2].parent / "shared" / "golden"
 ROW_ID_COLUMNS = 3
+MICROSECONDS = len("2020-01-01 00:00:00.123456")
 NESTED_NULL_TRUTH = ("[[null]]", '[{"p":null,"q":{"k":[null]}}]', '{8:{"u":null}}')
 """What g06_nested_minor's third row was inserted with; Hive prints null for nested nulls."""
 OPEN_OVERWRITE_TRUTH = ("1", "536870912", "0", "1", "a", "x")
@@ -61,13 +62,19 @@ def _with_nested_nulls(row: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _canonical(row: tuple[str, ...], types: list[str], start: int) -> tuple[str, ...]:
-    """Floats as Python writes them: Java's shortest text differs."""
+    """Floats as Python writes them: Java's shortest text differs. Timestamps cut to microseconds,
+    chars without blanks at their end.
+    """
     cells = list(row)
     for place, kind in enumerate(types, start=start):
         if kind == "float" and cells[place] != "NULL":
             cells[place] = str(np.float32(cells[place]))
         if kind == "double" and cells[place] != "NULL":
             cells[place] = repr(float(cells[place]))
+        if kind == "timestamp":
+            cells[place] = cells[place][:MICROSECONDS]
+        if kind.startswith("char"):
+            cells[place] = cells[place].rstrip(" ")
     return tuple(cells)
 
 
@@ -83,7 +90,10 @@ def as_hive_prints(
         ids = table["row__id"].combine_chunks()
         columns += [list(map(str, child.to_pylist())) for child in ids.flatten()]
     for place, name in enumerate(names):
-        values = json_values(pa.concat_arrays(table.column(place).chunks)) if len(table) else []
+        array = pa.concat_arrays(table.column(place).chunks) if len(table) else pa.array([])
+        if pa.types.is_timestamp(array.type):
+            array = array.cast(pa.timestamp("us"))  # in UTC, the zone of these sessions
+        values = json_values(array)
         columns.append(
             [_text(value, types[name], is_partition=name in partition) for value in values]
         )
@@ -97,6 +107,10 @@ def _text(value: Any, kind: str, *, is_partition: bool) -> str:
         return str(value).lower()
     if kind in ("float", "double"):
         return str(np.float32(value)) if kind == "float" else repr(float(value))
+    if kind.startswith("uniontype"):
+        value = {value["tag"]: value[f"field{value['tag']}"]}
+    if kind.startswith("char"):
+        value = value.rstrip(" ")
     if isinstance(value, list | dict):
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         numbers_are_keys = kind.startswith(("map<int", "uniontype"))

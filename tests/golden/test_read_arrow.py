@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import FormatError, UnsupportedError
+from hiveacid.errors import FormatError
 from hiveacid.reading import read_arrow
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -25,28 +25,16 @@ NOT_ORC = {"f02_parquet", "f03_text", "f05_parquet_overwrite", "f06_text_overwri
 }
 
 
-WIDE_TIMESTAMPS = {"g01_prim", "g02_prim_dml", "v3_12_types"}
-"""Tables with timestamps that Arrow's nanoseconds cannot hold; read without that column."""
-
-
 @pytest.mark.parametrize("name", [name for name in tables.golden_names("") if name not in NOT_ORC])
 def test_rows_and_row_ids_are_those_of_hive(name: str) -> None:
     meta = tables.golden_meta(name)
     header, expected = tables.golden_answer(name)
     row_ids = header[0] == "writeid"
-    columns = [column for column, _ in meta["columns"] + meta["partition_columns"]]
-    if name in WIDE_TIMESTAMPS:
-        place = columns.index("ts")
-        meta["columns"].pop(place)
-        columns.remove("ts")
-        start = tables.ROW_ID_COLUMNS + place
-        expected = sorted(row[:start] + row[start + 1 :] for row in expected)
     table = read_arrow(
         str(tables.golden_path(name) / "data"),
         valid_write_ids=meta["valid_write_id_list"],
         valid_txns=meta["valid_txn_list"],
         row_ids=row_ids,
-        columns=columns if name in WIDE_TIMESTAMPS else None,
     ).read_all()
     got = tables.as_hive_prints(table, meta, row_ids=row_ids) if len(table) else []
     assert list(tables.differences(got, expected)) == []
@@ -57,13 +45,6 @@ def test_rows_and_row_ids_are_those_of_hive(name: str) -> None:
 def test_tables_of_other_formats_are_refused(name: str) -> None:
     with pytest.raises(FormatError, match="not a complete ORC file"):
         read_arrow(str(tables.golden_path(name) / "data")).read_all()
-
-
-@needs_shared
-@pytest.mark.parametrize("name", sorted(WIDE_TIMESTAMPS))
-def test_timestamps_beyond_arrows_range_are_refused(name: str) -> None:
-    with pytest.raises(UnsupportedError, match="outside 1677"):
-        read_arrow(str(tables.golden_path(name) / "data"), columns=["ts"]).read_all()
 
 
 def test_our_copies_are_the_groups_a_i_and_l() -> None:

@@ -1,13 +1,15 @@
 """Hive types as Arrow types, and Arrow arrays made to fit a Hive type.
 
-``char`` and ``varchar`` are Arrow strings; ``timestamp`` is nanoseconds without a zone,
-``timestamp with local time zone`` nanoseconds in UTC. A union is a sparse union as Arrow's ORC
-reader makes it (read only).
+``char`` and ``varchar`` are Arrow strings; ``timestamp`` is microseconds without a zone,
+``timestamp with local time zone`` microseconds in UTC. Hive has nanoseconds, and years 1 to 9999:
+no type of Arrow holds both, and Spark reads microseconds; so what is read is cut to them, and what
+is written keeps the unit it comes in. A union is a struct: ``tag``, then ``field0``, ... of which
+one is not null (read only).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -39,8 +41,8 @@ _TO_ARROW: Final = {
     "string": pa.string(),
     "binary": pa.binary(),
     "date": pa.date32(),
-    "timestamp": pa.timestamp("ns"),
-    LOCAL_ZONED: pa.timestamp("ns", tz="UTC"),
+    "timestamp": pa.timestamp("us"),
+    LOCAL_ZONED: pa.timestamp("us", tz="UTC"),
     "void": pa.null(),
 }
 _FROM_ARROW: Final = {arrow: name for name, arrow in _TO_ARROW.items()}
@@ -66,10 +68,8 @@ def arrow_type(kind: HiveType) -> pa.DataType:
         return pa.map_(arrow_type(kind.key), arrow_type(kind.value))
     if isinstance(kind, StructType):
         return pa.struct([pa.field(name, arrow_type(child)) for name, child in kind.fields])
-    children = [
-        pa.field(f"_union_{i}", arrow_type(child)) for i, child in enumerate(kind.alternatives)
-    ]
-    return pa.sparse_union(children)
+    fields = [(f"field{i}", arrow_type(child)) for i, child in enumerate(kind.alternatives)]
+    return pa.struct([("tag", pa.int8()), *fields])
 
 
 def hive_type(arrow: pa.DataType) -> HiveType:
@@ -110,6 +110,30 @@ def hive_type(arrow: pa.DataType) -> HiveType:
     if pa.types.is_union(arrow):
         return UnionType(tuple(hive_type(arrow.field(i).type) for i in range(arrow.num_fields)))
     raise UnsupportedError(f"Hive has no type for Arrow's {arrow}", type=str(arrow))
+
+
+def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """A struct, list or map array whose children are changed, in order; itself where none is."""
+    if pa.types.is_struct(array.type):
+        before = [array.field(i) for i in _places(array)]
+        after = [change(child) for child in before]
+        if all(a is b for a, b in zip(before, after, strict=True)):
+            return array
+        names = [field.name for field in array.type]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(after, names=names, mask=mask)
+    if pa.types.is_map(array.type):
+        keys, items = change(array.keys), change(array.items)
+        if keys is array.keys and items is array.items:
+            return array
+        kind = pa.map_(keys.type, items.type)
+        child = pa.StructArray.from_arrays([keys, items], fields=list(kind.field(0).type))
+    else:
+        child = change(array.values)
+        kind = pa.list_(child.type)
+    return pa.Array.from_buffers(
+        kind, len(array), array.buffers()[:2], offset=array.offset, children=[child]
+    )
 
 
 def conform(array: pa.Array, kind: HiveType) -> pa.Array:

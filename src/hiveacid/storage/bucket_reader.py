@@ -11,12 +11,13 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from hiveacid.errors import FormatError, UnsupportedError
+from hiveacid.errors import FormatError
 from hiveacid.layout.events import (
     OPERATION,
     ROW,
@@ -32,7 +33,9 @@ from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.orc_streams import StripeStreams, as_seconds
 from hiveacid.storage.orc_tail import OrcTail, read_tail_of
+from hiveacid.storage.wide_timestamps import timestamps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ class BucketFileReader:
             row.fields if isinstance(row, StructType) else ()
         )
         """The user columns in the file, in order."""
+        self._numbers = self._column_numbers()
+        self._as_seconds: orc.ORCFile | None = None
 
     def __enter__(self) -> BucketFileReader:
         return self
@@ -116,6 +121,11 @@ class BucketFileReader:
     def rows(self) -> int:
         """Rows or events in the file."""
         return self.tail.rows if self.tail is not None else 0
+
+    @property
+    def stripes(self) -> int:
+        """How many stripes the file has."""
+        return len(self.tail.stripes) if self.tail is not None else 0
 
     @property
     def has_positional_names(self) -> bool:
@@ -168,7 +178,7 @@ class BucketFileReader:
 
         Raises:
             FormatError: damaged data, or a type that cannot be read as the table's.
-            UnsupportedError: a timestamp outside 1677..2262.
+            UnsupportedError: a timestamp outside 1677..2262 inside a union.
             StorageError: reading failed.
         """
         if self.tail is None or self.tail.rows == 0:
@@ -178,16 +188,32 @@ class BucketFileReader:
         reader = self._open_orc() if names else None
         for number in range(len(self.tail.stripes)) if stripes is None else stripes:
             stripe = self.tail.stripes[number]
-            batch = None if reader is None else self._read_stripe(reader, number, names)
+            streams: StripeStreams | None = None
+            try:
+                batch = None if reader is None else self._read_stripe(reader, number, names)
+            except _WideTimestampsError:
+                streams = StripeStreams(self._source, self.tail, number)
+                batch = self._read_stripe(self._open_as_seconds(), number, names)
             yield EventBatch(
                 first_row=stripe.first_row,
                 rows=stripe.rows,
-                columns=self._user_columns(batch, table_columns, wanted, stripe.rows),
+                columns=self._user_columns(batch, table_columns, wanted, stripe.rows, streams),
                 identities=self._identities(batch, stripe.first_row, stripe.rows, raw)
                 if identities
                 else None,
                 row_is_null=self._row_is_null(batch),
             )
+
+    def _column_numbers(self) -> tuple[int, ...]:
+        """The ORC column number of each user column."""
+        if self.tail is None:
+            return ()
+        root = self.tail.types[0]
+        return (
+            self.tail.types[root.children[self._root[ROW][0]]].children
+            if self.is_acid
+            else (root.children)
+        )
 
     def _selection(self, present: Sequence[int], *, identities: bool) -> list[str]:
         prefix = f"{self._root[ROW][1]}." if self.is_acid else ""
@@ -200,6 +226,7 @@ class BucketFileReader:
         table_columns: Sequence[Column],
         wanted: Sequence[int],
         rows: int,
+        streams: StripeStreams | None,
     ) -> tuple[pa.Array, ...]:
         found: dict[str, pa.Array] = {}
         if batch is not None:
@@ -215,6 +242,8 @@ class BucketFileReader:
                 continue
             name, kind = self.fields[i]
             array = found[name]
+            if streams is not None and self.tail is not None:
+                array = timestamps_of(array, self._numbers[i], self.tail, streams)
             if self.tail is not None and self.tail.has_julian_dates:
                 array = from_julian(array)
             try:
@@ -260,11 +289,21 @@ class BucketFileReader:
         return row.is_null() if row.null_count else None
 
     def _open_orc(self) -> orc.ORCFile:
-        source = (
-            pa.PythonFile(_Prefix(self._source, self._size_bytes), mode="r")
-            if (self._limited)
-            else self._source
-        )
+        if not self._limited:
+            return self._opened(self._source)
+        return self._opened(pa.PythonFile(_Prefix(self._source, self._size_bytes), mode="r"))
+
+    def _open_as_seconds(self) -> orc.ORCFile:
+        """The file with its timestamps declared numbers."""
+        if self._as_seconds is None:
+            assert self.tail is not None
+            file = _Prefix(
+                self._source, self._size_bytes - self.tail.tail_bytes, end=as_seconds(self.tail)
+            )
+            self._as_seconds = self._opened(pa.PythonFile(file, mode="r"))
+        return self._as_seconds
+
+    def _opened(self, source: pa.NativeFile) -> orc.ORCFile:
         try:
             return orc.ORCFile(source)
         except (pa.ArrowException, OSError) as error:
@@ -276,16 +315,14 @@ class BucketFileReader:
         try:
             return reader.read_stripe(number, columns=list(names))
         except (pa.ArrowException, OSError, ValueError) as error:
+            if _TOO_WIDE in str(error):
+                raise _WideTimestampsError from error
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> Exception:
         """Our error for one of the ORC reader."""
         if isinstance(error, OSError) and error.errno is not None:
             return storage_error(error, path=self.path)
-        if "nanosecond resolution" in str(error):
-            return UnsupportedError(
-                f"{self.path} holds a timestamp outside 1677..2262", path=self.path
-            )
         return FormatError(
             f"{self.path} is damaged: {error}",
             path=self.path,
@@ -294,12 +331,25 @@ class BucketFileReader:
         )
 
 
-class _Prefix(io.RawIOBase):
-    """The first bytes of an open file, as a file: what a streaming writer has completed so far."""
+_TOO_WIDE: Final = "nanosecond resolution"
+"""In the message of Arrow's ORC reader for timestamps outside 1677..2262."""
 
-    def __init__(self, source: pa.NativeFile, length: int) -> None:
+
+class _WideTimestampsError(Exception):
+    """A stripe that Arrow's ORC reader refuses for its timestamps."""
+
+
+class _Prefix(io.RawIOBase):
+    """The first bytes of an open file, as a file: what a streaming writer has completed so far.
+
+    ``end`` comes after them: another tail.
+    """
+
+    def __init__(self, source: pa.NativeFile, length: int, *, end: bytes = b"") -> None:
         self._source = source
-        self._length = length
+        self._prefix = length
+        self._end = end
+        self._length = length + len(end)
         self._at = 0
 
     def readable(self) -> bool:
@@ -319,7 +369,12 @@ class _Prefix(io.RawIOBase):
     def read(self, size: int | None = -1) -> bytes:
         rest = max(self._length - self._at, 0)
         count = rest if size is None or size < 0 else min(size, rest)
-        self._source.seek(self._at)
-        data: bytes = self._source.read(count)
+        data = b""
+        if self._at < self._prefix:
+            self._source.seek(self._at)
+            data = self._source.read(min(count, self._prefix - self._at))
+        if self._at + len(data) >= self._prefix:
+            start = self._at + len(data) - self._prefix
+            data += self._end[start : start + count - len(data)]
         self._at += len(data)
         return data

@@ -1,13 +1,14 @@
-"""Read a file's column as the table's type: added fields, widened types (format.md 5.5).
+"""Read a file's column as the table's type: added fields, changed types (format.md 5.5).
 
 Columns of a table are matched to a file's by position, as Hive 4.1 does (real-hive.md 3, j05);
-fields of a struct inside a column by name. Numbers and times become text as ORC's Java reader
-writes them.
+fields of a struct inside a column by name. A value that the table's type does not hold is null, and
+numbers and times become text, as ORC's Java reader does it.
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Final
 
 import numpy as np
@@ -16,29 +17,220 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import FormatError
-from hiveacid.model.types import CharType, HiveType, PrimitiveType, VarcharType
-from hiveacid.storage.arrow_types import arrow_type, conform
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
+from hiveacid.storage.arrow_types import arrow_type, conform, with_children
 
 _FIRST_GREGORIAN_DAY: Final = -141_427
 """1582-10-15, in days since 1970."""
 _JULIAN_SHIFT: Final = 2_440_588 + 32_082
 _GREGORIAN_SHIFT: Final = 719_468
+_DAY_TICKS: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
+_STRING: Final = PrimitiveType("string")
 
 
 def evolve_column(array: pa.Array, found: HiveType, wanted: HiveType) -> pa.Array:
     """A column that the file holds as ``found``, as the table's type ``wanted``.
 
     Raises:
-        FormatError: as ``evolve``.
+        FormatError: the file's type cannot be read as the table's; context ``expected`` and
+        ``found``.
     """
-    if found == wanted:
-        return evolve(array, arrow_type(wanted))
+    if found == wanted and array.type == arrow_type(wanted):
+        return array
+    if isinstance(found, StructType) and isinstance(wanted, StructType):
+        return _evolve_struct(array, found, wanted)
+    if isinstance(found, ListType) and isinstance(wanted, ListType):
+        return with_children(array, lambda a: evolve_column(a, found.element, wanted.element))
+    if isinstance(found, MapType) and isinstance(wanted, MapType):
+        pairs = iter(((found.key, wanted.key), (found.value, wanted.value)))
+        return with_children(array, lambda a: evolve_column(a, *next(pairs)))
+    if isinstance(found, UnionType) and isinstance(wanted, UnionType):
+        return _evolve_union(array, found, wanted)
+    if isinstance(found, _NESTED) or isinstance(wanted, _NESTED):
+        raise _cannot_be_read(found, wanted)
+    try:
+        return _evolve_leaf(array, found, wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _cannot_be_read(found, wanted) from error
+
+
+_NESTED: Final = (StructType, ListType, MapType, UnionType)
+
+
+def _cannot_be_read(found: HiveType, wanted: HiveType) -> FormatError:
+    return FormatError(
+        f"a column of type {found} cannot be read as {wanted}",
+        expected=str(wanted),
+        found=str(found),
+    )
+
+
+def _evolve_struct(array: pa.StructArray, found: StructType, wanted: StructType) -> pa.Array:
+    places = {name.lower(): i for i, (name, _) in enumerate(found.fields)}
+    children = []
+    for name, kind in wanted.fields:
+        place = places.get(name.lower())
+        if place is None:
+            children.append(pa.nulls(len(array), arrow_type(kind)))
+        else:
+            children.append(evolve_column(array.field(place), found.fields[place][1], kind))
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type(wanted)), mask=mask)
+
+
+def _evolve_union(array: pa.UnionArray, found: UnionType, wanted: UnionType) -> pa.Array:
+    """A struct of the tag and one field for each alternative."""
+    if len(found.alternatives) > len(wanted.alternatives):
+        raise _cannot_be_read(found, wanted)
+    tags = pa.array(np.asarray(array.type_codes), pa.int8())
+    children = [tags]
+    for tag, kind in enumerate(wanted.alternatives):
+        if tag >= len(found.alternatives):
+            children.append(pa.nulls(len(array), arrow_type(kind)))
+            continue
+        chosen = pc.equal(tags, tag)
+        if array.type.mode == "dense":
+            places = pc.if_else(chosen, array.offsets, None)
+            child = array.field(tag).take(places)
+        else:
+            places = pc.if_else(chosen, pa.array(np.arange(len(array))), None)
+            child = array.field(tag).take(places)
+        children.append(evolve_column(child, found.alternatives[tag], kind))
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type(wanted)))
+
+
+def _evolve_leaf(array: pa.Array, found: HiveType, wanted: HiveType) -> pa.Array:
+    target = arrow_type(wanted)
     if wanted == _STRING or isinstance(wanted, CharType | VarcharType):
-        return conform(_as_text(array, found), wanted)
-    return evolve(array, arrow_type(wanted))
+        return array if found == wanted else conform(_as_text(array, found), wanted)
+    if pa.types.is_timestamp(array.type) and pa.types.is_timestamp(target):
+        return _cut(array, target)
+    if pa.types.is_timestamp(array.type) and pa.types.is_date(target):
+        days = _cut(array, pa.timestamp("s")).cast(pa.int64())
+        return _floor(days, _DAY_TICKS["s"]).cast(pa.int32()).cast(target)
+    if pa.types.is_string(array.type) and not pa.types.is_binary(target):
+        return _parsed(pc.utf8_trim_whitespace(array), wanted)
+    if pa.types.is_boolean(target):
+        return pc.not_equal(array, pa.scalar(0).cast(array.type))
+    if isinstance(wanted, DecimalType):
+        return _as_decimal(array, wanted)
+    if pa.types.is_integer(target):
+        return _as_integer(array, target)
+    return array.cast(target)
 
 
-_STRING: Final = PrimitiveType("string")
+def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Timestamps in a coarser unit: rounded down, as wall clocks are."""
+    ticks = array.cast(pa.int64())
+    factor = _PER_SECOND[array.type.unit] // _PER_SECOND[target.unit]
+    if factor > 1:
+        ticks = _floor(ticks, factor)
+    elif array.type.unit != target.unit:
+        return array.cast(target)
+    return ticks.cast(target)
+
+
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _floor(ticks: pa.Array, factor: int) -> pa.Array:
+    null = ticks.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(pc.fill_null(ticks, 0).to_numpy() // factor, mask=null)
+
+
+def _as_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Whole numbers, cut towards zero; null where the type is too narrow."""
+    if pa.types.is_boolean(array.type):
+        return array.cast(target)
+    low, high = -(1 << (target.bit_width - 1)), (1 << (target.bit_width - 1)) - 1
+    if pa.types.is_floating(array.type):
+        whole = pc.trunc(array.cast(pa.float64()))
+        fits = pc.and_(pc.greater_equal(whole, float(low)), pc.less_equal(whole, float(high)))
+        if target.bit_width == 64:
+            fits = pc.and_(fits, pc.less(whole, float(high)))
+        return pc.if_else(fits, whole, None).cast(target)
+    whole = array.cast(pa.decimal256(76, _scale(array.type)))
+    whole = pc.trunc(whole).cast(pa.decimal256(76, 0))
+    bounds = [pa.scalar(Decimal(bound), pa.decimal256(76, 0)) for bound in (low, high)]
+    fits = pc.and_(pc.greater_equal(whole, bounds[0]), pc.less_equal(whole, bounds[1]))
+    return pc.if_else(fits, whole, None).cast(target)
+
+
+def _as_decimal(array: pa.Array, wanted: DecimalType) -> pa.Array:
+    """Rounded half up; null where there are too many digits."""
+    if pa.types.is_floating(array.type):
+        return _converted(array, lambda value: _decimal_of(repr(float(value)), wanted), wanted)
+    scale = _scale(array.type)
+    wide = array.cast(pa.decimal256(76, scale))
+    if scale > wanted.scale:
+        wide = pc.round(wide, ndigits=wanted.scale, round_mode="half_towards_infinity")
+    limit = pa.scalar(Decimal(10) ** (wanted.precision - wanted.scale), pa.decimal256(76, scale))
+    fits = pc.less(pc.abs(wide), limit)
+    return pc.if_else(fits, wide, None).cast(arrow_type(wanted))
+
+
+def _scale(kind: pa.DataType) -> int:
+    return int(kind.scale) if pa.types.is_decimal(kind) else 0
+
+
+def _parsed(texts: pa.Array, wanted: HiveType) -> pa.Array:
+    """Values of texts; null where a text is none."""
+    if isinstance(wanted, DecimalType):
+        return _converted(texts, lambda text: _decimal_of(text, wanted), wanted)
+    name = str(wanted)
+    if name == "boolean":
+        return pc.not_equal(_parsed(texts, PrimitiveType("bigint")), 0)
+    form = _FORMS.get(name, _INTEGER_FORM)
+    if form == _INTEGER_FORM and not pa.types.is_integer(arrow_type(wanted)):
+        raise _cannot_be_read(_STRING, wanted)
+    texts = pc.if_else(pc.match_substring_regex(texts, form), texts, None)
+    if form == _INTEGER_FORM:
+        numbers = _parsed(texts, DecimalType(38, 0))
+        return _as_integer(numbers, arrow_type(wanted))
+    if name == "timestamp":
+        return _cut(texts.cast(pa.timestamp("ns")), arrow_type(wanted))
+    return texts.cast(arrow_type(wanted))
+
+
+_INTEGER_FORM: Final = r"^[+-]?[0-9]{1,30}$"
+_NUMBER_FORM: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
+_FORMS: Final = {
+    "float": _NUMBER_FORM,
+    "double": _NUMBER_FORM,
+    "date": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
+    "timestamp": r"^(1[7-9]|20|21)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r" ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?$",
+}
+
+
+def _decimal_of(text: str, wanted: DecimalType) -> Decimal | None:
+    try:
+        value = Decimal(text).quantize(
+            Decimal(1).scaleb(-wanted.scale), rounding=ROUND_HALF_UP, context=_WIDE
+        )
+        return value if abs(value) < Decimal(10) ** (wanted.precision - wanted.scale) else None
+    except InvalidOperation:  # no number, NaN
+        return None
+
+
+_WIDE: Final = Context(prec=400)
+
+
+def _converted(array: pa.Array, convert: Callable[[object], object], wanted: HiveType) -> pa.Array:
+    """Each different value converted once."""
+    different = array.dictionary_encode()
+    values = [convert(value.as_py()) for value in different.dictionary]
+    return pa.array(values, arrow_type(wanted)).take(different.indices)
 
 
 def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
@@ -51,13 +243,11 @@ def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
         return _texts(array)
     if pa.types.is_timestamp(kind):
         return pc.replace_substring_regex(array.cast(pa.string()), r"\.?0*$", "")
-    return evolve(array, pa.string())
+    return array.cast(pa.string())
 
 
 def _texts(numbers: pa.Array) -> pa.Array:
-    different = numbers.dictionary_encode()
-    texts = [_number_text(value.as_py()) for value in different.dictionary]
-    return pa.array(texts, pa.string()).take(different.indices)
+    return _converted(numbers, _number_text, _STRING)
 
 
 def _number_text(value: float | Decimal) -> str | None:
@@ -84,67 +274,29 @@ def _number_text(value: float | Decimal) -> str | None:
     return f"-{text}" if sign else text
 
 
-def evolve(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """``array`` as ``target``; the same object where the types agree.
-
-    Raises:
-        FormatError: the file's type cannot be read as the table's; context ``expected`` and
-        ``found``.
-    """
-    if array.type == target:
-        return array
-    if pa.types.is_struct(target) and pa.types.is_struct(array.type):
-        return _evolve_struct(array, target)
-    if pa.types.is_list(target) and pa.types.is_list(array.type):
-        values = evolve(array.values, target.value_type)
-        validity = array.buffers()[0]
-        offsets = array.buffers()[1]
-        return pa.Array.from_buffers(
-            target, len(array), [validity, offsets], offset=array.offset, children=[values]
-        )
-    if pa.types.is_union(target) and pa.types.is_union(array.type):
-        return array
-    try:
-        return array.cast(target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise FormatError(
-            f"a column of type {array.type} cannot be read as {target}",
-            expected=str(target),
-            found=str(array.type),
-        ) from error
-
-
-def _evolve_struct(array: pa.StructArray, target: pa.StructType) -> pa.Array:
-    places = {field.name.lower(): i for i, field in enumerate(array.type)}
-    children = []
-    for field in target:
-        place = places.get(field.name.lower())
-        if place is None:
-            children.append(pa.nulls(len(array), field.type))
-        else:
-            children.append(evolve(array.field(place), field.type))
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
-
-
 def from_julian(array: pa.Array) -> pa.Array:
     """``array`` with the days before 1582-10-15 taken for Julian dates: same year, month and day.
 
-    Dates in structs are converted, those in lists and maps are not.
+    Dates and timestamps at any depth; a timestamp keeps its time of day.
     """
-    if pa.types.is_struct(array.type):
-        children = [from_julian(array.field(i)) for i in range(array.type.num_fields)]
-        mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(array.type), mask=mask)
-    if not pa.types.is_date32(array.type):
+    kind = array.type
+    if pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind):
+        return with_children(array, from_julian)
+    if pa.types.is_date32(kind):
+        ticks, per_day = array.cast(pa.int32()), 1
+    elif pa.types.is_timestamp(kind) and kind.unit in _DAY_TICKS:  # nanoseconds begin in 1677
+        ticks, per_day = array.cast(pa.int64()), _DAY_TICKS[kind.unit]
+    else:
         return array
-    least = pc.min(array.cast(pa.int32())).as_py()
-    if least is None or least >= _FIRST_GREGORIAN_DAY:
+    least = pc.min(ticks).as_py()
+    if least is None or least >= _FIRST_GREGORIAN_DAY * per_day:
         return array
     null = array.is_null().to_numpy(zero_copy_only=False)
-    days = pc.fill_null(array.cast(pa.int32()), 0).to_numpy().astype(np.int64)
-    days = np.where(days < _FIRST_GREGORIAN_DAY, _same_date(days), days)
-    return pa.array(days.astype(np.int32), mask=null).cast(pa.date32())
+    values = pc.fill_null(ticks, 0).to_numpy().astype(np.int64)
+    days = values // per_day
+    moved = (_same_date(days) - days) * per_day
+    values = values + np.where(days < _FIRST_GREGORIAN_DAY, moved, 0)
+    return pa.array(values, mask=null).cast(ticks.type).cast(kind)
 
 
 def _same_date(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -23,8 +23,6 @@ def json_values(array: pa.Array) -> list[Any]:
         return _with_nulls(array, rows or [{} for _ in range(len(array))])
     if pa.types.is_map(kind) or pa.types.is_list(kind):
         return [None if not one.is_valid else _collection(one) for one in array]
-    if pa.types.is_union(kind):
-        return [_scalar(one) for one in array]
     return _leaves(array)
 
 
@@ -37,13 +35,6 @@ def _collection(one: pa.Scalar) -> Any:
         key if isinstance(key, str) else str(key): item
         for key, item in zip(keys, items, strict=True)
     }
-
-
-def _scalar(one: pa.Scalar) -> Any:
-    inner = one.value
-    if inner is None or not inner.is_valid:
-        return None
-    return {str(one.type_code): json_values(pa.array([inner.as_py()], type=inner.type))[0]}
 
 
 def _leaves(array: pa.Array) -> list[Any]:

@@ -38,7 +38,8 @@ StringStatistics: minimum=1 bytes, maximum=2 bytes, sum=3 sint64
 BucketStatistics: count=1 packed uint64
 DecimalStatistics: minimum=1 string, maximum=2 string, sum=3 string
 DateStatistics: minimum=1 sint32, maximum=2 sint32
-TimestampStatistics: minimum=1 sint64, maximum=2 sint64, minimumUtc=3 sint64, maximumUtc=4 sint64
+TimestampStatistics: minimum=1 sint64, maximum=2 sint64, minimumUtc=3 sint64, maximumUtc=4 sint64,
+  minimumNanos=5 int32, maximumNanos=6 int32
 ColumnStatistics: numberOfValues=1 uint64, intStatistics=2 IntegerStatistics,
   doubleStatistics=3 DoubleStatistics, stringStatistics=4 StringStatistics,
   bucketStatistics=5 BucketStatistics, decimalStatistics=6 DecimalStatistics,
@@ -49,6 +50,11 @@ Footer: headerLength=1 uint64, contentLength=2 uint64, stripes=3 repeated Stripe
   calendar=11 uint32, softwareVersion=12 string
 StripeStatistics: colStats=1 repeated ColumnStatistics
 Metadata: stripeStats=1 repeated StripeStatistics
+Stream: kind=1 uint32, column=2 uint32, length=3 uint64
+ColumnEncoding: kind=1 uint32, dictionarySize=2 uint32
+StripeFooter: streams=1 repeated Stream, columns=2 repeated ColumnEncoding, writerTimezone=3 string
+RowIndexEntry: positions=1 packed uint64, statistics=2 ColumnStatistics
+RowIndex: entry=1 repeated RowIndexEntry
 """
 
 
@@ -88,3 +94,7 @@ Footer: Final = _CLASSES["Footer"]
 """Stripes, types, user metadata and file statistics."""
 Metadata: Final = _CLASSES["Metadata"]
 """Statistics of each stripe."""
+StripeFooter: Final = _CLASSES["StripeFooter"]
+"""The streams of a stripe, in order, and the encoding of each column."""
+RowIndex: Final = _CLASSES["RowIndex"]
+"""Where each row group of one column starts in its streams."""

@@ -130,7 +130,7 @@ class OrcTail:
         raw = decompress(
             self.metadata_section, compression=self.compression, block_bytes=self.block_bytes
         )
-        message = _parsed(orc_proto.Metadata, raw, what="stripe statistics")
+        message = parse_message(orc_proto.Metadata, raw, what="stripe statistics")
         return tuple(tuple(stripe.colStats) for stripe in message.stripeStats)
 
 
@@ -216,7 +216,7 @@ def parse_tail(end: bytes) -> OrcTail:
         )
     block = int(postscript.compressionBlockSize) or 256 * 1024
     raw = decompress(end[footer_start:footer_end], compression=compression, block_bytes=block)
-    footer = _parsed(orc_proto.Footer, raw, what="footer")
+    footer = parse_message(orc_proto.Footer, raw, what="footer")
     return OrcTail(
         compression=compression,
         block_bytes=block,
@@ -259,7 +259,7 @@ def rewrite_tail(
         node.maximumLength = kind.length
     if proleptic:
         footer.calendar = _PROLEPTIC_GREGORIAN
-    body = _stored(footer.SerializeToString(), tail=tail)
+    body = stored(footer.SerializeToString(), tail=tail)
     postscript = orc_proto.PostScript()
     postscript.CopyFrom(tail.postscript)
     postscript.footerLength = len(body)
@@ -348,7 +348,8 @@ def _lz4_length(chunk: bytes, at: int, value: int) -> tuple[int, int]:
     return value, at
 
 
-def _stored(section: bytes, *, tail: OrcTail) -> bytes:
+def stored(section: bytes, *, tail: OrcTail) -> bytes:
+    """A section as the file of ``tail`` may hold it: in chunks that are not compressed."""
     if tail.compression is Compression.NONE:
         return section
     step = min(tail.block_bytes, _CHUNK_BYTES_MAX)
@@ -366,13 +367,18 @@ def _postscript(end: bytes) -> tuple[Any, int]:
     if size < len(MAGIC) + 1 or len(end) < size + 1:
         raise _not_orc("an ORC postscript", f"last bytes {end[-8:]!r}")
     raw = end[-1 - size : -1]
-    postscript = _parsed(orc_proto.PostScript, raw, what="postscript")
+    postscript = parse_message(orc_proto.PostScript, raw, what="postscript")
     if postscript.magic != "ORC":
         raise _not_orc("an ORC postscript", f"last bytes {end[-8:]!r}")
     return postscript, size
 
 
-def _parsed(message: Any, raw: bytes, *, what: str) -> Any:
+def parse_message(message: Any, raw: bytes, *, what: str) -> Any:
+    """One of ORC's messages from its bytes; ``what`` names it.
+
+    Raises:
+        FormatError: the bytes do not parse.
+    """
     parsed = message()
     try:
         parsed.ParseFromString(raw)

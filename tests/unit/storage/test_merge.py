@@ -240,7 +240,7 @@ def test_positional_names_and_missing_columns_follow_the_table(tmp_path: Path) -
                 FS,
                 str(tmp_path),
                 directory,
-                table_columns=(COLUMNS[0], Column("v", parse_type("date"))),
+                table_columns=(COLUMNS[0], Column("v", parse_type("array<date>"))),
                 valid=EVERYTHING,
             )
         )

@@ -1,0 +1,74 @@
+"""Timestamps outside 1677..2262: put together from seconds and nanoseconds, at any depth.
+
+A stripe that Arrow's ORC reader refuses is read with bigints in the place of timestamps
+(``orc_streams``); here they become timestamps of microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.model.types import PrimitiveType, UnionType
+from hiveacid.storage.arrow_types import LOCAL_ZONED, with_children
+from hiveacid.storage.orc_streams import EPOCH_S, StripeStreams
+from hiveacid.storage.orc_tail import OrcTail
+
+_UTC: Final = ("UTC", "GMT", "Etc/UTC", "Z")
+_CARRY_NANOS: Final = 999_999
+"""With more nanoseconds than this, a second before 1970 is stored one too late (ORC's writers)."""
+
+
+def timestamps_of(array: pa.Array, number: int, tail: OrcTail, streams: StripeStreams) -> pa.Array:
+    """The column ``number``, read with seconds for timestamps, with timestamps.
+
+    Raises:
+        FormatError: the nanoseconds are damaged.
+        UnsupportedError: a timestamp in a union.
+    """
+    kind, children = tail.types[number].type, tail.types[number].children
+    if isinstance(kind, PrimitiveType):
+        if kind.name not in ("timestamp", LOCAL_ZONED):
+            return array
+        zone = streams.writer_zone if kind.name == "timestamp" else "UTC"
+        return _timestamp(array, number, streams, zone=zone, zoned=kind.name == LOCAL_ZONED)
+    if isinstance(kind, UnionType) and "timestamp" in str(kind):
+        raise UnsupportedError("a timestamp outside 1677..2262 in a union", type=str(kind))
+    if not children or isinstance(kind, UnionType):
+        return array
+    numbers = iter(children)
+    return with_children(array, lambda child: timestamps_of(child, next(numbers), tail, streams))
+
+
+def _timestamp(
+    array: pa.Array, number: int, streams: StripeStreams, *, zone: str, zoned: bool
+) -> pa.Array:
+    null = array.is_null().to_numpy(zero_copy_only=False)
+    present = ~null
+    seconds = pc.fill_null(array, 0).to_numpy().astype(np.int64) + _epoch_s(zone)
+    nanoseconds = np.zeros(len(array), dtype=np.int64)
+    nanoseconds[present] = streams.nanoseconds(number, int(present.sum()))
+    seconds = seconds - ((seconds < 0) & (nanoseconds > _CARRY_NANOS))
+    if zone not in _UTC:
+        seconds = _wall_clock(seconds, zone)
+    micros = seconds * 1_000_000 + nanoseconds // 1000
+    return pa.array(micros, mask=null).cast(pa.timestamp("us", tz="UTC" if zoned else None))
+
+
+def _epoch_s(zone: str) -> int:
+    """2015-01-01 in a zone, in seconds since 1970 in UTC."""
+    if zone in _UTC:
+        return EPOCH_S
+    midnight = pa.array([EPOCH_S]).cast(pa.timestamp("s"))
+    return int(pc.assume_timezone(midnight, zone).cast(pa.int64())[0].as_py())
+
+
+def _wall_clock(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    there = pc.local_timestamp(pa.array(seconds).cast(pa.timestamp("s", tz=zone)))
+    wall: npt.NDArray[np.int64] = there.cast(pa.int64()).to_numpy()
+    return wall
