@@ -21,6 +21,7 @@ from hiveacid.settings import Settings
 from hiveacid.sql import (
     Statement,
     bind,
+    bind_query,
     bind_texts,
     parse,
     parse_columns,
@@ -39,12 +40,15 @@ from hiveacid.statements.names import CatalogNames
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values_views import CreateView
+from hiveacid.statements.views import create_view
 from hiveacid.txn.leases import Keep, Lease, open_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from hiveacid.statements.job import ExecutionContext
     from hiveacid.table import AcidTable
 
 _SERIAL = itertools.count()
@@ -202,21 +206,28 @@ class Session:
             AcidError: whatever the statement runs into.
         """
         names, prefix = self._names()
-        if isinstance(statement, (Update, Delete, Merge)):
+        if isinstance(statement, Query):
+            statement = bind_query(statement, names, prefix=prefix)
+        elif isinstance(statement, (Update, Delete, Merge)):
             statement = bind_texts(statement, names, prefix=prefix)
         return self._carry_out(statement)
+
+    def _context(self, *, spark: bool) -> ExecutionContext:
+        from hiveacid.statements.run import ExecutionContext
+
+        return ExecutionContext(
+            runtime=self._runtime,
+            spark=self.spark if spark else self._spark,
+            settings=self._settings,
+            database=self._database,
+        )
 
     def _carry_out(
         self, statement: Query | Insert | Inserts | Update | Delete | Merge | ddl.Truncate
     ) -> Any:
-        from hiveacid.statements.run import ExecutionContext, execute
+        from hiveacid.statements.run import execute
 
-        context = ExecutionContext(
-            runtime=self._runtime,
-            spark=self.spark if self._needs_spark(statement) else self._spark,
-            settings=self._settings,
-            database=self._database,
-        )
+        context = self._context(spark=self._needs_spark(statement))
         with spark_errors_mapped(statement):
             return execute(context, statement)
 
@@ -242,6 +253,8 @@ class Session:
             return explain(value, frame=self._carry_out)
         elif isinstance(value, ddl.CreateTable):
             self._create_table(value)
+        elif isinstance(value, CreateView):
+            self._create_view(value)
         elif isinstance(value, ddl.Truncate):
             self._carry_out(value)
         elif isinstance(value, ddl.Compact):
@@ -308,16 +321,8 @@ class Session:
 
     def _create_from(self, value: ddl.CreateTable, frame: DataFrame) -> None:
         """Makes the table with the frame's columns and puts its rows in; all or nothing."""
-        from hiveacid.spark.types import hive_type
-
-        names = [
-            name.lower() if _PLAIN_NAME.fullmatch(name) else f"_c{number}"
-            for number, name in enumerate(frame.columns)
-        ]
-        columns = tuple(
-            Column(name, hive_type(field.dataType))
-            for name, field in zip(names, frame.schema.fields, strict=True)
-        )
+        columns = _columns_of(frame.schema)
+        names = [column.name for column in columns]
         plain = replace(value, query=None)
         table = definitions.create_table(self._ddl_context(), plain, columns=columns)
         if table is None:
@@ -327,6 +332,14 @@ class Session:
         except BaseException:
             definitions.drop_table(self._ddl_context(), ddl.DropTable(table.name))
             raise
+
+    def _create_view(self, value: CreateView) -> None:
+        from hiveacid.statements.select import query_schema
+
+        assert value.query is not None
+        with spark_errors_mapped(value.query):
+            schema = query_schema(self._context(spark=True), value.query)
+        create_view(self._ddl_context(), value, _columns_of(schema))
 
     def create_table(
         self,
@@ -422,3 +435,16 @@ class Session:
         found = self.table_name(name)
         self._runtime.metastore.get_table(found)
         return AcidTable(self, found)
+
+
+def _columns_of(schema: StructType) -> tuple[Column, ...]:
+    """The columns of a query as a table gets them; Hive calls those without a name _c0, _c1, ..."""
+    from hiveacid.spark.types import hive_type
+
+    return tuple(
+        Column(
+            field.name.lower() if _PLAIN_NAME.fullmatch(field.name) else f"_c{number}",
+            hive_type(field.dataType),
+        )
+        for number, field in enumerate(schema.fields)
+    )

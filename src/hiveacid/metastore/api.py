@@ -18,7 +18,7 @@ from typing import Protocol
 
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
-from hiveacid.model.tables import Database, Partition, Table, TableName
+from hiveacid.model.tables import Database, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
@@ -118,8 +118,8 @@ class Catalog(Protocol):
         Raises: NotFoundError.
         """
 
-    def list_tables(self, database: str) -> tuple[str, ...]:
-        """Names, sorted. Raises: NotFoundError where the database does not exist."""
+    def list_tables(self, database: str, *, kind: TableKind | None = None) -> tuple[str, ...]:
+        """Names, sorted, of all or of one kind. Raises: NotFoundError: no such database."""
 
     def get_table(self, name: TableName) -> Table:
         """Raises: NotFoundError (Hive's 10001)."""

@@ -96,6 +96,8 @@ class Table:
     view_text: str | None = None
     owner: str = ""
     created_at_ms: int = 0
+    view_expanded: str | None = None
+    """``view_text`` with full names and without stars"""
 
     @property
     def acid_mode(self) -> AcidMode:

@@ -10,13 +10,14 @@ Flow: ``parse(text)`` -> ``Statement`` values, names as written; ``bind(statemen
 value of ``hiveacid.statements``. Read ``parse.py`` first.
 """
 
-from hiveacid.sql.bind import Names, bind, bind_texts
+from hiveacid.sql.bind import Names, bind, bind_query, bind_texts
 from hiveacid.sql.parse import Statement, parse, parse_columns, parse_one, parse_table_name
 
 __all__ = [
     "Names",
     "Statement",
     "bind",
+    "bind_query",
     "bind_texts",
     "parse",
     "parse_columns",

@@ -9,10 +9,12 @@ from hiveacid.sql.ddl import (
     column_definitions,
     optional_partition,
     partition_spec,
-    property_list,
 )
 from hiveacid.sql.dml import partition_text
+from hiveacid.sql.parsed import ParsedView
+from hiveacid.sql.properties import property_keys, property_list
 from hiveacid.sql.type_grammar import parse_column_type
+from hiveacid.sql.views import parse_alter_view
 from hiveacid.statements import values_ddl as ddl
 
 _OPERATORS = {
@@ -27,9 +29,11 @@ _OPERATORS = {
 }
 
 
-def parse_alter(cursor: Cursor) -> ddl.DdlStatement:
-    """ALTER TABLE name ..."""
+def parse_alter(cursor: Cursor) -> ddl.DdlStatement | ParsedView:
+    """ALTER TABLE name ..., ALTER VIEW name ..."""
     cursor.expect("ALTER")
+    if cursor.accept("VIEW"):
+        return parse_alter_view(cursor)
     if not cursor.accept("TABLE"):
         raise UnsupportedError(f"ALTER {cursor.token.text.upper()} is not supported")
     name = cursor.table_name()
@@ -59,12 +63,7 @@ def parse_alter(cursor: Cursor) -> ddl.DdlStatement:
 
 def _unset(cursor: Cursor, name: TableName) -> ddl.UnsetTableProperties:
     if_exists = cursor.if_exists()
-    cursor.expect("(")
-    keys = [cursor.string("table properties")]
-    while cursor.accept(","):
-        keys.append(cursor.string("table properties"))
-    cursor.expect(")")
-    return ddl.UnsetTableProperties(name, tuple(keys), if_exists)
+    return ddl.UnsetTableProperties(name, property_keys(cursor), if_exists)
 
 
 def _columns(cursor: Cursor, name: TableName, *, replace: bool) -> ddl.AddColumns:

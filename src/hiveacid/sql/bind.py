@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from hiveacid.errors import NotFoundError, UnsupportedError
 from hiveacid.model.predicates import ANYTHING, Predicate
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.sql.needs import columns_of_statement, condition_on
 from hiveacid.sql.parse import ParsedExplain, Statement, parse_expression
 from hiveacid.sql.parsed import (
@@ -23,6 +23,7 @@ from hiveacid.sql.parsed import (
     ParsedQuery,
     ParsedRows,
     ParsedUpdate,
+    ParsedView,
 )
 from hiveacid.sql.scopes import Fragment, Relation, Scope
 from hiveacid.sql.splice import Names, Splicer, quoted
@@ -88,7 +89,23 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
     if isinstance(body, ParsedCreateAs):
         query = _query(body.query.fragment, splicer)
         return _ddl(dataclasses.replace(body.table, query=query), names, splicer)
+    if isinstance(body, ParsedView):
+        return _view(body, names, splicer)
     return _ddl(body, names, splicer)
+
+
+def _view(body: ParsedView, names: Names, splicer: Splicer) -> ddl.DdlStatement:
+    """A view's query for Spark, as written, and with full names; it must not need itself."""
+    name = splicer.qualify(body.view.name)
+    fragment = body.query.fragment
+    within = Splicer(names, prefix=splicer.prefix, expanding=(name,))
+    view = dataclasses.replace(
+        body.view,
+        query=_query(fragment, within),
+        original=fragment.text,
+        expanded=within.qualified(fragment),
+    )
+    return _ddl(view, names, splicer)
 
 
 def _target(name: TableName, names: Names, splicer: Splicer) -> Table:
@@ -204,7 +221,7 @@ def _merge_source(body: ParsedMerge, splicer: Splicer) -> tuple[Query, str | Non
     if table is None:
         name = ".".join(quoted(part) for part in body.source)
     else:
-        name = splicer.placeholder(table)
+        name = splicer.relation(table)
     tables: Mapping[str, TableRef] = dict(splicer.tables)
     return Query(f"SELECT * FROM {name}", tables), body.source_alias or body.source[-1]
 
@@ -244,6 +261,21 @@ def _ddl(body: ddl.DdlStatement, names: Names, splicer: Splicer) -> ddl.DdlState
 
 
 # -------------------------------------------------------------------- statements built in Python
+
+
+def bind_query(query: Query, names: Names, *, prefix: str = DEFAULT_PREFIX) -> Query:
+    """A query built in Python, with the text of a view in its placeholder's place.
+
+    Raises:
+        SqlSyntaxError, InvalidInputError: as ``bind``, of the view's text.
+    """
+    splicer = Splicer(names, prefix=prefix)
+    text = query.text
+    for placeholder, ref in query.tables.items():
+        table = names.table(ref.name)
+        if table is not None and table.kind is TableKind.VIEW:
+            text = text.replace(placeholder, splicer.relation(table))
+    return query if text == query.text else Query(text, splicer.tables)
 
 
 def bind_texts(

@@ -9,9 +9,11 @@ from hiveacid.model.tables import BucketSpec, Column, FileFormat
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.dml import column_list, partition_text
 from hiveacid.sql.lexer import TokenKind
-from hiveacid.sql.parsed import ParsedCreateAs, ParsedQuery
+from hiveacid.sql.parsed import ParsedCreateAs, ParsedQuery, ParsedView
+from hiveacid.sql.properties import property_list
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.type_grammar import parse_column_type
+from hiveacid.sql.views import parse_create_view, parse_drop_view
 from hiveacid.statements import values_ddl as ddl
 
 _FORMATS = {
@@ -36,9 +38,14 @@ class _Columns:
     checks: list[str] = field(default_factory=list)
 
 
-def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs:
-    """CREATE DATABASE | SCHEMA | [EXTERNAL | MANAGED | TRANSACTIONAL] TABLE."""
+def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs | ParsedView:
+    """CREATE DATABASE | SCHEMA | [OR REPLACE] VIEW | [EXTERNAL | MANAGED | TRANSACTIONAL] TABLE."""
     cursor.expect("CREATE")
+    or_replace = cursor.accept("OR", "REPLACE")
+    if cursor.accept("VIEW"):
+        return parse_create_view(cursor, or_replace=or_replace)
+    if or_replace:
+        raise cursor.unrecognized("create statement")
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
         return _create_database(cursor)
     external = managed = transactional = False
@@ -323,20 +330,6 @@ def _informational(cursor: Cursor) -> None:
 # -------------------------------------------------------------------- shared pieces
 
 
-def property_list(cursor: Cursor) -> dict[str, str]:
-    """( 'key' = 'value', ... )"""
-    found: dict[str, str] = {}
-    cursor.expect("(")
-    while True:
-        key = cursor.string("table properties")
-        cursor.expect("=")
-        found[key] = cursor.string("table properties")
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
-    return found
-
-
 def partition_spec(cursor: Cursor) -> ddl.PartitionText:
     """PARTITION ( column = constant, ... )"""
     found = []
@@ -357,8 +350,10 @@ def optional_partition(cursor: Cursor) -> ddl.PartitionText:
 
 
 def parse_drop(cursor: Cursor) -> ddl.DdlStatement:
-    """DROP DATABASE | SCHEMA | TABLE."""
+    """DROP DATABASE | SCHEMA | VIEW | TABLE."""
     cursor.expect("DROP")
+    if cursor.accept("VIEW"):
+        return parse_drop_view(cursor)
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
         if_exists = cursor.if_exists()
         name = cursor.name("drop database statement").lower()

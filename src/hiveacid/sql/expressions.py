@@ -1,7 +1,7 @@
 """Expressions: found, not understood; they stay as the user wrote them.
 
-Noted are subqueries, mentions of virtual columns, and the places where Hive and Spark read the same text
-differently:
+Noted are subqueries, mentions of virtual columns, and the places where Hive and Spark read the
+same text differently:
 
 * ORDER BY and SORT BY without NULLS: Hive puts NULLs last ascending and first descending (also in
   windows: the same rule of its grammar), Spark the other way round.

@@ -31,7 +31,7 @@ from hiveacid.sql.dml import (
     parse_update,
 )
 from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
-from hiveacid.sql.parsed import ParsedCreateAs
+from hiveacid.sql.parsed import ParsedCreateAs, ParsedView
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.scopes import Fragment, Scope
 from hiveacid.sql.show import parse_abort, parse_describe, parse_show
@@ -46,7 +46,7 @@ class ParsedExplain:
     mode: str
 
 
-Body = ParsedDml | ParsedCreateAs | ParsedExplain | ddl.DdlStatement
+Body = ParsedDml | ParsedCreateAs | ParsedView | ParsedExplain | ddl.DdlStatement
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.sql.scopes import Fragment
 from hiveacid.statements.values import Literals
 from hiveacid.statements.values_ddl import CreateTable
+from hiveacid.statements.values_views import CreateView
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +111,12 @@ class ParsedCreateAs:
     """CREATE TABLE ... AS query."""
 
     table: CreateTable
+    query: ParsedQuery
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedView:
+    """CREATE VIEW ... AS query, ALTER VIEW ... AS query."""
+
+    view: CreateView
     query: ParsedQuery

@@ -9,6 +9,7 @@ from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
 from hiveacid.sql.lexer import TokenKind
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.values_views import ShowViews
 
 
 def parse_show(cursor: Cursor) -> ddl.DdlStatement:
@@ -18,10 +19,9 @@ def parse_show(cursor: Cursor) -> ddl.DdlStatement:
     if cursor.accept_any("DATABASES", "SCHEMAS") is not None:
         return ddl.ShowDatabases(_pattern(cursor))
     if cursor.accept("TABLES"):
-        database = None
-        if cursor.accept_any("IN", "FROM") is not None:
-            database = cursor.name("show tables").lower()
-        return ddl.ShowTables(database, _pattern(cursor))
+        return ddl.ShowTables(_database(cursor), _pattern(cursor))
+    if cursor.accept("VIEWS"):
+        return ShowViews(_database(cursor), _pattern(cursor))
     if cursor.accept("PARTITIONS"):
         name = cursor.table_name()
         return ddl.ShowPartitions(name, optional_partition(cursor))
@@ -45,6 +45,12 @@ def parse_show(cursor: Cursor) -> ddl.DdlStatement:
             cursor.next()
         return ddl.ShowCompactions()
     raise UnsupportedError(f"SHOW {word} is not supported")
+
+
+def _database(cursor: Cursor) -> str | None:
+    if cursor.accept_any("IN", "FROM") is None:
+        return None
+    return cursor.name("show statement").lower()
 
 
 def _pattern(cursor: Cursor) -> str | None:

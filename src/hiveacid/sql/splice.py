@@ -13,7 +13,10 @@ from typing import Protocol
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.lexer import tokenize
 from hiveacid.sql.needs import columns_of_statement, predicate_of_relation
+from hiveacid.sql.query import QueryParser
 from hiveacid.sql.scopes import Edit, Fragment, Relation, Scope, Star, VirtualName
 from hiveacid.statements.values import TableRef, VirtualColumn
 
@@ -40,8 +43,10 @@ class Splicer:
     stand for.
     """
 
-    def __init__(self, names: Names, *, prefix: str) -> None:
+    def __init__(self, names: Names, *, prefix: str, expanding: tuple[TableName, ...] = ()) -> None:
+        """``expanding`` are the views, outermost first, in whose text this statement is."""
         self._names = names
+        self._expanding = expanding
         self.prefix = prefix
         self.tables: dict[str, TableRef] = {}
 
@@ -62,10 +67,53 @@ class Splicer:
         if len(parts) > 2:
             return None
         database = parts[0] if len(parts) == 2 else self._names.current_database
-        table = self._names.table(TableName(database, parts[-1]))
-        if table is not None and table.kind is TableKind.VIEW:
-            raise UnsupportedError(f"views are not supported: {table.name}", table=str(table.name))
-        return table
+        return self._names.table(TableName(database, parts[-1]))
+
+    def qualified(self, fragment: Fragment) -> str:
+        """The fragment as Hive SQL that means the same in every database and does not change
+        when a table gets columns: full names of tables, no stars over them.
+        """
+        edits = []
+        scopes = list(_walk(fragment.scope))
+        resolved = {id(r): self._table_of(r) for scope in scopes for r in scope.relations}
+        for scope in scopes:
+            for relation in scope.relations:
+                table = resolved[id(relation)]
+                if table is not None:
+                    text = f"{quoted(table.name.database)}.{quoted(table.name.table)}"
+                    edits.append(Edit(relation.start, relation.end, text))
+            known = [r for r in scope.relations if resolved[id(r)] is not None]
+            if len(known) == len(scope.relations):
+                edits += _star_edits(scope, resolved, {id(r): frozenset() for r in known})
+        return _spliced(fragment, edits)
+
+    def relation(
+        self,
+        table: Table,
+        *,
+        virtual: frozenset[VirtualColumn] = frozenset(),
+        predicate: Predicate = ANYTHING,
+        columns: frozenset[str] | None = None,
+    ) -> str:
+        """What stands for a table or view in this statement's text: an identifier, or a query."""
+        if table.kind is not TableKind.VIEW:
+            return self.placeholder(table, virtual=virtual, predicate=predicate, columns=columns)
+        path = (*self._expanding, table.name)
+        if table.name in self._expanding:
+            raise InvalidInputError(
+                f"Recursive view {table.name} detected (cycle: {' -> '.join(map(str, path))}).",
+                view=str(table.name),
+            )
+        inside = Splicer(
+            _InDatabase(self._names, table.name.database), prefix=self.prefix, expanding=path
+        )
+        inside.tables = self.tables
+        text = table.view_expanded or table.view_text or ""
+        cursor = Cursor(source=text, tokens=tokenize(text))
+        fragment = QueryParser(cursor).query_fragment()
+        cursor.end_statement()
+        names = ", ".join(quoted(column.name) for column in table.columns)
+        return f"(SELECT * FROM ({inside.text(fragment)}) AS {quoted(table.name.table)}({names}))"
 
     def placeholder(
         self,
@@ -128,7 +176,7 @@ class Splicer:
             table = resolved[id(relation)]
             if table is None or relation.target:
                 continue
-            name = self.placeholder(
+            name = self.relation(
                 table,
                 virtual=virtual.get(id(relation), frozenset()),
                 predicate=predicate_of_relation(source, scope, relation, table),
@@ -139,6 +187,15 @@ class Splicer:
                 at = relation.alias_at
                 edits.append(Edit(at, at, f" as {quoted(relation.label)}"))
         return edits
+
+
+class _InDatabase:
+    """The catalog as seen from a view's own database."""
+
+    def __init__(self, names: Names, database: str) -> None:
+        self.current_database = database
+        self.table = names.table
+        self.is_temporary_view = names.is_temporary_view
 
 
 def quoted(name: str) -> str:
@@ -163,7 +220,7 @@ def _virtual_owners(
 
 
 def _can_have(table: Table | None, name: VirtualName) -> bool:
-    if table is None:
+    if table is None or table.kind is TableKind.VIEW:
         return False
     return all(column.name.upper() != name.column.value for column in table.all_columns)
 
@@ -175,9 +232,7 @@ def _walk(scope: Scope) -> list[Scope]:
     return found
 
 
-def _star_edits(
-    scope: Scope, resolved: dict[int, Table | None], virtual: _Virtual
-) -> list[Edit]:
+def _star_edits(scope: Scope, resolved: dict[int, Table | None], virtual: _Virtual) -> list[Edit]:
     edits = []
     for star in scope.stars:
         if not star.qualifier:
@@ -210,7 +265,7 @@ def _star_owner(scope: Scope, star: Star, resolved: dict[int, Table | None]) -> 
 def _all_columns(scope: Scope, resolved: dict[int, Table | None], virtual: _Virtual) -> str:
     if scope.merged_columns:
         raise UnsupportedError(
-            "SELECT * over JOIN USING or NATURAL JOIN together with a virtual column is not supported",
+            "SELECT * over JOIN USING or NATURAL JOIN with a virtual column is not supported",
             note="Name the columns.",
         )
     parts = []

@@ -19,7 +19,15 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.names import is_hidden, parse_original_file, partition_name
 from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION
-from hiveacid.model.tables import BY_POSITION, AcidMode, BucketSpec, Column, Partition, Table
+from hiveacid.model.tables import (
+    BY_POSITION,
+    AcidMode,
+    BucketSpec,
+    Column,
+    Partition,
+    Table,
+    TableKind,
+)
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.ddl_context import (
@@ -61,6 +69,12 @@ def execute(context: DdlContext, statement: AlterStatement) -> None:
         UnsupportedError: a change that is not built.
     """
     table = context.metastore.get_table(statement.name)
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError(
+            "To alter a view you need to use the ALTER VIEW command.",
+            code=10131,
+            view=str(table.name),
+        )
     if isinstance(statement, ddl.SetTableProperties):
         _set_properties(context, table, statement.properties)
     elif isinstance(statement, ddl.UnsetTableProperties):

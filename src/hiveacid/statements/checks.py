@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.tables import AcidMode, Table, TableKind
 from hiveacid.statements.values import (
     Delete,
     Insert,
@@ -28,9 +28,11 @@ def check(statement: Insert | Update | Delete | Merge, table: Table) -> None:
     """Refuses what Hive refuses to compile; ``table`` is the statement's target.
 
     Raises:
-        InvalidInputError: 10292, 10297, 10302, 10404 to 10406, 10408, 10414, 10044 or without a
-        code.
+        InvalidInputError: 10090, 10402 (a view), 10292, 10297, 10302, 10404 to 10406, 10408, 10414,
+        10044 or without a code.
     """
+    if table.kind is TableKind.VIEW:
+        raise _of_view(statement, table)
     if isinstance(statement, Insert):
         check_insert(statement, table)
     elif isinstance(statement, Update):
@@ -41,6 +43,13 @@ def check(statement: Insert | Update | Delete | Merge, table: Table) -> None:
             check_row_changes(table)
     else:
         check_merge(statement, table)
+
+
+def _of_view(statement: Insert | Update | Delete | Merge, table: Table) -> InvalidInputError:
+    code, text = 10402, "You cannot update or delete records in a view"
+    if isinstance(statement, Insert):
+        code, text = 10090, "A view cannot be used as target table for LOAD or INSERT"
+    return InvalidInputError(text, code=code, view=str(table.name))
 
 
 def check_row_changes(table: Table) -> None:

@@ -25,11 +25,19 @@ from hiveacid.statements.ddl_context import (
     table_location,
 )
 from hiveacid.statements.definitions import checked
+from hiveacid.statements.values_views import AlterView, DropView
+from hiveacid.statements.views import alter_view, drop_view
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn import footprint
 
 DefinitionStatement = (
-    ddl.CreateDatabase | ddl.DropDatabase | ddl.CreateTable | ddl.DropTable | alter.AlterStatement
+    ddl.CreateDatabase
+    | ddl.DropDatabase
+    | ddl.CreateTable
+    | ddl.DropTable
+    | DropView
+    | AlterView
+    | alter.AlterStatement
 )
 
 
@@ -50,6 +58,10 @@ def execute(context: DdlContext, statement: DefinitionStatement) -> None:
         create_table(context, statement)
     elif isinstance(statement, ddl.DropTable):
         drop_table(context, statement)
+    elif isinstance(statement, DropView):
+        drop_view(context, statement)
+    elif isinstance(statement, AlterView):
+        alter_view(context, statement)
     else:
         alter.execute(context, statement)
 
@@ -200,6 +212,8 @@ def drop_table(context: DdlContext, statement: ddl.DropTable) -> None:
         table = context.metastore.get_table(statement.name)
     except NotFoundError:
         return
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError("Cannot drop a view with DROP TABLE", view=str(table.name))
     with context.locked(footprint.drop_table(table.name)):
         context.metastore.drop_table(table.name, if_exists=True)
         if owns_files(table):

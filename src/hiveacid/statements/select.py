@@ -13,6 +13,7 @@ from hiveacid.txn.footprint import Footprint, TableRead
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 def open_query(context: ExecutionContext, query: Query) -> DataFrame:
@@ -43,6 +44,31 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
     except BaseException:
         txn.close()
         raise
+
+
+def query_schema(context: ExecutionContext, query: Query) -> StructType:
+    """The columns of a query, told from the tables' definitions: no transaction, no file.
+
+    Raises:
+        NotFoundError: no such table.
+        pyspark's AnalysisException: the query is wrong.
+    """
+    from hiveacid.spark.scan import result_schema
+    from hiveacid.spark.virtual import with_virtual
+
+    spark = context.session()
+    names = {placeholder: f"{placeholder}_schema" for placeholder in query.tables}
+    try:
+        for placeholder, ref in query.tables.items():
+            schema = result_schema(context.table(ref.name), row_ids=ref.row_id)
+            rows = with_virtual(
+                spark.createDataFrame([], schema), {column.value for column in ref.virtual}
+            )
+            rows.createOrReplaceTempView(names[placeholder])
+        return spark.sql(with_views(query.text, names)).schema
+    finally:
+        for name in names.values():
+            spark.catalog.dropTempView(name)
 
 
 def query_frame(job: Job, query: Query) -> DataFrame:

@@ -12,6 +12,7 @@ from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import column_default, not_null_columns, shown_properties
 from hiveacid.statements.listing import Listing, matching
 from hiveacid.statements.partition_values import normal_spec
+from hiveacid.statements.values_views import ShowViews
 
 ShowStatement = (
     ddl.ShowDatabases
@@ -23,6 +24,7 @@ ShowStatement = (
     | ddl.ShowTransactions
     | ddl.ShowLocks
     | ddl.ShowCompactions
+    | ShowViews
 )
 
 _LOCK_COLUMNS = (
@@ -46,12 +48,15 @@ def show(metastore: Metastore, statement: ShowStatement) -> Listing:
         UnsupportedError: SHOW COMPACTIONS.
     """
     if isinstance(statement, ddl.ShowDatabases):
-        names = matching(metastore.list_databases(), statement.pattern)
-        return Listing(("database_name",), tuple((name,) for name in names))
+        return _names("database_name", matching(metastore.list_databases(), statement.pattern))
     if isinstance(statement, ddl.ShowTables):
         assert statement.database is not None
-        names = matching(metastore.list_tables(statement.database), statement.pattern)
-        return Listing(("tab_name",), tuple((name,) for name in names))
+        found = metastore.list_tables(statement.database)
+        return _names("tab_name", matching(found, statement.pattern))
+    if isinstance(statement, ShowViews):
+        assert statement.database is not None
+        found = metastore.list_tables(statement.database, kind=TableKind.VIEW)
+        return _names("tab_name", matching(found, statement.pattern))
     if isinstance(statement, ddl.ShowTransactions):
         return _transactions(metastore)
     if isinstance(statement, ddl.ShowLocks):
@@ -63,11 +68,15 @@ def show(metastore: Metastore, statement: ShowStatement) -> Listing:
         return _partitions(metastore, table, statement)
     if isinstance(statement, ddl.ShowColumns):
         names = tuple(column.name for column in table.all_columns)
-        return Listing(("field",), tuple((name,) for name in matching(names, statement.pattern)))
+        return _names("field", matching(names, statement.pattern))
     if isinstance(statement, ddl.ShowTableProperties):
         return _table_properties(table, statement.key)
     lines = create_table_text(table).split("\n")
     return Listing(("createtab_stmt",), tuple((line,) for line in lines))
+
+
+def _names(column: str, names: tuple[str, ...]) -> Listing:
+    return Listing((column,), tuple((name,) for name in names))
 
 
 def abort_transactions(metastore: Metastore, statement: ddl.AbortTransactions) -> None:

@@ -35,7 +35,12 @@ class SmallCatalog:
                 table(T, "id v", "p", properties=defaults),
                 table(S, "id"),
                 table(TableName("default", "view1"), "x"),
-                table(TableName("default", "w"), "x", kind=TableKind.VIEW),
+                table(
+                    TableName("default", "w"),
+                    "x",
+                    kind=TableKind.VIEW,
+                    view_text="select id from t",
+                ),
             )
         }
 

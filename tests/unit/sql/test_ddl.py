@@ -170,12 +170,10 @@ def test_value(text: str, expected: object) -> None:
 
 REFUSED: dict[str, type[AcidError]] = {
     "create temporary table x (id int)": UnsupportedError,
-    "create view v as select 1": UnsupportedError,
     "create function f as 'x'": UnsupportedError,
     "create table x (id int) stored by 'iceberg'": UnsupportedError,
     "create table x (id int) stored as avro": UnsupportedError,
     "create table x (id int, primary key (id) enable novalidate)": UnsupportedError,
-    "drop view v": UnsupportedError,
     "alter database d set dbproperties ('a'='b')": UnsupportedError,
     "alter table t concatenate": UnsupportedError,
     "alter table t add constraint c check (id > 0)": UnsupportedError,

@@ -42,7 +42,9 @@ _INSERT_PARAM: Final = insert(DATABASE_PARAMS).values(
     DB_ID=bindparam("db"), PARAM_KEY=bindparam("key"), PARAM_VALUE=bindparam("value")
 )
 _TABLES: Final = (
-    select(TBLS.c.TBL_NAME).where(TBLS.c.DB_ID == bindparam("db")).order_by(TBLS.c.TBL_NAME)
+    select(TBLS.c.TBL_NAME, TBLS.c.TBL_TYPE)
+    .where(TBLS.c.DB_ID == bindparam("db"))
+    .order_by(TBLS.c.TBL_NAME)
 )
 
 
@@ -110,11 +112,12 @@ class SqlDatabases:
             params: dict[str, str] = dict(unit.rows(_PARAMS, db=row[0]))
         return model.Database(name.lower(), row[1], row[2], params)
 
-    def list_tables(self, database: str) -> tuple[str, ...]:
+    def list_tables(self, database: str, *, kind: model.TableKind | None = None) -> tuple[str, ...]:
         """See ``Catalog``."""
         with self._db.read() as unit:
             found = database_id(unit, database)
-            return tuple(row[0] for row in unit.rows(_TABLES, db=found))
+            rows = unit.rows(_TABLES, db=found)
+            return tuple(row[0] for row in rows if kind is None or row[1] == kind.value)
 
 
 def _set_params(unit: Unit, found: int, database: model.Database) -> None:

@@ -66,10 +66,10 @@ def table_from_rows(
     bucket_columns: list[Row],
     sort_columns: list[Row],
 ) -> Table:
-    """Build a table; ``head`` is owner, create time, kind, view text, location, input format,
-    buckets.
+    """Build a table; ``head`` is owner, create time, kind, a view's text and its expanded text,
+    location, input format, buckets.
     """
-    owner, created_s, kind, view_text, location, input_format, buckets = head
+    owner, created_s, kind, view_text, expanded, location, input_format, buckets = head
     properties = dict(parameters)
     comment = properties.pop(_COMMENT, None)
     bucket = None
@@ -90,6 +90,7 @@ def table_from_rows(
         view_text=view_text,
         owner=owner or "",
         created_at_ms=created_s * 1000,
+        view_expanded=expanded,
     )
 
 

@@ -37,7 +37,7 @@ from hiveacid.metastore.sql.lookup import (
     table_ids,
 )
 from hiveacid.metastore.sql.objects import forget_table, rename_table, take_ids
-from hiveacid.model.tables import Table, TableKind, TableName
+from hiveacid.model.tables import FileFormat, Table, TableKind, TableName
 
 _T = TBLS.c
 _HEAD: Final = (
@@ -46,6 +46,7 @@ _HEAD: Final = (
         _T.CREATE_TIME,
         _T.TBL_TYPE,
         _T.VIEW_ORIGINAL_TEXT,
+        _T.VIEW_EXPANDED_TEXT,
         SDS.c.LOCATION,
         SDS.c.INPUT_FORMAT,
         SDS.c.NUM_BUCKETS,
@@ -233,7 +234,7 @@ def insert_storage(unit: Unit, table: Table) -> int:
 
 
 def _storage_values(table: Table) -> dict[str, Any]:
-    classes = STORAGE_CLASSES[table.format]
+    classes = STORAGE_CLASSES[FileFormat.TEXT if table.kind is TableKind.VIEW else table.format]
     return {
         "INPUT_FORMAT": classes.input_format,
         "OUTPUT_FORMAT": classes.output_format,
@@ -243,11 +244,11 @@ def _storage_values(table: Table) -> dict[str, Any]:
 
 
 def _kind_values(table: Table) -> dict[str, Any]:
-    text = table.view_text if table.kind is TableKind.VIEW else None
+    view = table.kind is TableKind.VIEW
     return {
         "TBL_TYPE": table.kind.value,
-        "VIEW_ORIGINAL_TEXT": text,
-        "VIEW_EXPANDED_TEXT": text,
+        "VIEW_ORIGINAL_TEXT": table.view_text if view else None,
+        "VIEW_EXPANDED_TEXT": table.view_expanded if view else None,
         "IS_REWRITE_ENABLED": False,
     }
 
