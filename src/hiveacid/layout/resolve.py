@@ -40,13 +40,15 @@ from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
 class Entry:
     """One line of a recursive listing; ``path`` is relative to the partition, ``/`` separated.
 
-    ``marker`` is the text of a file called ``_metadata_acid``, None for every other file.
+    ``marker`` is the text of a file called ``_metadata_acid``, None for every other file;
+    ``modified_ns`` as in ``DataFile``.
     """
 
     path: str
     size_bytes: int
     is_directory: bool = False
     marker: str | None = None
+    modified_ns: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -386,7 +388,12 @@ def _sorted_files(files: Iterable[DataFile], *, ignore_empty: bool) -> tuple[Dat
 
 
 def _data_file(entry: Entry) -> DataFile:
-    return DataFile(entry.path, entry.size_bytes, bucket_of_file(_file_name(entry.path)))
+    return DataFile(
+        entry.path,
+        entry.size_bytes,
+        bucket_of_file(_file_name(entry.path)),
+        modified_ns=entry.modified_ns,
+    )
 
 
 def _file_name(path: str) -> str:

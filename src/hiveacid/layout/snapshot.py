@@ -7,7 +7,7 @@ one ``AcidDirectory`` per partition.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hiveacid.layout.names import BaseName, DeltaName
 from hiveacid.model.tables import Partition, Table
@@ -27,6 +27,8 @@ class DataFile:
     size_bytes: int
     bucket: int
     logical_bytes: int | None = None
+    modified_ns: int = field(default=0, compare=False)
+    """When the file was last modified, since 1970; 0 where the file system does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,15 @@ class AcidDirectory:
     obsolete: tuple[str, ...]
     aborted: tuple[str, ...]
     ignored: tuple[str, ...]
+
+    @property
+    def row_files(self) -> tuple[DataFile, ...]:
+        """The files that hold rows: of the base, the originals, the deltas; none of logical
+        length 0.
+        """
+        base = self.base.files if self.base else ()
+        files = (*base, *self.originals, *(f for d in self.insert_deltas for f in d.files))
+        return tuple(file for file in files if file.logical_bytes != 0)
 
     @property
     def insert_deltas(self) -> tuple[DeltaDirectory, ...]:

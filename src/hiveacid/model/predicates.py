@@ -105,6 +105,9 @@ class Or:
 
 Predicate = Anything | Compare | In | IsNull | And | Or
 
+NOTHING = Or(())
+"""No row meets it."""
+
 
 def conjunction(parts: tuple[Predicate, ...]) -> Predicate:
     """All of ``parts``, in the simplest form."""
@@ -204,6 +207,22 @@ def _may_compare(op: Op, known: ColumnRange, value: Constant) -> bool:
     except TypeError:  # values of classes that do not compare: nothing is known
         return True
     return True
+
+
+def residual(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> Predicate:
+    """What is left to decide in a place where the columns of ``ranges`` are the same everywhere
+    (``exactly``); ``NOTHING`` where no row can meet it.
+    """
+    if isinstance(predicate, And):
+        parts = [residual(part, ranges) for part in predicate.parts]
+        return NOTHING if NOTHING in parts else conjunction(tuple(parts))
+    if isinstance(predicate, Or):
+        parts = [residual(part, ranges) for part in predicate.parts]
+        left = tuple(part for part in parts if part != NOTHING)
+        return disjunction(left) if left else NOTHING
+    if isinstance(predicate, Anything) or predicate.column not in ranges:
+        return predicate
+    return ANYTHING if may_match(predicate, ranges) else NOTHING
 
 
 def equal_values(predicate: Predicate, column: str) -> frozenset[Constant] | None:

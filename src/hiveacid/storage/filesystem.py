@@ -27,11 +27,14 @@ _URI: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One entry of a listing: ``path`` is absolute within its file system."""
+    """One entry of a listing: ``path`` is absolute within its file system; ``modified_ns`` is 0
+    where it does not say.
+    """
 
     path: str
     is_directory: bool
     size_bytes: int
+    modified_ns: int = 0
 
 
 class FileSystem:
@@ -143,6 +146,7 @@ class FileSystem:
                         path=info.path,
                         is_directory=info.type == pafs.FileType.Directory,
                         size_bytes=int(info.size or 0),
+                        modified_ns=int(info.mtime_ns or 0),
                     )
                     for info in infos
                 ),

@@ -51,6 +51,7 @@ def list_partition(fs: FileSystem, path: str) -> tuple[Entry, ...]:
                 size_bytes=info.size_bytes,
                 is_directory=info.is_directory,
                 marker=marker,
+                modified_ns=info.modified_ns,
             )
         )
     return tuple(entries)

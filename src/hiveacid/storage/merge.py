@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -24,14 +25,17 @@ from hiveacid.layout.deletes import delete_files
 from hiveacid.layout.events import BUCKET, Operation
 from hiveacid.layout.names import BaseName, DeltaName
 from hiveacid.layout.original import OriginalFile, OriginalRows, assign_row_ids
+from hiveacid.layout.plan import Selection
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.bucket import bucket_id_of
+from hiveacid.model.predicates import ANYTHING, columns_of
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.masks import mask
 
 ROW_ID_NAME: Final = "row__id"
 """The column that ``row_ids`` adds: Hive's virtual column (format.md 4.6)."""
@@ -60,13 +64,15 @@ def merge_read(
     columns: Sequence[str] | None = None,
     valid: ValidWriteIdList,
     row_ids: bool = False,
+    selection: Selection | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one partition directory (``location`` is its path) that are alive under
     ``valid``.
 
     ``table_columns`` are the table's without partition columns; a file's columns are matched to
     them by position. ``columns`` selects by name, in the order given; None is all. ``row_ids``
-    adds ``row__id`` last.
+    adds ``row__id`` last. ``selection`` names the files and stripes to read; rows that cannot meet
+    its predicate are left out.
 
     Raises:
         FormatError: a damaged or foreign file, or a type that cannot be read as the table's.
@@ -80,17 +86,16 @@ def merge_read(
     if row_ids:
         fields.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE))
     schema = pa.schema(fields)
-    merger = _Merger(fs, location, directory, valid=valid)
+    merger = _Merger(fs, location, directory, valid=valid, selection=selection)
     for source, deletes in merger.sources():
         with merger.open(source.file) as reader:
             needs_ids = row_ids or bool(len(deletes)) or source.check_write_ids
             merger.check(reader, source, needs_ids=needs_ids)
             raw = None if reader.is_acid or not needs_ids else merger.raw_rows(source)
-            for batch in reader.batches(
-                table_columns=table_columns, wanted=wanted, identities=needs_ids, raw=raw
-            ):
+            filter = _RowFilter(reader, table_columns, selection, source.file)
+            for batch, meets in filter.batches(wanted=wanted, identities=needs_ids, raw=raw):
                 yield from _alive(
-                    batch, source, deletes, valid=valid, schema=schema, row_ids=row_ids
+                    batch, source, deletes, valid=valid, schema=schema, row_ids=row_ids, meets=meets
                 )
 
 
@@ -164,18 +169,70 @@ def _only_of(reader: BucketFileReader) -> int | None:
     return low if low == high else None
 
 
+class _RowFilter:
+    """Reads the chosen stripes of a file: first the columns of the predicate, the rest only where
+    some row meets it.
+    """
+
+    def __init__(
+        self,
+        reader: BucketFileReader,
+        table_columns: Sequence[Column],
+        selection: Selection | None,
+        file: DataFile,
+    ) -> None:
+        self._reader = reader
+        self._columns = table_columns
+        self._stripes = None if selection is None else selection.files.get(file.path)
+        self._predicate = ANYTHING if selection is None else selection.predicate
+        mentioned = columns_of(self._predicate)
+        self._decides = [i for i, c in enumerate(table_columns) if c.name in mentioned]
+
+    def batches(
+        self, *, wanted: Sequence[int], identities: bool, raw: OriginalRows | None
+    ) -> Iterator[tuple[EventBatch, npt.NDArray[np.bool_] | None]]:
+        """Batches with, for each row, whether it may meet the predicate (None: all do)."""
+        read = partial(self._reader.batches, table_columns=self._columns)
+        if not self._decides:
+            for batch in read(wanted=wanted, identities=identities, raw=raw, stripes=self._stripes):
+                yield batch, None
+            return
+        stripes = range(self._reader.stripes) if self._stripes is None else self._stripes
+        for number in stripes:
+            for batch in read(wanted=self._decides, identities=False, stripes=(number,)):
+                meets = self._mask(batch)
+                if meets.any():
+                    for found in read(
+                        wanted=wanted, identities=identities, raw=raw, stripes=(number,)
+                    ):
+                        yield found, None if meets.all() else meets
+
+    def _mask(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
+        names = (self._columns[i].name for i in self._decides)
+        columns = dict(zip(names, batch.columns, strict=True))
+        return _numpy(mask(self._predicate, columns, rows=batch.rows))
+
+
 class _Merger:
     """What the reading of one directory keeps: where raw rows start, which delete files hold
     what.
     """
 
     def __init__(
-        self, fs: FileSystem, location: str, directory: AcidDirectory, *, valid: ValidWriteIdList
+        self,
+        fs: FileSystem,
+        location: str,
+        directory: AcidDirectory,
+        *,
+        valid: ValidWriteIdList,
+        selection: Selection | None,
     ) -> None:
         self._fs = fs
         self._location = location
         self._directory = directory
         self._valid = valid
+        self._chosen = None if selection is None else selection.files
+        self._deleting = None if selection is None else selection.delete_files
         self._raw: dict[int, Mapping[str, OriginalRows]] = {}
         self._scopes: list[tuple[BaseName | DeltaName | None, tuple[DataFile, ...]]] = []
 
@@ -197,6 +254,7 @@ class _Merger:
             _Source(file, origin, scope, check_write_ids=origin in unsure)
             for scope, (origin, files) in enumerate(self._scopes)
             for file in files
+            if self._chosen is None or file.path in self._chosen
         ]
         foreign = self._files_of_several_buckets() if found else set()
         for bucket in sorted({source.file.bucket for source in found}):
@@ -247,14 +305,19 @@ class _Merger:
         format.md 7.2).
         """
         found: set[str] = set()
-        for file in delete_files(self._directory, None, bucket=None):
+        for file in self._delete_files():
             with self.open(file) as reader:
                 if _only_of(reader) != file.bucket:
                     found.add(file.path)
         return found
 
-    def _delete_keys(self, bucket: int, foreign: set[str]) -> Iterator[_DeleteKeys]:
+    def _delete_files(self) -> Iterator[DataFile]:
         for file in delete_files(self._directory, None, bucket=None):
+            if self._deleting is None or file.path in self._deleting:
+                yield file
+
+    def _delete_keys(self, bucket: int, foreign: set[str]) -> Iterator[_DeleteKeys]:
+        for file in self._delete_files():
             if file.bucket == bucket or bucket < 0 or file.path in foreign:
                 yield read_delete_keys(
                     self._fs,
@@ -272,26 +335,37 @@ def _alive(
     valid: ValidWriteIdList,
     schema: pa.Schema,
     row_ids: bool,
+    meets: npt.NDArray[np.bool_] | None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one batch that count, as at most one batch."""
     arrays = list(batch.columns)
     ids = batch.identities
-    keep: npt.NDArray[np.bool_] | None = None
+    keep = meets
     if ids is not None:
         key = (ids.original_write_id, ids.bucket, ids.row_id)
         if row_ids:
             arrays.append(pa.StructArray.from_arrays(key, fields=list(ROW_ID_TYPE)))
         if source.check_write_ids:
-            keep = valid_mask(_numpy(ids.current_write_id), valid)
+            seen = valid_mask(_numpy(ids.current_write_id), valid)
+            keep = _both(keep, seen)
         if len(deletes):
             gone = deletes.contains(*(_numpy(array) for array in key))
             if gone.any():
-                keep = ~gone if keep is None else keep & ~gone
+                keep = _both(keep, ~gone)
     result = record_batch(arrays, schema, batch.rows)
     if keep is not None:
         result = result.filter(pa.array(keep)) if arrays else result.slice(0, int(keep.sum()))
     if result.num_rows:
         yield result
+
+
+def _both(
+    first: npt.NDArray[np.bool_] | None, second: npt.NDArray[np.bool_] | None
+) -> npt.NDArray[np.bool_] | None:
+    """Rows that are in both; None stands for all of them."""
+    if first is None or second is None:
+        return first if second is None else second
+    return first & second
 
 
 def record_batch(arrays: Sequence[Any], schema: pa.Schema, rows: int) -> pa.RecordBatch:

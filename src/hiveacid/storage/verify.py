@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from hiveacid.errors import FormatError
 from hiveacid.layout import events
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot
 from hiveacid.model.tables import AcidMode, FileFormat
 from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.footers import tail_of
 from hiveacid.storage.orc_tail import OrcTail, read_tail
 
 
@@ -37,9 +36,8 @@ def check_tails(snapshot: Snapshot) -> None:
                 check_acid(tail, path)
 
 
-@lru_cache(maxsize=100_000)
 def check_event_file(location: str, file: DataFile) -> None:
-    """A bucket file below ``location`` is whole and holds row events; looked at once a process.
+    """A bucket file below ``location`` is whole and holds row events.
 
     A reader that filters by a user's condition first would not notice: a foreign file has no such
     columns, so none of its rows meets it.
@@ -48,9 +46,8 @@ def check_event_file(location: str, file: DataFile) -> None:
         MissingFileError: the file does not exist.
         FormatError: not ORC, truncated, or without row events; the context has ``path``.
     """
-    fs, root = file_system_for(location)
-    path = f"{root.rstrip('/')}/{file.path}"
-    check_acid(read_tail(fs, path, length=file.logical_bytes), path)
+    _, root = file_system_for(location)
+    check_acid(tail_of(location, file), f"{root.rstrip('/')}/{file.path}")
 
 
 def check_acid(tail: OrcTail, path: str) -> None:

@@ -1,0 +1,367 @@
+"""Which partitions, files and stripes of a snapshot can hold rows that meet a predicate.
+
+Three steps, each cheaper than what it saves: partition values (no file is touched), the bucketing
+hash of values that the predicate fixes (file names), then the statistics of each stripe (the tails
+of the files left). Spark's own push-down prunes nothing on these files (docs/ARCHITECTURE.md).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.layout import events
+from hiveacid.layout.metadata import STATS_KEY, parse_stats
+from hiveacid.layout.plan import Amount, PartPlan, ScanPlan, Selection
+from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
+from hiveacid.model.bucket import BucketCodec
+from hiveacid.model.hashing import bucket_number, hash_row
+from hiveacid.model.predicates import (
+    ANYTHING,
+    NOTHING,
+    ColumnRange,
+    Constant,
+    Predicate,
+    columns_of,
+    equal_values,
+    exactly,
+    may_match,
+    partition_constant,
+    residual,
+)
+from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
+from hiveacid.model.types import DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.storage.footers import tail_of
+from hiveacid.storage.orc_tail import OrcTail
+from hiveacid.storage.statistics import stripe_ranges
+
+_HASHED_VALUES_MAX: Final = 256
+"""More combinations of bucketing values than this choose nearly every bucket anyway."""
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+_JAVA: Final = 0
+_FIRST_IDENTITY: Final = 2
+"""ORC column numbers of originalTransaction and, next to it, bucket (format.md 4.1)."""
+
+
+def plan_scan(
+    snapshot: Snapshot,
+    *,
+    predicate: Predicate = ANYTHING,
+    columns: Iterable[str] | None = None,
+    partitions_of: int | None = None,
+) -> ScanPlan:
+    """What to read of a snapshot for rows that meet ``predicate`` (typed, on the table's columns).
+
+    ``columns`` are those wanted (None: all); ``partitions_of`` is how many partitions the table
+    has where the snapshot holds fewer.
+
+    Raises:
+        MissingFileError: a file whose tail is needed is not there.
+        FormatError: such a file is damaged.
+    """
+    table = snapshot.table
+    wanted = None if columns is None else set(columns)
+    parts = [_plan_part(table, part, predicate) for part in snapshot.parts]
+    return ScanPlan(
+        snapshot=snapshot,
+        columns=tuple(c.name for c in table.all_columns if wanted is None or c.name in wanted),
+        predicate=predicate,
+        parts=tuple(part for part in parts if part is not None),
+        partitions_of=len(snapshot.parts) if partitions_of is None else partitions_of,
+    )
+
+
+def partitions_that_match(
+    table: Table, partitions: Sequence[Partition], predicate: Predicate
+) -> tuple[Partition, ...]:
+    """The partitions that may hold a row which meets the predicate."""
+    names = {column.name for column in table.partition_columns}
+    if not names & columns_of(predicate):
+        return tuple(partitions)
+    return tuple(
+        one for one in partitions if may_match(predicate, partition_ranges(table, one.values))
+    )
+
+
+def partition_ranges(table: Table, values: Sequence[str | None]) -> Mapping[str, ColumnRange]:
+    """What is known of a partition's columns.
+
+    NULL is left out: for Hive the NULL of a string column is the text
+    ``__HIVE_DEFAULT_PARTITION__``, for us it is NULL.
+    """
+    found: dict[str, ColumnRange] = {}
+    for column, text in zip(table.partition_columns, values, strict=True):
+        value = None if text is None else partition_constant(text, column.type)
+        if value is not None:
+            found[column.name] = exactly(value)
+    return found
+
+
+def _plan_part(table: Table, part: SnapshotPart, predicate: Predicate) -> PartPlan | None:
+    files = part.directory.row_files
+    total = Amount(files_of=len(files), bytes_of=sum(_size(file) for file in files))
+    left = residual(predicate, partition_ranges(table, part.partition.values))
+    if left == NOTHING or not files:
+        return None
+    location = part.partition.location
+    chosen = _files_by_bucket(table, location, files, left)
+    places, amount = _stripes(table, location, chosen, left)
+    if not places:
+        return None
+    if any(stripes is not None and not stripes for stripes in places.values()):
+        places = {path: stripes for path, stripes in places.items() if stripes != ()}
+    kept = tuple(file for file in chosen if file.path in places)
+    deletes = _delete_files(table, part, kept)
+    selection = Selection(
+        files=places,
+        predicate=left,
+        delete_files=None if len(kept) == len(files) else frozenset(f.path for f in deletes),
+    )
+    if not kept:
+        return None
+    return PartPlan(part, selection, deletes, total + amount)
+
+
+# -------------------------------------------------------------------- buckets
+
+
+def _files_by_bucket(
+    table: Table, location: str, files: Sequence[DataFile], predicate: Predicate
+) -> tuple[DataFile, ...]:
+    """The files whose bucket a row that meets the predicate may be in.
+
+    Hive 3.1 buckets ACID tables by version 1 whatever the table says (golden v3_13): files of
+    other writers than Hive 4 and us stay if either version's bucket is theirs.
+    """
+    values = _bucketing_values(table, predicate)
+    if values is None or table.bucket is None:
+        return tuple(files)
+    ours = _buckets(table, values, version=table.bucket.version)
+    others = _buckets(table, values, version=3 - table.bucket.version)
+    return tuple(
+        file
+        for file in files
+        if file.bucket < 0
+        or file.bucket in ours
+        or (file.bucket in others and _may_be_of_old_hive(table, location, file))
+    )
+
+
+def _may_be_of_old_hive(table: Table, location: str, file: DataFile) -> bool:
+    if table.format is not FileFormat.ORC or file.size_bytes == 0:
+        return True
+    tail = tail_of(location, file)
+    return tail.footer.writer == _JAVA and not tail.footer.calendar
+
+
+def _bucketing_values(
+    table: Table, predicate: Predicate
+) -> tuple[tuple[HiveType, ...], list[tuple[Constant, ...]]] | None:
+    if table.bucket is None or not table.bucket.columns:
+        return None
+    types = {column.name: column.type for column in table.all_columns}
+    kinds = tuple(types[name] for name in table.bucket.columns)
+    choices: list[list[Constant]] = []
+    for name, kind in zip(table.bucket.columns, kinds, strict=True):
+        values = equal_values(predicate, name)
+        if values is None or not _hashes_alike(kind):
+            return None
+        choices.append([v for v in (_as_stored(value, kind) for value in values) if v is not None])
+    count = 1
+    for choice in choices:
+        count *= len(choice)
+    return (kinds, list(itertools.product(*choices))) if count <= _HASHED_VALUES_MAX else None
+
+
+def _hashes_alike(kind: HiveType) -> bool:
+    """Whether equal values hash alike: -0.0 equals 0.0, and Spark cuts timestamps."""
+    name = kind.name if isinstance(kind, PrimitiveType) else ""
+    return isinstance(kind, DecimalType | VarcharType) or name in (
+        *_INTEGERS,
+        "string",
+        "date",
+        "boolean",
+    )
+
+
+def _as_stored(value: Constant, kind: HiveType) -> Constant | None:
+    """The value as the column can hold it; None where it cannot."""
+    if isinstance(kind, DecimalType):
+        return Decimal(value) if isinstance(value, int) else value
+    if isinstance(kind, PrimitiveType) and kind.name in _INTEGERS:
+        if isinstance(value, Decimal):
+            return int(value) if value == int(value) else None
+        bits = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}[kind.name]
+        return value if isinstance(value, int) and -(1 << bits) <= value < 1 << bits else None
+    return value
+
+
+def _buckets(
+    table: Table,
+    values: tuple[tuple[HiveType, ...], list[tuple[Constant, ...]]],
+    *,
+    version: int,
+) -> frozenset[int]:
+    assert table.bucket is not None
+    kinds, rows = values
+    try:
+        return frozenset(
+            bucket_number(hash_row(kinds, row, version=version), table.bucket.count) for row in rows
+        )
+    except UnsupportedError:
+        return frozenset(range(table.bucket.count))
+
+
+# -------------------------------------------------------------------- stripes
+
+
+def _stripes(
+    table: Table, location: str, files: Sequence[DataFile], predicate: Predicate
+) -> tuple[dict[str, tuple[int, ...] | None], Amount]:
+    """The stripes of each file that may hold a row, and what they amount to.
+
+    An event of Hive before 3 may update a row of another stripe (format.md 4.7): where a file has
+    such, nothing is left out.
+    """
+    names = columns_of(predicate)
+    data = tuple(column.name for column in table.columns)
+    looks = table.format is FileFormat.ORC and bool(names & set(data))
+    if not looks:
+        size = sum(_size(file) for file in files)
+        return {file.path: None for file in files}, Amount(files=len(files), bytes=size)
+    tails = {file.path: tail_of(location, file) for file in files if _size(file)}
+    if table.acid_mode is AcidMode.FULL and any(_has_updates(tail) for tail in tails.values()):
+        size = sum(_size(file) for file in files)
+        return {file.path: None for file in files}, Amount(files=len(files), bytes=size)
+    places: dict[str, tuple[int, ...] | None] = {}
+    amount = Amount()
+    for file in files:
+        tail = tails.get(file.path)
+        chosen = () if tail is None else _stripes_of(tail, table.columns, predicate)
+        if tail is None:
+            continue
+        amount += Amount(stripes_of=len(tail.stripes))
+        if not chosen:
+            continue
+        stripes = [tail.stripes[number] for number in chosen]
+        amount += Amount(
+            files=1,
+            stripes=len(stripes),
+            bytes=sum(stripe.size_bytes for stripe in stripes),
+            rows=sum(stripe.rows for stripe in stripes),
+        )
+        places[file.path] = chosen if len(chosen) < len(tail.stripes) else None
+    return places, amount
+
+
+def _stripes_of(
+    tail: OrcTail, columns: tuple[Column, ...], predicate: Predicate
+) -> tuple[int, ...]:
+    ranges = stripe_ranges(tail, columns, columns_of(predicate))
+    if ranges is None:
+        return tuple(range(len(tail.stripes)))
+    return tuple(n for n, known in enumerate(ranges) if may_match(predicate, known))
+
+
+def _has_updates(tail: OrcTail) -> bool:
+    text = tail.user_metadata.get(STATS_KEY)
+    if text is not None:
+        stats = parse_stats(text.decode("ascii", "replace"))
+        return stats.updates > 0 or stats.deletes > 0
+    names = [name.lower() for name, _ in tail.root.fields]
+    if events.OPERATION.lower() not in names or tail.row_index_stride == 0:
+        return events.is_event_schema(names) and tail.rows > 0
+    number = tail.types[0].children[names.index(events.OPERATION.lower())]
+    return bool(tail.footer.statistics[number].intStatistics.maximum > 0)
+
+
+def _size(file: DataFile) -> int:
+    return file.size_bytes if file.logical_bytes is None else file.logical_bytes
+
+
+# -------------------------------------------------------------------- delete files
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What the chosen rows of a bucket number can be: lowest and highest original write id."""
+
+    low: int
+    high: int
+
+
+def _delete_files(
+    table: Table, part: SnapshotPart, chosen: Sequence[DataFile]
+) -> tuple[DataFile, ...]:
+    """The delete files that may hold an event for a row of the chosen files.
+
+    Told by bucket number and by the range of original write ids. A table without buckets written
+    by Hive 3.0 has events in files of other numbers (format.md 7.2): their statistics tell.
+    """
+    directory = part.directory
+    files = [file for delta in directory.delete_deltas for file in delta.files]
+    if not files:
+        return ()
+    reach = _reach(part, chosen)
+    whole = _Reach(min(r.low for r in reach.values()), max(r.high for r in reach.values()))
+    kept = []
+    for file in files:
+        if -1 in reach or file.bucket < 0:
+            near: _Reach | None = whole
+        elif table.bucket is not None or file.bucket in reach:
+            near = reach.get(file.bucket)
+        else:
+            near = whole if _may_be_of(part, file, reach) else None
+        if near is not None and _meets(part, file, near):
+            kept.append(file)
+    return tuple(kept)
+
+
+def _may_be_of(part: SnapshotPart, file: DataFile, buckets: Iterable[int]) -> bool:
+    """Whether a delete file holds events of other numbers than its name's, one of ``buckets``."""
+    low, high = _identity_range(tail_of(part.partition.location, file), 1)
+    if low is None or high is None:
+        return True
+    first, last = BucketCodec.decode(low), BucketCodec.decode(high)
+    if first.codec is not last.codec:
+        return True
+    return any(first.bucket_id <= bucket <= last.bucket_id for bucket in buckets)
+
+
+def _reach(part: SnapshotPart, chosen: Sequence[DataFile]) -> Mapping[int, _Reach]:
+    directory, paths = part.directory, {file.path for file in chosen}
+    found: dict[int, _Reach] = {}
+
+    def widen(files: Sequence[DataFile], low: int, high: int) -> None:
+        for file in files:
+            if file.path in paths:
+                known = found.get(file.bucket, _Reach(low, high))
+                found[file.bucket] = _Reach(min(known.low, low), max(known.high, high))
+
+    widen(directory.originals, 0, 0)
+    if directory.base is not None:
+        widen(directory.base.files, 0, directory.base.name.write_id)
+    for delta in directory.insert_deltas:
+        widen(delta.files, delta.name.min_write_id, delta.name.max_write_id)
+    return found
+
+
+def _meets(part: SnapshotPart, file: DataFile, near: _Reach) -> bool:
+    """Whether the original write ids of a delete file's events can be those of the rows."""
+    low, high = _identity_range(tail_of(part.partition.location, file), 0)
+    return low is None or high is None or (low <= near.high and high >= near.low)
+
+
+def _identity_range(tail: OrcTail, place: int) -> tuple[int | None, int | None]:
+    number = _FIRST_IDENTITY + place
+    statistics = tail.footer.statistics
+    if tail.row_index_stride == 0 or tail.rows == 0 or number >= len(statistics):
+        return None, None
+    found = statistics[number].intStatistics
+    if not (found.HasField("minimum") and found.HasField("maximum")):
+        return None, None
+    return int(found.minimum), int(found.maximum)

@@ -1,0 +1,152 @@
+"""ORC column statistics -> what predicates know: a ``ColumnRange`` for each column.
+
+Nothing is taken for known that some writer is known to get wrong: timestamps are widened by a day
+(writers before Hive 3.1 keep local time), floats may hide NaN, long texts may be cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from hiveacid.layout.events import ROW
+from hiveacid.model.predicates import TIMESTAMP_SLACK, ColumnRange, Constant
+from hiveacid.model.tables import Column
+from hiveacid.model.types import DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.storage.orc_tail import OrcTail
+
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+_TEXT_BYTES_MAX: Final = 1000
+"""Java cuts statistics of texts above 1,024 bytes."""
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_EPOCH: Final = datetime(1970, 1, 1)
+_NOTHING: Final = ColumnRange()
+
+
+def stripe_ranges(
+    tail: OrcTail, table_columns: tuple[Column, ...], wanted: Iterable[str]
+) -> tuple[Mapping[str, ColumnRange], ...] | None:
+    """For each stripe what is known of the wanted columns; None where the file has no statistics.
+
+    The file's columns are the table's by position (format.md 5.5).
+
+    Raises:
+        FormatError: the statistics are damaged.
+    """
+    numbers = column_numbers(tail)
+    places = [
+        (column, numbers[place])
+        for place, column in enumerate(table_columns)
+        if column.name in wanted and place < len(numbers)
+    ]
+    if tail.row_index_stride == 0:
+        return None  # written without statistics (format.md 5.3)
+    stripes = tail.stripe_statistics()
+    if len(stripes) != len(tail.stripes):
+        return None
+    return tuple(
+        {
+            column.name: column_range(statistics[number], tail, number, column.type)
+            for column, number in places
+            if number < len(statistics)
+        }
+        for statistics in stripes
+    )
+
+
+def column_numbers(tail: OrcTail) -> tuple[int, ...]:
+    """The numbers of the user columns in a file with or without events."""
+    root = tail.types[0]
+    names = [name.lower() for name, _ in tail.root.fields]
+    if ROW in names and len(names) == 6:
+        return tail.types[root.children[names.index(ROW)]].children
+    return root.children
+
+
+def column_range(statistics: Any, tail: OrcTail, number: int, wanted: HiveType) -> ColumnRange:
+    """The range of one column, as values of the table's type ``wanted``."""
+    may_be_null = bool(statistics.hasNull) if statistics.HasField("hasNull") else True
+    has_count = statistics.HasField("numberOfValues")
+    if has_count and statistics.numberOfValues == 0:
+        return ColumnRange(may_be_null=True, may_have_value=False)
+    found = tail.types[number].type
+    low, high = _bounds(statistics, found, wanted, tail)
+    return ColumnRange(low, high, may_be_null)
+
+
+def _bounds(
+    statistics: Any, found: HiveType, wanted: HiveType, tail: OrcTail
+) -> tuple[Constant | None, Constant | None]:
+    name = wanted.name if isinstance(wanted, PrimitiveType) else ""
+    if name in _INTEGERS and _is(found, *_INTEGERS) and statistics.HasField("intStatistics"):
+        return _both(statistics.intStatistics)
+    if found != wanted:
+        return None, None
+    if name in ("float", "double") and statistics.HasField("doubleStatistics"):
+        low, high = _both(statistics.doubleStatistics)
+        return (low, high) if low == low and high == high else (None, None)
+    if isinstance(wanted, DecimalType) and statistics.HasField("decimalStatistics"):
+        return _decimals(statistics.decimalStatistics)
+    if (name == "string" or isinstance(wanted, VarcharType)) and statistics.HasField(
+        "stringStatistics"
+    ):
+        return tuple(_text(value) for value in _both(statistics.stringStatistics))  # type: ignore[return-value]
+    if name == "date" and statistics.HasField("dateStatistics") and not tail.has_julian_dates:
+        return tuple(_day(value) for value in _both(statistics.dateStatistics))  # type: ignore[return-value]
+    if name == "timestamp" and statistics.HasField("timestampStatistics"):
+        return _timestamps(statistics.timestampStatistics)
+    return None, None
+
+
+def _is(kind: HiveType, *names: str) -> bool:
+    return isinstance(kind, PrimitiveType) and kind.name in names
+
+
+def _both(message: Any) -> tuple[Any, Any]:
+    return (
+        message.minimum if message.HasField("minimum") else None,
+        message.maximum if message.HasField("maximum") else None,
+    )
+
+
+def _text(value: bytes | None) -> str | None:
+    if value is None or len(value) > _TEXT_BYTES_MAX:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _decimals(message: Any) -> tuple[Decimal | None, Decimal | None]:
+    try:
+        low, high = (None if text is None else Decimal(text) for text in _both(message))
+    except InvalidOperation:
+        return None, None
+    return low, high
+
+
+def _day(value: int | None) -> date | None:
+    if value is None or not 1 <= value + _EPOCH_DAY <= date.max.toordinal():
+        return None
+    return date.fromordinal(value + _EPOCH_DAY)
+
+
+def _timestamps(message: Any) -> tuple[datetime | None, datetime | None]:
+    """Bounds in UTC where they are given, else of the writer's zone; both are widened."""
+    low = message.minimumUtc if message.HasField("minimumUtc") else None
+    high = message.maximumUtc if message.HasField("maximumUtc") else None
+    if low is None or high is None:
+        low, high = _both(message)
+    return _moment(low, -TIMESTAMP_SLACK), _moment(high, TIMESTAMP_SLACK)
+
+
+def _moment(milliseconds: int | None, slack: timedelta) -> datetime | None:
+    if milliseconds is None:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds) + slack
+    except OverflowError:
+        return None
