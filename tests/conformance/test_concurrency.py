@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.postgres import PostgresServer
 
 from hiveacid.clock import SystemClock
 from hiveacid.errors import ConflictError
@@ -27,8 +28,8 @@ NAME = TableName("default", "t")
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return str(tmp_path / "metastore.db")
+def url(metastore_url: str) -> str:
+    return metastore_url
 
 
 @pytest.fixture
@@ -74,7 +75,17 @@ _ALLOCATE = """
 """
 
 
-def test_four_processes_that_start_on_a_new_file_get_different_write_ids(url: str) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place where there are no tables yet."""
+    if request.param == "sqlite":
+        return str(tmp_path / "new.db")
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.empty()
+
+
+def test_four_processes_that_make_a_new_metastore_get_different_write_ids(new_url: str) -> None:
+    url = new_url
     processes = [_start(_ALLOCATE, url) for _ in range(4)]
     outputs = [process.communicate(timeout=120) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, outputs

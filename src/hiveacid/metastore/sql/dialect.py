@@ -55,6 +55,9 @@ class Dialect(Protocol):
     def writer_turn(self) -> AbstractContextManager[object]:
         """Held by writers while they write, where the database lets in one at a time."""
 
+    def server_time_ms(self, cursor: Any) -> int | None:
+        """The database's time now, None where it has none of its own."""
+
     def exclude_opens(self, cursor: Any) -> None:
         """No transaction is opened from here to the end of the unit, and none is being opened."""
 

@@ -93,6 +93,10 @@ class Unit:
         """No transaction is opened from here to the end of the unit, and none is being opened."""
         self.dialect.exclude_opens(self.cursor)
 
+    def take_time(self) -> None:
+        """Let ``now_ms`` be the time now, after waiting for a lock."""
+        self.now_ms = self.dialect.server_time_ms(self.cursor) or self.begun_ms
+
     def run(self, statement: ClauseElement, **params: object) -> int:
         """Run a statement that is a constant of its module; how many rows it touched."""
         sql, values = self._prepare(statement, params)
@@ -222,15 +226,16 @@ class Database:
     @contextmanager
     def _unit(self, kind: UnitKind) -> Iterator[Unit]:
         unit = self._begin(kind)
+        lost = False
         try:
             try:
                 yield unit
             except BaseException as error:
-                self._roll_back(unit, error)
+                lost = self._roll_back(unit, error)
                 raise
             self._commit(unit)
         except (SQLAlchemyError, self._driver_error) as error:
-            raise self._failed(error) from error
+            raise self._failed(error, lost=lost) from error
         finally:
             unit.connection.close()
 
@@ -241,10 +246,10 @@ class Database:
                 connection = self._engine.connect()
             except (SQLAlchemyError, self._driver_error) as error:
                 raise self._failed(error) from error
-            now_ms = self.clock.now_ms()
             try:
                 cursor = _raw(connection).cursor()
                 begun = self.dialect.begin(cursor, kind)
+                now_ms = self.clock.now_ms()
             except BaseException as error:
                 lost = self._drop_if_lost(connection, error)
                 connection.close()
@@ -264,13 +269,15 @@ class Database:
             )
         raise AssertionError("the last try returns or raises")
 
-    def _roll_back(self, unit: Unit, error: BaseException) -> None:
+    def _roll_back(self, unit: Unit, error: BaseException) -> bool:
+        """Whether the connection is lost: the server rolls back what has lost its client."""
         if self._drop_if_lost(unit.connection, error):
-            return  # the server rolls back what has lost its client
+            return True
         try:
             _raw(unit.connection).rollback()
         except self._driver_error:
             unit.connection.invalidate()
+        return False
 
     def _commit(self, unit: Unit) -> None:
         try:
@@ -323,14 +330,14 @@ class Database:
             connection.invalidate()
         return lost
 
-    def _failed(self, error: Exception) -> MetastoreError:
+    def _failed(self, error: Exception, *, lost: bool = False) -> MetastoreError:
         """What the driver says, as ours: the unit was rolled back."""
         cause = getattr(error, "orig", None) or error
         return MetastoreError(
             f"The metastore {self.url} failed: {cause}",
             url=self.url,
             outcome=Outcome.ROLLED_BACK.name.lower(),
-            transient=self.dialect.may_pass(cause),
+            transient=lost or self.dialect.may_pass(cause),
         )
 
 
@@ -342,9 +349,9 @@ def _raw(connection: Connection) -> Any:
 def repeats_transient(cls: type[_T]) -> type[_T]:
     """Class decorator: a public method runs again where a unit of it failed for what passes.
 
-    That is a deadlock, a key that two clients inserted at once, or a connection lost during a
-    commit that did not take place. Nothing of the failed unit remains, and units of one method do
-    not depend on each other.
+    That is a deadlock, a key that two clients inserted at once, or a connection lost before a
+    commit or during one that did not take place. Nothing of the failed unit remains, and units of
+    one method do not depend on each other.
     """
     for name in dir(cls):
         method = getattr(cls, name)

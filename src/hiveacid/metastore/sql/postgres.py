@@ -20,8 +20,7 @@ _MAY_PASS: Final = frozenset({_DEADLOCK, _SERIALIZATION, _UNIQUE})
 _NOW: Final = "round(extract(epoch from clock_timestamp()) * 1000)::bigint"
 _ID: Final = "pg_current_xact_id()::text::bigint"
 _BEGIN_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-# One round trip each; the time is the last thing taken, because ids of transactions count as handed
-# out no earlier than their start.
+# One round trip each.
 _BEGIN: Final[Mapping[UnitKind, str]] = {
     UnitKind.READ: f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT NULL, {_NOW}",
     UnitKind.WRITE: f"{_BEGIN_WRITE}; SELECT {_ID}, {_NOW}",
@@ -95,6 +94,12 @@ class PostgresDialect:
     def writer_turn(self) -> AbstractContextManager[object]:
         """Writers meet at row locks."""
         return nullcontext()
+
+    def server_time_ms(self, cursor: Any) -> int | None:
+        """The server's clock, not the time its transaction began."""
+        if not self._server_time:
+            return None
+        return int(cursor.execute(f"SELECT {_NOW}").fetchone()[0])
 
     def exclude_opens(self, cursor: Any) -> None:
         """Hive's lock, which opening transactions take in SHARE mode."""

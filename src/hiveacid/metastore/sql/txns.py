@@ -162,6 +162,9 @@ class SqlTxns:
                 if found:
                     return found
             watermark = min_open_txn(unit, options.open_txn_timeout_ms)
+            # Readers take a hole below a row for open until the row is a second old: it must not
+            # look older than its id.
+            unit.take_time()
             txns = tuple(
                 TxnId(
                     unit.insert_returning_id(
@@ -182,14 +185,18 @@ class SqlTxns:
                         for source, txn in zip(source_ids, txns, strict=False)
                     ],
                 )
+            writes = txn_type is not TxnType.READ_ONLY
             elapsed_ms = self._db.clock.now_ms() - unit.begun_ms
-            too_slow = (
-                elapsed_ms >= options.open_txn_timeout_ms and txn_type is not TxnType.READ_ONLY
-            )
+            too_slow = writes and elapsed_ms >= options.open_txn_timeout_ms
             if too_slow:
                 by_txn = [{"txn": txn} for txn in txns]
                 for statement in (_DELETE_TXN, _DELETE_HISTORY, _DELETE_REPL_MAP):
                     unit.run_many(statement, by_txn)
+        if writes and not too_slow:
+            elapsed_ms = self._db.clock.now_ms() - unit.begun_ms
+            too_slow = elapsed_ms >= options.open_txn_timeout_ms
+            if too_slow:  # the commit itself: the rows are there, but were they in time?
+                self.abort_txns(txns)
         if too_slow:
             raise MetastoreError(
                 "OpenTxnTimeOut exceeded commit duration, deleting transactionIds: "

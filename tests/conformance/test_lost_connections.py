@@ -1,0 +1,100 @@
+"""Connections to PostgreSQL that are lost: before, in the middle of and after a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.postgres import PostgresServer
+from tests.proxy import Cut, Proxy, proxy
+
+from hiveacid.clock import SystemClock
+from hiveacid.errors import MetastoreError
+from hiveacid.metastore.connect import connect
+from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.model.tables import Database, TableName
+from hiveacid.model.transactions import TxnState
+from hiveacid.runtime import open_runtime
+
+NAME = TableName("default", "t")
+COMMIT = "COMMIT\0"
+
+
+@pytest.fixture
+def way(postgres: PostgresServer) -> Iterator[Proxy]:
+    with proxy(postgres.metastore()) as made:
+        yield made
+
+
+@pytest.fixture
+def metastore(way: Proxy) -> Iterator[SqlMetastore]:
+    with connect(way.url, clock=SystemClock()) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("when", Cut)
+def test_a_commit_whose_answer_is_lost_takes_place_once(
+    metastore: SqlMetastore, way: Proxy, when: Cut
+) -> None:
+    way.cut_once(COMMIT, when)
+    (txn,) = metastore.open_txns(1, user="u", host="h")
+    assert [one.id for one in metastore.show_txns()] == [txn]
+
+    way.cut_once(COMMIT, when)
+    assert metastore.allocate_write_ids([txn], NAME) == {txn: 1}
+    assert len(metastore.database.table_rows("TXN_TO_WRITE_ID")) == 1
+
+    way.cut_once(COMMIT, when)
+    assert metastore.create_database(Database("d", "/d"))
+
+    way.cut_once(COMMIT, when)
+    metastore.commit_txn(txn)
+    info = metastore.txn_info(txn)
+    assert info is not None
+    assert info.state is TxnState.COMMITTED
+    assert way.cuts == 4
+
+
+def test_a_connection_lost_in_the_middle_does_nothing_and_is_made_again(
+    metastore: SqlMetastore, way: Proxy
+) -> None:
+    (txn,) = metastore.open_txns(1, user="u", host="h")
+    way.cut_once("NEXT_WRITE_ID", Cut.AFTER)
+    assert metastore.allocate_write_ids([txn], NAME) == {txn: 1}
+    assert way.cuts == 1
+
+
+def test_connections_lost_while_idle_are_made_again(metastore: SqlMetastore, way: Proxy) -> None:
+    metastore.open_txns(1, user="u", host="h")
+    way.cut_all()
+    assert len(metastore.open_txns(1, user="u", host="h")) == 1
+
+
+def test_an_outcome_that_nobody_can_tell_is_not_guessed(
+    metastore: SqlMetastore, way: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (txn,) = metastore.open_txns(1, user="u", host="h")
+    monkeypatch.setattr(metastore.database.clock, "sleep_s", lambda _: None, raising=False)
+    way.cut_once(COMMIT, Cut.AFTER)
+    way.refuses = True
+    with pytest.raises(MetastoreError, match="lost during a commit, which is unknown") as caught:
+        metastore.commit_txn(txn)
+    assert caught.value.context["outcome"] == "unknown"
+    way.refuses = False
+    info = metastore.txn_info(txn)
+    assert info is not None
+    assert info.state is TxnState.COMMITTED
+
+
+def test_a_transaction_looks_its_outcome_up_when_the_server_is_back(
+    way: Proxy, tmp_path: Path
+) -> None:
+    runtime = open_runtime(way.url, warehouse=str(tmp_path))
+    with runtime.transactions.begin() as txn:
+        txn.write_id(NAME)
+        way.cut_once(COMMIT, Cut.AFTER)
+        txn.commit()
+    (valid,) = runtime.metastore.valid_write_ids([NAME])
+    assert valid.is_valid(1)
+    runtime.close()
