@@ -121,6 +121,39 @@ def locks(url: str | None, as_json: bool) -> None:
     service.locks(_required(url), as_json=as_json)
 
 
+@app.group()
+def metastore() -> None:
+    """Make, upgrade or check a metastore: sqlite:///path or postgresql+psycopg://..."""
+
+
+@metastore.command()
+@click.argument("url", envvar="HIVEACID_METASTORE")
+def init(url: str) -> None:
+    """Make the tables at URL; one that is there already is left as it is."""
+    from hiveacid.cli import upkeep
+
+    upkeep.init(url)
+
+
+@metastore.command()
+@click.argument("url", envvar="HIVEACID_METASTORE")
+def upgrade(url: str) -> None:
+    """Bring the tables at URL to the version of this hiveacid."""
+    from hiveacid.cli import upkeep
+
+    upkeep.upgrade(url)
+
+
+@metastore.command()
+@click.argument("url", envvar="HIVEACID_METASTORE")
+def check(url: str) -> None:
+    """Say what is at URL and what it lacks; exit status 1 where it lacks something."""
+    from hiveacid.cli import upkeep
+
+    if not upkeep.check(url):
+        raise click.exceptions.Exit(1)
+
+
 @app.command()
 @click.option(
     "--scale",

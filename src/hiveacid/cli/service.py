@@ -49,6 +49,7 @@ def open_metastore(url: str) -> Metastore:
     """
     from hiveacid.clock import SystemClock
     from hiveacid.metastore.connect import connect
+    from hiveacid.metastore.sql.migrations import Opening
 
     path = url.partition("?")[0].removeprefix("sqlite:///")
     if "://" not in path and not Path(path).is_file():
@@ -57,7 +58,7 @@ def open_metastore(url: str) -> Metastore:
             note="a first `hiveacid sql` or `hiveacid.connect` makes one",
             url=url,
         )
-    return connect(url, clock=SystemClock())
+    return connect(url, clock=SystemClock(), opening=Opening.EXISTING)
 
 
 def txns(url: str, *, as_json: bool) -> None:
