@@ -30,7 +30,9 @@ class FileKind(Enum):
     BASE = "base"
     """row events in ``base_W``: INSERT OVERWRITE"""
     PLAIN = "plain"
-    """rows without events, in the partition directory itself, of a table without transactions"""
+    """rows without events: in the partition directory itself of a table without transactions, in
+    ``delta_W_W_S`` or ``base_W`` of an insert-only one, or in a directory that was loaded
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +89,20 @@ class WriteResult:
 
 def insert_kind(target: WriteTarget) -> FileKind:
     """What new rows of the target's table are written as."""
-    if target.table.acid_mode is AcidMode.NONE:
+    if target.table.acid_mode is not AcidMode.FULL:
         return FileKind.PLAIN
     return FileKind.BASE if target.overwrite else FileKind.INSERT
+
+
+def row_directory(target: WriteTarget, *, statement: StatementId) -> str:
+    """The directory, below the partition's, of new rows: ``base_W``, ``delta_W_W_S``, or none in a
+    table without transactions.
+    """
+    if target.table.acid_mode is AcidMode.NONE:
+        return ""
+    if target.overwrite:
+        return format_base(BaseName(target.write_id))
+    return format_delta(DeltaName(target.write_id, target.write_id, statement))
 
 
 def file_place(
@@ -99,16 +112,15 @@ def file_place(
     4).
 
     Delete files carry no attempt suffix: Hive 3.1 does not find them otherwise. ``statement`` does
-    not matter for BASE and PLAIN.
+    not matter where the directory has none.
     """
+    if kind is FileKind.DELETE:
+        delta = DeltaName(target.write_id, target.write_id, statement, is_delete=True)
+        return format_delta(delta), format_bucket_file(BucketFileName(bucket))
+    directory = row_directory(target, statement=statement)
     if kind is FileKind.PLAIN:
-        return "", format_original_file(OriginalFileName(bucket, 0))
-    if kind is FileKind.BASE:
-        return format_base(BaseName(target.write_id)), format_bucket_file(BucketFileName(bucket, 0))
-    deletes = kind is FileKind.DELETE
-    delta = DeltaName(target.write_id, target.write_id, statement, is_delete=deletes)
-    file = BucketFileName(bucket) if deletes else BucketFileName(bucket, 0)
-    return format_delta(delta), format_bucket_file(file)
+        return directory, format_original_file(OriginalFileName(bucket, 0))
+    return directory, format_bucket_file(BucketFileName(bucket, 0))
 
 
 def partition_values(

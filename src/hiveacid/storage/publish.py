@@ -71,18 +71,18 @@ def retract(
 ) -> None:
     """Take back what ``publish`` moved, for a statement that failed before its transaction ends.
 
-    ACID directories go as a whole (they belong to one statement); of plain tables only the files
+    Bases and deltas go as a whole (they belong to one statement); of plain tables only the files
     named. Partition directories stay: others may write there.
 
     Raises:
         StorageError: the file system failed.
     """
-    acid = [file for file in files if file.kind is not FileKind.PLAIN]
-    for directory in _directories(table_location, acid, partition_columns):
+    own = [file for file in files if file.directory]
+    for directory in _directories(table_location, own, partition_columns):
         fs.delete_directory(directory)
     for file in files:
         path = final_path(table_location, file, partition_columns)
-        if file.kind is FileKind.PLAIN and fs.exists(path):
+        if not file.directory and fs.exists(path):
             fs.delete_file(path)
     if staging is not None:
         fs.delete_directory(staging)

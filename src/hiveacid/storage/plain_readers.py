@@ -1,0 +1,344 @@
+"""Readers of Parquet and text files, with the methods of ``BucketFileReader`` for files without
+events. Columns of a text file go by position, those of a Parquet file by name, as in Hive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from hiveacid.errors import FormatError, UnsupportedError
+from hiveacid.layout.original import OriginalRows
+from hiveacid.model.row_format import RowFormat
+from hiveacid.model.tables import Column, FileFormat
+from hiveacid.model.types import HiveType, PrimitiveType
+from hiveacid.storage.arrow_types import arrow_type, hive_type
+from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
+from hiveacid.storage.evolution import evolve_column, from_julian
+from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.text_parse import parse_rows
+from hiveacid.storage.text_spans import TextBuffer
+
+PARQUET_MAGIC: Final = b"PAR1"
+ORC_MAGIC: Final = b"ORC"
+_MAGIC_BYTES: Final = 4
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_DAY_US: Final = 86_400 * 10**6
+_NANOS_END_US: Final = 2**63 // 1000
+_STRING: Final = PrimitiveType("string")
+
+
+class _PlainReader:
+    """What both readers have of ``BucketFileReader``."""
+
+    is_acid = False
+    has_positional_names = False
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self.path = path
+        self._source = fs.open_input(path)
+        self.fields: tuple[tuple[str, HiveType], ...] = ()
+        self.rows = 0
+
+    def __enter__(self) -> _PlainReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    def holds_only_inserts(self) -> bool:
+        """A file without events holds nothing else."""
+        return True
+
+    def batches(
+        self,
+        *,
+        table_columns: Sequence[Column],
+        wanted: Sequence[int],
+        identities: bool,
+        raw: OriginalRows | None = None,
+    ) -> Iterator[EventBatch]:
+        """The rows; as ``BucketFileReader.batches``, timestamps that nanoseconds cannot hold in
+        microseconds.
+        """
+        del raw
+        if identities:
+            raise FormatError(
+                f"{self.path} holds no row events, and its rows have no ids",
+                path=self.path,
+                expected="the six columns of row events",
+                found="rows of a table without row ids",
+            )
+        first = 0
+        for columns, rows in self._columns(table_columns, wanted):
+            yield EventBatch(first, rows, columns, identities=None, row_is_null=None)
+            first += rows
+
+    def _columns(
+        self, table_columns: Sequence[Column], wanted: Sequence[int]
+    ) -> Iterator[tuple[tuple[pa.Array, ...], int]]:
+        raise NotImplementedError
+
+
+class TextFileReader(_PlainReader):
+    """The lines of one file; a name that ends like a compressed file's is one."""
+
+    has_positional_names = True
+
+    def __init__(self, fs: FileSystem, path: str, *, row_format: RowFormat) -> None:
+        """Open the file; without a definition its columns are texts called ``_col0, ...``.
+
+        Raises:
+            MissingFileError: no such file.
+            StorageError: reading failed.
+        """
+        super().__init__(fs, path)
+        self._format = row_format
+        try:
+            codec = pa.Codec.detect(path)
+        except (ValueError, pa.ArrowException):
+            pass
+        else:
+            self._source = pa.CompressedInputStream(self._source, codec.name)
+        self._head = self._read(_CHUNK_BYTES)
+        lines = TextBuffer(self._head, escape=row_format.escape).lines()
+        if len(lines):
+            first = lines.only(np.arange(len(lines)) == 0)
+            offsets, _ = first.items(row_format.separator(0))
+            count = max(int(offsets[-1]), 1)
+            self.fields = tuple((f"_col{i}", _STRING) for i in range(count))
+
+    def _read(self, size: int) -> bytes:
+        try:
+            data: bytes = self._source.read(size)
+        except (OSError, pa.ArrowException) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise storage_error(error, path=self.path) from error
+            raise FormatError(
+                f"{self.path} is damaged: {error}",
+                path=self.path,
+                expected="readable text",
+                found=str(error),
+            ) from error
+        return data
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Whole lines, some at a time."""
+        held, more = b"", self._head
+        while more:
+            held += more
+            following = self._read(_CHUNK_BYTES)
+            end = max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1)) + 1
+            if not following:
+                end = len(held)
+            if end:
+                yield held[:end]
+            held, more = held[end:], following
+
+    def _columns(
+        self, table_columns: Sequence[Column], wanted: Sequence[int]
+    ) -> Iterator[tuple[tuple[pa.Array, ...], int]]:
+        skip = self._format.header_lines
+        upto = max(wanted, default=-1) + 1
+        for chunk in self._chunks():
+            lines = TextBuffer(chunk, escape=self._format.escape).lines()
+            if skip:
+                dropped = min(skip, len(lines))
+                skip -= dropped
+                lines = lines.only(np.arange(len(lines)) >= dropped)
+            if not len(lines):
+                continue
+            arrays = parse_rows(lines, table_columns[:upto], self._format) if wanted else []
+            yield tuple(arrays[i] for i in wanted), len(lines)
+
+
+class ParquetFileReader(_PlainReader):
+    """One Parquet file: columns by name, case ignored; those it lacks are NULL."""
+
+    def __init__(self, fs: FileSystem, path: str, *, nanoseconds: bool = True) -> None:
+        """Open the file and read its footer.
+
+        Raises:
+            FormatError: not a Parquet file, or a damaged one.
+            MissingFileError: no such file.
+            StorageError: reading failed.
+        """
+        super().__init__(fs, path)
+        try:
+            self._file = parquet.ParquetFile(self._source, coerce_int96_timestamp_unit="us")
+        except (pa.ArrowException, OSError) as error:
+            self._source.close()
+            raise self._damaged(error) from error
+        self._nanoseconds = nanoseconds
+        self.rows = self._file.metadata.num_rows
+        self._schema = self._file.schema_arrow
+        self.fields = tuple((f.name.lower(), hive_type(f.type)) for f in self._schema)
+        facts = self._file.metadata.metadata or {}
+        made_by = str(self._file.metadata.created_by)
+        hybrid = b"false" if made_by.startswith("parquet-mr") else b"true"
+        if b"org.apache.spark.version" in facts:
+            hybrid = b"true"
+        self._is_hybrid = facts.get(b"writer.date.proleptic", hybrid).lower() == b"false"
+        self._zone = facts.get(b"writer.time.zone", b"UTC").decode()
+
+    def _damaged(self, error: Exception) -> Exception:
+        if isinstance(error, OSError) and error.errno is not None:
+            return storage_error(error, path=self.path)
+        return FormatError(
+            f"{self.path} is damaged: {error}",
+            path=self.path,
+            expected="readable Parquet data",
+            found=str(error),
+        )
+
+    def _columns(
+        self, table_columns: Sequence[Column], wanted: Sequence[int]
+    ) -> Iterator[tuple[tuple[pa.Array, ...], int]]:
+        places = {field.name.lower(): number for number, field in enumerate(self._schema)}
+        fields = {
+            i: self._schema[places[table_columns[i].name]]
+            for i in wanted
+            if table_columns[i].name in places
+        }
+        names = [field.name for field in fields.values()]
+        times = [f.name for f in fields.values() if pa.types.is_timestamp(f.type)]
+        try:
+            exact = self._in_nanoseconds(times)
+            for batch in self._file.iter_batches(columns=names):
+                found = dict(zip(batch.schema.names, batch.columns, strict=True))
+                if exact is not None:
+                    for name, array in zip(times, next(exact).columns, strict=True):
+                        found[name] = array if _fits_nanoseconds(found[name]) else found[name]
+                yield (
+                    tuple(
+                        self._column(found[fields[i].name], table_columns[i])
+                        if i in fields
+                        else pa.nulls(batch.num_rows, arrow_type(table_columns[i].type))
+                        for i in wanted
+                    ),
+                    batch.num_rows,
+                )
+        except (pa.ArrowInvalid, OSError) as error:
+            raise self._damaged(error) from error
+
+    def _in_nanoseconds(self, times: Sequence[str]) -> Iterator[pa.RecordBatch] | None:
+        """Columns of times again: Arrow reads INT96 in microseconds, which cuts, or in
+        nanoseconds, which wraps around.
+        """
+        if not times or not self._nanoseconds:
+            return None
+        batches: Iterator[pa.RecordBatch] = parquet.ParquetFile(self._source).iter_batches(
+            columns=list(times)
+        )
+        return batches
+
+    def _column(self, array: pa.Array, column: Column) -> pa.Array:
+        array = self._wall_clock(array)
+        try:
+            return evolve_column(array, hive_type(array.type), column.type)
+        except FormatError as error:
+            raise FormatError(
+                f"{self.path}: column {column.name}: {error.message}",
+                path=self.path,
+                expected=error.context["expected"],
+                found=error.context["found"],
+            ) from error
+
+    def _wall_clock(self, array: pa.Array) -> pa.Array:
+        """Times as the clock of the writer's zone showed them; dates of the old calendar as read
+        then.
+        """
+        if pa.types.is_timestamp(array.type) and array.type.tz is None and self._zone != "UTC":
+            array = pc.local_timestamp(
+                pc.assume_timezone(array, "UTC").cast(pa.timestamp(array.type.unit, tz=self._zone))
+            )
+        if not self._is_hybrid:
+            return array
+        return _julian_times(array) if pa.types.is_timestamp(array.type) else from_julian(array)
+
+
+def _fits_nanoseconds(times: pa.Array) -> bool:
+    """Whether microseconds from 1970 are within what nanoseconds can count."""
+    span = pc.min_max(times.cast(pa.int64())).as_py()
+    least, most = span["min"], span["max"]
+    return least is None or (least > -_NANOS_END_US and most < _NANOS_END_US)
+
+
+def _julian_times(array: pa.Array) -> pa.Array:
+    """Times whose days are those of ``from_julian``."""
+    if array.type.unit != "us":
+        return array
+    days = pc.floor(pc.divide(array.cast(pa.int64()).cast(pa.float64()), float(_DAY_US)))
+    dates = days.cast(pa.int32()).cast(pa.date32())
+    shifted = pc.subtract(from_julian(dates).cast(pa.int32()), dates.cast(pa.int32()))
+    moved = pc.multiply(shifted.cast(pa.int64()), _DAY_US)
+    return pc.add(array.cast(pa.int64()), moved).cast(array.type)
+
+
+def open_plain_reader(
+    fs: FileSystem,
+    path: str,
+    *,
+    format: FileFormat | None,
+    row_format: RowFormat,
+    nanoseconds: bool = True,
+) -> BucketFileReader | TextFileReader | ParquetFileReader:
+    """A reader of a file of rows; without a ``format`` its first bytes tell. ``nanoseconds`` asks
+    for times as exact as they are stored.
+
+    Raises:
+        FormatError: a damaged file, or one of another format.
+        MissingFileError: no such file.
+        StorageError: reading failed.
+    """
+    if format is None:
+        format = found_format(fs, path)
+    if format is FileFormat.ORC:
+        return BucketFileReader(fs, path)
+    if format is FileFormat.PARQUET:
+        return ParquetFileReader(fs, path, nanoseconds=nanoseconds)
+    return TextFileReader(fs, path, row_format=row_format)
+
+
+def found_format(fs: FileSystem, path: str) -> FileFormat:
+    """What a file's first bytes say it is; a text file says nothing.
+
+    Raises:
+        MissingFileError: no such file.
+        StorageError: reading failed.
+    """
+    with fs.open_input(path) as source:
+        head = source.read(_MAGIC_BYTES)
+    if head.startswith(ORC_MAGIC):
+        return FileFormat.ORC
+    return FileFormat.PARQUET if head.startswith(PARQUET_MAGIC) else FileFormat.TEXT
+
+
+def as_columns(arrays: Sequence[pa.Array], fields: Sequence[pa.Field]) -> list[pa.Array]:
+    """Arrays of exactly these types.
+
+    Raises:
+        UnsupportedError: a timestamp outside 1677..2262, for a type in nanoseconds.
+    """
+    try:
+        return [
+            array if array.type == field.type else array.cast(field.type)
+            for array, field in zip(arrays, fields, strict=True)
+        ]
+    except pa.ArrowInvalid as error:
+        raise UnsupportedError(f"a timestamp outside 1677..2262: {error}") from error
