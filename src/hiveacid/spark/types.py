@@ -1,7 +1,8 @@
 """Hive types as Spark types and back.
 
 char(n) and varchar(n) are strings in a DataFrame (as in Spark's own Hive support); their lengths
-are kept in the catalog and on disk. Hive's ``timestamp`` is Spark's ``timestamp`` in the session's
+are kept in the catalog and on disk. A union is a struct of ``tag``, ``field0``, ... (read only).
+Hive's ``timestamp`` is Spark's ``timestamp`` in the session's
 time zone.
 """
 
@@ -18,6 +19,7 @@ from hiveacid.model.types import (
     MapType,
     PrimitiveType,
     StructType,
+    UnionType,
     VarcharType,
 )
 
@@ -42,7 +44,7 @@ def spark_type(kind: HiveType) -> t.DataType:
     """The Spark type that a column of ``kind`` has in a DataFrame.
 
     Raises:
-        UnsupportedError: for uniontype and interval types.
+        UnsupportedError: for interval types.
     """
     if isinstance(kind, PrimitiveType) and kind.name in _PRIMITIVES:
         return _PRIMITIVES[kind.name]()
@@ -56,6 +58,11 @@ def spark_type(kind: HiveType) -> t.DataType:
         return t.MapType(spark_type(kind.key), spark_type(kind.value))
     if isinstance(kind, StructType):
         return t.StructType([t.StructField(name, spark_type(f)) for name, f in kind.fields])
+    if isinstance(kind, UnionType):
+        fields = [t.StructField("tag", t.ByteType())]
+        for place, alternative in enumerate(kind.alternatives):
+            fields.append(t.StructField(f"field{place}", spark_type(alternative)))
+        return t.StructType(fields)
     raise UnsupportedError(f"the type {kind} cannot be read through Spark", type=str(kind))
 
 

@@ -19,20 +19,19 @@ from pyarrow import orc
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import (
-    OPERATION,
     ROW,
     SYSTEM_FIELDS,
     Operation,
     is_event_schema,
     is_positional_row,
 )
-from hiveacid.layout.metadata import STATS_KEY, parse_stats
 from hiveacid.layout.original import OriginalRows
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.native import only_inserts
 from hiveacid.storage.orc_streams import StripeStreams, as_seconds
 from hiveacid.storage.orc_tail import OrcTail, read_tail_of
 from hiveacid.storage.wide_timestamps import timestamps_of
@@ -138,11 +137,7 @@ class BucketFileReader:
         """Whether metadata proves that every event is an insert; False where nothing is proved."""
         if self.tail is None or not self.is_acid:
             return True
-        text = self.tail.user_metadata.get(STATS_KEY)
-        if text is not None:
-            stats = parse_stats(text.decode("ascii", "replace"))
-            return stats.updates == 0 and stats.deletes == 0
-        return self.statistics_range(OPERATION) == (Operation.INSERT, Operation.INSERT)
+        return only_inserts(self.tail)
 
     def statistics_range(self, name: str) -> tuple[int, int] | None:
         """Least and greatest value of a system column in the file, None where the file does not

@@ -5,8 +5,9 @@
         base or originals, then deltas    ->  stripe by stripe: filter, yield
 
 This is the reference reader. A row counts if its currentTransaction is valid and no valid delete
-event has its identity (format.md 4.3, 7.1). Memory: one stripe of the columns asked for, and the
-delete events of one bucket.
+event has its identity (format.md 4.3, 7.1); where deltas hold updates (Hive before 3), if it is the
+newest event of its identity. Memory: one stripe of the columns asked for, and the delete events of
+one bucket (of Hive before 3: all identities of one bucket).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hiveacid.errors import FormatError, UnsupportedError
+from hiveacid.errors import FormatError
 from hiveacid.layout.deletes import delete_files
 from hiveacid.layout.events import BUCKET, Operation
 from hiveacid.layout.names import BaseName, DeltaName
@@ -32,10 +33,11 @@ from hiveacid.model.predicates import ANYTHING, columns_of
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
+from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch, Identities
 from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.masks import mask
+from hiveacid.storage.update_events import FileEvents, newest_rows
 
 ROW_ID_NAME: Final = "row__id"
 """The column that ``row_ids`` adds: Hive's virtual column (format.md 4.6)."""
@@ -78,7 +80,7 @@ def merge_read(
         FormatError: a damaged or foreign file, or a type that cannot be read as the table's.
         MissingFileError: a file that ``directory`` names is not there.
         StorageError: reading failed.
-        UnsupportedError: update events of Hive before 3, or a timestamp outside 1677..2262.
+        UnsupportedError: a timestamp outside 1677..2262 in a union.
     """
     names = [column.name for column in table_columns]
     wanted = [names.index(name) for name in (names if columns is None else columns)]
@@ -90,10 +92,12 @@ def merge_read(
     for source, deletes in merger.sources():
         with merger.open(source.file) as reader:
             needs_ids = row_ids or bool(len(deletes)) or source.check_write_ids
-            merger.check(reader, source, needs_ids=needs_ids)
+            newest = merger.newest(reader, source, needs_ids=needs_ids)
             raw = None if reader.is_acid or not needs_ids else merger.raw_rows(source)
             filter = _RowFilter(reader, table_columns, selection, source.file)
             for batch, meets in filter.batches(wanted=wanted, identities=needs_ids, raw=raw):
+                if newest is not None:
+                    meets = _both(meets, newest[batch.first_row : batch.first_row + batch.rows])
                 yield from _alive(
                     batch, source, deletes, valid=valid, schema=schema, row_ids=row_ids, meets=meets
                 )
@@ -158,6 +162,16 @@ def bucket_numbers(properties: Int32s) -> Int32s:
     distinct, places = np.unique(properties, return_inverse=True)
     decoded = np.array([bucket_id_of(int(value)) for value in distinct], dtype=np.int32)
     return decoded[places]
+
+
+def _holds_changes(reader: BucketFileReader) -> bool:
+    """Whether updates or deletes stand among the rows; looks at each event where metadata does not
+    tell.
+    """
+    if reader.rows == 0 or reader.holds_only_inserts():
+        return False
+    batches = reader.batches(table_columns=(), wanted=(), identities=True)
+    return any(b.identities is not None and _numpy(b.identities.operation).any() for b in batches)
 
 
 def _only_of(reader: BucketFileReader) -> int | None:
@@ -235,6 +249,8 @@ class _Merger:
         self._deleting = None if selection is None else selection.delete_files
         self._raw: dict[int, Mapping[str, OriginalRows]] = {}
         self._scopes: list[tuple[BaseName | DeltaName | None, tuple[DataFile, ...]]] = []
+        self._sources: list[_Source] = []
+        self._newest: dict[int, dict[tuple[int, str], npt.NDArray[np.bool_]]] = {}
 
     def path(self, file: DataFile) -> str:
         return f"{self._location.rstrip('/')}/{file.path}"
@@ -250,11 +266,15 @@ class _Merger:
         self._scopes.append((None, directory.originals))
         self._scopes += [(delta.name, delta.files) for delta in directory.insert_deltas]
         unsure = {delta.name for delta in directory.insert_deltas if not delta.all_valid}
-        found = [
+        self._sources = [
             _Source(file, origin, scope, check_write_ids=origin in unsure)
             for scope, (origin, files) in enumerate(self._scopes)
             for file in files
-            if self._chosen is None or file.path in self._chosen
+        ]
+        found = [
+            source
+            for source in self._sources
+            if self._chosen is None or source.file.path in self._chosen
         ]
         foreign = self._files_of_several_buckets() if found else set()
         for bucket in sorted({source.file.bucket for source in found}):
@@ -263,9 +283,14 @@ class _Merger:
                 if source.file.bucket == bucket:
                     yield source, deletes
 
-    def check(self, reader: BucketFileReader, source: _Source, *, needs_ids: bool) -> None:
-        """Refuse what cannot be read as inserts: update events (format.md 4.7), raw rows of
-        several write ids.
+    def newest(
+        self, reader: BucketFileReader, source: _Source, *, needs_ids: bool
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which events of a file are rows that count; None for all, where its bucket has inserts
+        only.
+
+        Raises:
+            FormatError: raw rows in a delta of several write ids, or updates in a base.
         """
         name = source.origin
         several = isinstance(name, DeltaName) and name.min_write_id != name.max_write_id
@@ -276,14 +301,54 @@ class _Merger:
                 expected="the six columns of row events",
                 found=", ".join(field for field, _ in reader.fields),
             )
-        if reader.rows and not reader.holds_only_inserts():
-            for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-                if batch.identities is not None and _numpy(batch.identities.operation).any():
-                    raise UnsupportedError(
-                        f"{reader.path} holds update or delete events among its rows"
-                        " (Hive before 3); a major compaction by Hive makes it readable",
-                        path=reader.path,
-                    )
+        bucket = source.file.bucket
+        if bucket not in self._newest:
+            self._newest[bucket] = self._newest_of(bucket)
+        found = self._newest[bucket].get((source.scope, source.file.path))
+        if found is None and _holds_changes(reader):
+            raise FormatError(
+                f"{reader.path} holds update or delete events among its rows",
+                path=reader.path,
+                expected="insert events",
+                found="other events",
+            )
+        return found
+
+    def _newest_of(self, bucket: int) -> dict[tuple[int, str], npt.NDArray[np.bool_]]:
+        """The rows that count of each file of a bucket whose deltas hold updates or deletes."""
+        sources = [source for source in self._sources if source.file.bucket == bucket]
+        if not any(
+            isinstance(source.origin, DeltaName) and self._file_holds_changes(source.file)
+            for source in sources
+        ):
+            return {}
+        masks = newest_rows([self._events(source) for source in sources])
+        places = ((source.scope, source.file.path) for source in sources)
+        return dict(zip(places, masks, strict=True))
+
+    def _file_holds_changes(self, file: DataFile) -> bool:
+        with self.open(file) as reader:
+            return _holds_changes(reader)
+
+    def _events(self, source: _Source) -> FileEvents:
+        parts: list[Identities] = []
+        with self.open(source.file) as reader:
+            raw = None if reader.is_acid else self.raw_rows(source)
+            for batch in reader.batches(table_columns=(), wanted=(), identities=True, raw=raw):
+                assert batch.identities is not None
+                parts.append(batch.identities)
+        operation, original, bucket, row_id, current = (
+            np.concatenate([_numpy(getattr(part, name)) for part in parts] or [np.zeros(0, int)])
+            for name in Identities.__slots__
+        )
+        statement = source.origin.statement_id if isinstance(source.origin, DeltaName) else None
+        return FileEvents(
+            identity=(original, bucket, row_id),
+            current_write_id=current,
+            operation=operation,
+            statement=-1 if statement is None else statement,
+            visible=valid_mask(current, self._valid) if source.check_write_ids else None,
+        )
 
     def raw_rows(self, source: _Source) -> OriginalRows:
         """Where the identities of a raw file's rows start: all files of its scope are counted

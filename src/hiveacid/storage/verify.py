@@ -36,8 +36,8 @@ def check_tails(snapshot: Snapshot) -> None:
                 check_acid(tail, path)
 
 
-def check_event_file(location: str, file: DataFile) -> None:
-    """A bucket file below ``location`` is whole and holds row events.
+def event_tail(location: str, file: DataFile) -> OrcTail:
+    """The tail of a bucket file below ``location``, which is whole and holds row events.
 
     A reader that filters by a user's condition first would not notice: a foreign file has no such
     columns, so none of its rows meets it.
@@ -47,7 +47,9 @@ def check_event_file(location: str, file: DataFile) -> None:
         FormatError: not ORC, truncated, or without row events; the context has ``path``.
     """
     _, root = file_system_for(location)
-    check_acid(tail_of(location, file), f"{root.rstrip('/')}/{file.path}")
+    tail = tail_of(location, file)
+    check_acid(tail, f"{root.rstrip('/')}/{file.path}")
+    return tail
 
 
 def check_acid(tail: OrcTail, path: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from hiveacid.errors import FormatError, MissingFileError, NotFoundError, UnsupportedError
+from hiveacid.errors import FormatError, MissingFileError, NotFoundError
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import encode_bucket
@@ -190,20 +190,6 @@ def test_a_raw_file_in_a_delete_files_place_is_a_format_error(tmp_path: Path) ->
         )
     with pytest.raises(FormatError, match="no delete events"):
         read_delete_keys(FS, str(path), valid=EVERYTHING, bucket=None)
-
-
-def test_update_events_of_hive_2_are_refused(tmp_path: Path) -> None:
-    directory = tmp_path / "delta_0000002_0000002_0000"
-    directory.mkdir()
-    row = pa.array([{"id": 1, "v": "x"}]).cast(pa.struct([("id", pa.int32()), ("v", pa.string())]))
-    names = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row"]
-    columns = [pa.array([1], pa.int32()), pa.array([1]), pa.array([0], pa.int32()), pa.array([0])]
-    with BucketFileWriter(
-        FS, str(directory / "bucket_00000"), columns=COLUMNS, kind=FileKind.INSERT
-    ) as writer:
-        writer.write_events(pa.record_batch([*columns, pa.array([2]), row], names))
-    with pytest.raises(UnsupportedError, match="Hive before 3"):
-        ids(tmp_path)
 
 
 def test_lower_case_root_names_are_accepted(tmp_path: Path) -> None:
