@@ -18,6 +18,7 @@ from typing import Protocol
 
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
+from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Database, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
@@ -150,6 +151,17 @@ class Catalog(Protocol):
     def get_partition(self, name: TableName, values: tuple[str | None, ...]) -> Partition:
         """Raises: NotFoundError (Hive's 10006)."""
 
+    def row_count(self, name: TableName, valid: ValidWriteIdList) -> int | None:
+        """The table's rows by its statistics, None where they are not those of this snapshot.
+
+        Raises: NotFoundError.
+        """
+
+    def column_statistics(
+        self, name: TableName, column: str, *, partition: tuple[str | None, ...] | None = None
+    ) -> ColumnStatistics | None:
+        """What ANALYZE found last, None where nothing. Raises: NotFoundError."""
+
 
 class TxnStore(Protocol):
     """Transactions, write ids and what they wrote."""
@@ -203,10 +215,12 @@ class TxnStore(Protocol):
         *,
         conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
         excl_write_enabled: bool = False,
+        statistics: Sequence[StatisticsChange] = (),
     ) -> None:
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
 
         ``excl_write_enabled`` says that exclusive write locks were held: no conflict check.
+        ``statistics`` change with the commit; those of what was written without are given up.
 
         Raises: ConflictError: another transaction committed first (this one is then aborted);
         TransactionError: aborted or unknown; UnsupportedError: the unit is not available here.

@@ -16,7 +16,7 @@ request
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from types import TracebackType
 from typing import Protocol
@@ -34,6 +34,7 @@ from hiveacid.layout.snapshot import Snapshot
 from hiveacid.metastore.api import ConflictUnit, Metastore
 from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
+from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
@@ -108,6 +109,7 @@ class Transaction:
         self._next_statement: dict[TableName, int] = {}
         self._recorded: set[tuple[TableName, str | None, OperationType]] = set()
         self._placeholders: set[TableName] = set()
+        self._statistics: list[StatisticsChange] = []
         self._manager.keep_alive(self)
 
     @property
@@ -195,6 +197,15 @@ class Transaction:
         valid = self.valid_write_ids(table)
         return read_snapshot(table, partitions, valid=valid, valid_txns=self.valid_txns)
 
+    def partitions(self, table: Table) -> tuple[Partition, ...]:
+        """The table's partitions as the catalog has them now; one stands for all of a table
+        without.
+        """
+        self._require_open()
+        if not table.partition_columns:
+            return (Partition((), table.location),)
+        return tuple(self._store.list_partitions(table.name))
+
     def valid_write_ids(self, table: Table) -> ValidWriteIdList:
         """The table's write ids that this transaction sees; all of them where it has none."""
         self._require_open()
@@ -254,6 +265,13 @@ class Transaction:
         self._store.add_dynamic_partitions(self._id, write_id, table.name, new, operation)
         self._recorded.update((table.name, one, operation) for one in new)
         self._placeholders.discard(table.name)
+
+    def record_statistics(self, changes: Iterable[StatisticsChange]) -> None:
+        """What the commit is to make of tables' statistics; those of a table written without are
+        given up.
+        """
+        self._require_open()
+        self._statistics.extend(changes)
 
     def commit(self) -> None:
         """Make everything visible, in one step.
@@ -403,7 +421,11 @@ class Transaction:
                 info = None if failure is None else self._store.txn_info(self._id)
                 if info is not None and info.state is TxnState.COMMITTED:
                     return
-                self._store.commit_txn(self._id, conflict_unit=ConflictUnit.PARTITION)
+                self._store.commit_txn(
+                    self._id,
+                    conflict_unit=ConflictUnit.PARTITION,
+                    statistics=tuple(self._statistics),
+                )
                 return
             except MetastoreError as error:
                 failure = error

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, String, Table, Text, false
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    false,
+)
 
 from hiveacid.metastore.sql.schema import ID, METADATA
 
@@ -197,6 +209,39 @@ SORT_COLS = Table(
     Column("INTEGER_IDX", BigInteger, primary_key=True),
     Index("SORT_COLS_N49", "SD_ID"),
 )
+
+
+def _column_statistics(name: str, *, owner: str, index: str) -> Table:
+    return Table(
+        name,
+        METADATA,
+        Column("CS_ID", ID, primary_key=True, autoincrement=False),
+        Column("COLUMN_NAME", String(767)),
+        Column("COLUMN_TYPE", String(128)),
+        Column(owner, BigInteger, nullable=False),
+        Column("LONG_LOW_VALUE", BigInteger),
+        Column("LONG_HIGH_VALUE", BigInteger),
+        Column("DOUBLE_LOW_VALUE", Double),
+        Column("DOUBLE_HIGH_VALUE", Double),
+        Column("BIG_DECIMAL_LOW_VALUE", String(4000)),
+        Column("BIG_DECIMAL_HIGH_VALUE", String(4000)),
+        Column("NUM_NULLS", BigInteger, nullable=False),
+        Column("NUM_DISTINCTS", BigInteger),
+        Column("BIT_VECTOR", LargeBinary),
+        Column("AVG_COL_LEN", Double),
+        Column("MAX_COL_LEN", BigInteger),
+        Column("NUM_TRUES", BigInteger),
+        Column("NUM_FALSES", BigInteger),
+        Column("LAST_ANALYZED", BigInteger, nullable=False),
+        Column("ENGINE", String(128), nullable=False),
+        Column("HISTOGRAM", LargeBinary),
+        Index(index, owner, "COLUMN_NAME"),
+    )
+
+
+TAB_COL_STATS = _column_statistics("TAB_COL_STATS", owner="TBL_ID", index="TAB_COL_STATS_IDX")
+
+PART_COL_STATS = _column_statistics("PART_COL_STATS", owner="PART_ID", index="PCS_STATS_IDX")
 
 SEQUENCE_TABLE = Table(
     "SEQUENCE_TABLE",

@@ -27,8 +27,10 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
     WRITE_SET,
 )
+from hiveacid.metastore.sql.statistics import apply_changes
 from hiveacid.metastore.sql.txns import abort, forget_open, not_open_error, open_txn_type
 from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
 
@@ -198,6 +200,7 @@ class SqlCommits:
         *,
         conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
         excl_write_enabled: bool = False,
+        statistics: Sequence[StatisticsChange] = (),
     ) -> None:
         """See ``TxnStore``."""
         if conflict_unit is not ConflictUnit.PARTITION:
@@ -217,6 +220,8 @@ class SqlCommits:
                 only_changes=self._db.options.use_min_history_level,
             )
             if conflict is None:
+                if kind not in (TxnType.READ_ONLY, TxnType.COMPACTION):
+                    apply_changes(unit, txn, statistics)
                 _finish(unit, txn, kind)
                 return
             unit.run(_FORGET_WRITE_SET, txn=txn)

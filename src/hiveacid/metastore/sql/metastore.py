@@ -10,6 +10,7 @@ from hiveacid.metastore.sql.engine import Database, repeats_transient
 from hiveacid.metastore.sql.housekeeping import SqlHousekeeping
 from hiveacid.metastore.sql.locks import SqlLocks
 from hiveacid.metastore.sql.partitions import SqlPartitions
+from hiveacid.metastore.sql.statistics import SqlStatistics
 from hiveacid.metastore.sql.tables import SqlTables
 from hiveacid.metastore.sql.txns import SqlTxns
 from hiveacid.metastore.sql.write_ids import SqlWriteIds
@@ -20,6 +21,7 @@ class SqlMetastore(
     SqlDatabases,
     SqlTables,
     SqlPartitions,
+    SqlStatistics,
     SqlTxns,
     SqlWriteIds,
     SqlCommits,

@@ -41,7 +41,9 @@ class Migration:
     indexes: tuple[str, ...] = ()
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = ()
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    Migration(2, tables=("TAB_COL_STATS", "PART_COL_STATS")),
+)
 """From version 1 on, in order; the last one's version is ``schema.SCHEMA_VERSION``."""
 
 

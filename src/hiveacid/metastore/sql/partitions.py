@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -20,6 +21,8 @@ from hiveacid.metastore.sql.catalog_schema import (
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.lookup import TableIds, table_ids
 from hiveacid.metastore.sql.objects import forget_partition, take_ids
+from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
+from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Partition, TableName
 
 _P = PARTITIONS.c
@@ -88,8 +91,10 @@ _INSERT_PARAM: Final = insert(PARTITION_PARAMS).values(
 _SET_LOCATION: Final = (
     update(SDS).where(SDS.c.SD_ID == bindparam("storage")).values(LOCATION=bindparam("location"))
 )
+_LOCATION: Final = select(SDS.c.LOCATION).where(SDS.c.SD_ID == bindparam("storage"))
 _DELETE_PARAMS: Final = delete(PARTITION_PARAMS).where(
-    PARTITION_PARAMS.c.PART_ID == bindparam("part")
+    PARTITION_PARAMS.c.PART_ID == bindparam("part"),
+    *(PARTITION_PARAMS.c.PARAM_KEY != key for key in STATISTICS_KEYS),
 )
 
 
@@ -119,9 +124,12 @@ class SqlPartitions:
         with self._db.write() as unit:
             ids = table_ids(unit, name)
             part, storage = _find(unit, ids, name, partition.values)
+            if unit.scalar(_LOCATION, storage=storage) != partition.location:
+                forget_statistics(unit, part=part)
             unit.run(_SET_LOCATION, storage=storage, location=partition.location)
             unit.run(_DELETE_PARAMS, part=part)
-            _insert_params(unit, part, partition)
+            kept = {k: v for k, v in partition.properties.items() if k not in STATISTICS_KEYS}
+            _insert_params(unit, part, replace(partition, properties=kept))
 
     def drop_partitions(
         self, name: TableName, values: Collection[tuple[str | None, ...]]
@@ -138,6 +146,7 @@ class SqlPartitions:
                 serde = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID == storage)
                 unit.change(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serde)))
                 unit.change(delete(SDS).where(SDS.c.SD_ID == storage))
+                delete_column_statistics(unit, parts=[part])
                 for table in (PARTITION_KEY_VALS, PARTITION_PARAMS, PARTITIONS):
                     unit.change(delete(table).where(table.c.PART_ID == part))
                 forget_partition(unit, name, text)

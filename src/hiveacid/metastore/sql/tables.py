@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -37,7 +38,9 @@ from hiveacid.metastore.sql.lookup import (
     table_ids,
 )
 from hiveacid.metastore.sql.objects import forget_table, rename_table, take_ids
-from hiveacid.model.tables import FileFormat, Table, TableKind, TableName
+from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
+from hiveacid.model.statistics import STATISTICS_KEYS
+from hiveacid.model.tables import AcidMode, FileFormat, Table, TableKind, TableName
 
 _T = TBLS.c
 _HEAD: Final = (
@@ -147,7 +150,10 @@ class SqlTables:
                 _rename(unit, ids, name, table.name)
             if table.location != ids.location:
                 _move_partitions(unit, ids, table.location)
-            _delete_details(unit, ids)
+            was = dict(unit.rows(_PARAMS, id=ids.table)).get("transactional", "false")
+            if table.location != ids.location or (was == "true") != _is_transactional(table):
+                forget_statistics(unit, table=ids.table)
+            _delete_details(unit, ids, but=STATISTICS_KEYS)
             unit.change(
                 update(SDS).where(SDS.c.SD_ID == ids.storage).values(**_storage_values(table))
             )
@@ -163,7 +169,7 @@ class SqlTables:
             )
             _insert_columns(unit, ids.columns, table)
             _insert_storage_details(unit, ids.storage, table)
-            _insert_details(unit, ids.table, table)
+            _insert_details(unit, ids.table, table, but=STATISTICS_KEYS)
 
     def rename_table(self, name: TableName, new_name: TableName, *, location: str) -> None:
         """See ``Catalog``."""
@@ -196,6 +202,7 @@ def delete_table(unit: Unit, name: TableName) -> bool:
     parts = select(PARTITIONS.c.PART_ID).where(PARTITIONS.c.TBL_ID == ids.table)
     storages = select(PARTITIONS.c.SD_ID).where(PARTITIONS.c.TBL_ID == ids.table)
     serdes = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID.in_(storages))
+    delete_column_statistics(unit, parts=parts)
     for table in (PARTITION_KEY_VALS, PARTITION_PARAMS):
         unit.change(delete(table).where(table.c.PART_ID.in_(parts)))
     unit.change(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serdes)))
@@ -208,6 +215,7 @@ def delete_table(unit: Unit, name: TableName) -> bool:
         unit.change(delete(serde_table).where(serde_table.c.SERDE_ID == ids.serde))
     unit.change(delete(CDS).where(CDS.c.CD_ID == ids.columns))
     forget_table(unit, name)
+    delete_column_statistics(unit, table=ids.table)
     return True
 
 
@@ -295,7 +303,7 @@ def _insert_storage_details(unit: Unit, storage: int, table: Table) -> None:
     )
 
 
-def _insert_details(unit: Unit, found: int, table: Table) -> None:
+def _insert_details(unit: Unit, found: int, table: Table, *, but: Sequence[str] = ()) -> None:
     _insert_all(
         unit,
         PARTITION_KEYS,
@@ -316,14 +324,20 @@ def _insert_details(unit: Unit, found: int, table: Table) -> None:
         [
             {"TBL_ID": found, "PARAM_KEY": key, "PARAM_VALUE": value}
             for key, value in stored_parameters(table).items()
+            if key not in but
         ],
     )
 
 
-def _delete_details(unit: Unit, ids: TableIds) -> None:
+def _delete_details(unit: Unit, ids: TableIds, *, but: Sequence[str] = ()) -> None:
+    """Forget columns, keys, buckets and parameters ``but`` those."""
     unit.change(delete(COLUMNS_V2).where(COLUMNS_V2.c.CD_ID == ids.columns))
-    for table in (PARTITION_KEYS, TABLE_PARAMS):
-        unit.change(delete(table).where(table.c.TBL_ID == ids.table))
+    unit.change(delete(PARTITION_KEYS).where(PARTITION_KEYS.c.TBL_ID == ids.table))
+    unit.change(
+        delete(TABLE_PARAMS).where(
+            TABLE_PARAMS.c.TBL_ID == ids.table, TABLE_PARAMS.c.PARAM_KEY.not_in(but)
+        )
+    )
     for table in (BUCKETING_COLS, SORT_COLS):
         unit.change(delete(table).where(table.c.SD_ID == ids.storage))
 
@@ -346,6 +360,10 @@ def _move_partitions(unit: Unit, ids: TableIds, location: str) -> None:
             if found is not None and found.startswith(old)
         ],
     )
+
+
+def _is_transactional(table: Table) -> bool:
+    return table.acid_mode is not AcidMode.NONE
 
 
 def _exists(name: TableName) -> AlreadyExistsError:

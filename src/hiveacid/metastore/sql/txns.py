@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select, union_all, update
+from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo
-from hiveacid.metastore.sql.engine import Database, Row, Unit, one_of
+from hiveacid.metastore.sql.engine import Database, Row, Unit
 from hiveacid.metastore.sql.schema import (
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
@@ -81,12 +81,8 @@ _FIND_REPL: Final = select(REPL_TXN_MAP.c.RTM_TARGET_TXN_ID).where(
     REPL_TXN_MAP.c.RTM_REPL_POLICY == bindparam("policy"),
     REPL_TXN_MAP.c.RTM_SRC_TXN_ID == bindparam("source"),
 )
-_SNAPSHOT_COLUMNS: Final = (_T.TXN_ID, _T.TXN_STATE, _T.TXN_TYPE, _T.TXN_STARTED)
-# A branch for each index; what both find is there twice.
-_SNAPSHOT: Final = union_all(
-    select(*_SNAPSHOT_COLUMNS).where(one_of(_T.TXN_STATE, [_OPEN, TxnState.ABORTED.value])),
-    select(*_SNAPSHOT_COLUMNS).where(_T.TXN_STARTED > bindparam("young")),
-)
+_UNCOMMITTED: Final = select(_T.TXN_ID, _T.TXN_TYPE).where(_T.TXN_STATE == bindparam("state"))
+_YOUNG: Final = select(_T.TXN_ID).where(_T.TXN_STARTED > bindparam("young")).order_by(_T.TXN_ID)
 _BEFORE: Final = select(func.max(_T.TXN_ID)).where(_T.TXN_ID < bindparam("txn"))
 _OPEN_TYPE: Final = select(_T.TXN_TYPE).where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
 _OPEN_TYPE_HELD: Final = _OPEN_TYPE.with_for_update()
@@ -299,35 +295,30 @@ def read_open_txns(unit: Unit, timeout_ms: int, exclude_types: Collection[TxnTyp
     Ids come from a sequence, so a row may become visible after one with a higher id: a hole just
     below a row younger than ``timeout_ms`` counts as open.
     """
-    young = unit.now_ms - timeout_ms
-    hwm = unit.scalar(_HWM)
-    rows = sorted(set(unit.rows(_SNAPSHOT, young=young)))
     excluded = {int(kind) for kind in exclude_types}
-    opened: list[TxnId] = []
-    aborted: list[TxnId] = []
-    min_open: int | None = None
-    previous = -1
-    for txn, state, kind, started in rows:
-        if started > young:
-            if txn - previous > 1:
-                previous = max(previous, int(unit.scalar(_BEFORE, txn=txn) or 0))
-            for hole in range(previous + 1, txn):
-                opened.append(TxnId(hole))
-                min_open = hole if min_open is None else min_open
-        previous = txn
-        if state == _COMMITTED:
-            continue
-        if state == _OPEN and min_open is None:
-            min_open = txn
-        if (kind or 0) in excluded:
-            continue
-        (opened if state == _OPEN else aborted).append(TxnId(txn))
+    hwm = unit.scalar(_HWM)
+    holes = _young_holes(unit, unit.now_ms - timeout_ms)
+    open_rows = unit.rows(_UNCOMMITTED, state=_OPEN)
+    aborted_rows = unit.rows(_UNCOMMITTED, state=TxnState.ABORTED.value)
+    opened = [txn for txn, kind in open_rows if (kind or 0) not in excluded]
+    lowest = min((*(txn for txn, _ in open_rows), *holes), default=None)
     return OpenTxns(
         hwm=TxnId(hwm),
-        open=tuple(opened),
-        aborted=tuple(aborted),
-        min_open=None if min_open is None else TxnId(min_open),
+        open=tuple(sorted(opened + holes)),
+        aborted=tuple(sorted([txn for txn, kind in aborted_rows if (kind or 0) not in excluded])),
+        min_open=None if lowest is None else TxnId(lowest),
     )
+
+
+def _young_holes(unit: Unit, young: int) -> list[TxnId]:
+    holes: list[TxnId] = []
+    previous = -1
+    for (txn,) in unit.rows(_YOUNG, young=young):
+        if txn - previous > 1:
+            before = int(unit.scalar(_BEFORE, txn=txn) or 0)
+            holes.extend(TxnId(hole) for hole in range(before + 1, txn))
+        previous = txn
+    return holes
 
 
 def min_open_txn(unit: Unit, timeout_ms: int) -> int:

@@ -105,7 +105,8 @@ class SqlWriteIds:
                 timeout_ms = self._db.options.open_txn_timeout_ms
                 found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
                 valid_txns = ValidTxnList.of(hwm=found.hwm, open=found.open, aborted=found.aborted)
-            return tuple(_valid_of_table(unit, table, valid_txns) for table in tables)
+            hidden = frozenset(valid_txns.open), frozenset(valid_txns.aborted)
+            return tuple(_valid_of_table(unit, table, valid_txns, *hidden) for table in tables)
 
     def seed_write_id(self, table: TableName, seed: int) -> None:
         """See ``TxnStore``."""
@@ -134,23 +135,24 @@ def _take_next(unit: Unit, table: TableName, count: int) -> int:
     return int(found)
 
 
-def _valid_of_table(unit: Unit, table: TableName, valid: ValidTxnList) -> ValidWriteIdList:
+def _valid_of_table(
+    unit: Unit,
+    table: TableName,
+    valid: ValidTxnList,
+    open_txns: frozenset[int],
+    aborted_txns: frozenset[int],
+) -> ValidWriteIdList:
     where: dict[str, object] = {"db": table.database, "table": table.table}
     hwm = unit.scalar(_HIGHEST_SEEN, **where, hwm=valid.hwm)
     if not hwm:
         following = unit.scalar(_NEXT, **where)
         hwm = 0 if following is None else following - 1
-    exceptions, aborted_txns = frozenset(valid.exceptions), frozenset(valid.aborted)
     # All transactions below the first exception are valid: their rows need no look.
     where |= {"hwm": hwm, "first_doubtful": min([*valid.exceptions[:1], valid.hwm + 1])}
-    opened: list[int] = []
-    aborted: list[int] = []
-    found_valid = False
-    for write_id, txn in sorted(unit.rows(_OF_TABLE_UP_TO, **where)):
-        if txn <= valid.hwm and txn not in exceptions:
-            found_valid = True
-        else:
-            (aborted if txn in aborted_txns else opened).append(write_id)
+    rows = unit.rows(_OF_TABLE_UP_TO, **where)
+    aborted = sorted([write_id for write_id, txn in rows if txn in aborted_txns])
+    opened = sorted([write_id for write_id, txn in rows if txn in open_txns or txn > valid.hwm])
+    found_valid = len(aborted) + len(opened) < len(rows)
     found_valid = found_valid or unit.row(_ANY_BEFORE, **where) is not None
     min_open = opened[0] if opened else LONG_MAX
     if not found_valid and (opened or aborted):

@@ -1,0 +1,141 @@
+"""Statistics of a table or partition, as parameters of Hive's names and texts.
+
+``COLUMN_STATS_ACCURATE`` says which of them hold: ``{"BASIC_STATS":"true","COLUMN_STATS":
+{"c":"true"}}``. With them goes the write id of the last transaction that changed them or the rows;
+they are those of a snapshot exactly if it sees that write id, since each commit writes its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hiveacid.model.tables import TableName
+from hiveacid.model.valid import ValidWriteIdList
+
+ACCURATE: Final = "COLUMN_STATS_ACCURATE"
+ROWS: Final = "numRows"
+FILES: Final = "numFiles"
+SIZE_BYTES: Final = "totalSize"
+RAW_SIZE_BYTES: Final = "rawDataSize"
+STATISTICS_KEYS: Final = (ACCURATE, FILES, ROWS, RAW_SIZE_BYTES, SIZE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What is known of one column's values; the bounds as Hive stores them for its type.
+
+    ``long_*`` for whole numbers, dates (days) and timestamps (seconds), ``double_*`` for float and
+    double, ``decimal_*`` (plain text) for decimals; lengths for strings and binary.
+    """
+
+    column: str
+    type: str
+    nulls: int
+    distinct: int | None = None
+    long_low: int | None = None
+    long_high: int | None = None
+    double_low: float | None = None
+    double_high: float | None = None
+    decimal_low: str | None = None
+    decimal_high: str | None = None
+    average_length: float | None = None
+    longest: int | None = None
+    trues: int | None = None
+    falses: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsChange:
+    """What a transaction makes of the statistics when it commits.
+
+    ``partition`` is a partition's name, None for an unpartitioned table. The numbers are added, or
+    take the place of the old ones (``replaces``); ``rows`` None: not counted. With ``seen``
+    (ANALYZE) they hold only if nobody but those write ids changed the rows, else nothing changes;
+    without ``rows`` the row count then stays. ``columns`` None: no column was looked at.
+    """
+
+    table: TableName
+    partition: str | None
+    rows: int | None
+    files: int
+    size_bytes: int
+    replaces: bool = False
+    seen: ValidWriteIdList | None = None
+    columns: tuple[ColumnStatistics, ...] | None = None
+
+
+def initial_statistics(columns: Iterable[str]) -> dict[str, str]:
+    """The parameters of what holds no rows; ``columns`` whose (empty) statistics are known."""
+    numbers = dict.fromkeys((FILES, ROWS, RAW_SIZE_BYTES, SIZE_BYTES), "0")
+    return {ACCURATE: accuracy_text(basic=True, columns=columns), **numbers}
+
+
+def accuracy_text(*, basic: bool, columns: Iterable[str]) -> str:
+    """The value of COLUMN_STATS_ACCURATE."""
+    found: dict[str, object] = {"BASIC_STATS": "true"} if basic else {}
+    names = sorted(columns)
+    if names:
+        found["COLUMN_STATS"] = dict.fromkeys(names, "true")
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+
+
+def is_accurate(parameters: Mapping[str, str]) -> bool:
+    """Whether the numbers hold."""
+    return _accuracy(parameters).get("BASIC_STATS") == "true"
+
+
+def accurate_columns(parameters: Mapping[str, str]) -> frozenset[str]:
+    """The columns whose statistics hold."""
+    columns = _accuracy(parameters).get("COLUMN_STATS", {})
+    return frozenset(columns) if isinstance(columns, dict) else frozenset()
+
+
+def row_count(parameters: Mapping[str, str]) -> int | None:
+    """The number of rows where it is known."""
+    text = parameters.get(ROWS, "")
+    return int(text) if is_accurate(parameters) and text.isdigit() else None
+
+
+def changed(parameters: Mapping[str, str], change: StatisticsChange) -> dict[str, str]:
+    """The statistics among ``parameters`` after the change."""
+    old = {key: _number(parameters, key) for key in (ROWS, FILES, SIZE_BYTES)}
+    accurate = is_accurate(parameters)
+    columns: frozenset[str] = frozenset()
+    rows = change.rows
+    if change.seen is not None:
+        columns = accurate_columns(parameters)
+        accurate, rows = (accurate, old[ROWS]) if rows is None else (True, rows)
+        if change.columns is not None:
+            columns |= {one.column for one in change.columns}
+    elif change.replaces:
+        accurate = rows is not None
+    else:
+        accurate = accurate and rows is not None
+        rows = old[ROWS] + (rows or 0)
+    base = 0 if change.replaces else 1
+    accurate = accurate and (rows or 0) >= 0
+    found = {
+        FILES: str(base * old[FILES] + change.files),
+        ROWS: str(max(rows or 0, 0)),
+        RAW_SIZE_BYTES: "0",
+        SIZE_BYTES: str(base * old[SIZE_BYTES] + change.size_bytes),
+    }
+    if accurate or columns:
+        found[ACCURATE] = accuracy_text(basic=accurate, columns=columns)
+    return found
+
+
+def _number(parameters: Mapping[str, str], key: str) -> int:
+    text = parameters.get(key, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _accuracy(parameters: Mapping[str, str]) -> dict[str, object]:
+    try:
+        found = json.loads(parameters.get(ACCURATE, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
