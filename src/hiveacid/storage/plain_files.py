@@ -14,10 +14,10 @@ from hiveacid.layout.target import FileKind
 from hiveacid.model.row_format import RowFormat, row_format
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import CharType, HiveType
-from hiveacid.storage.arrow_types import arrow_type, conform
+from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.filesystem import FileSystem, storage_error
-from hiveacid.storage.text_format import format_rows
+from hiveacid.storage.text_format import conformed, format_rows
 
 _PARQUET_FACTS: Final = {
     "writer.time.zone": "UTC",
@@ -208,7 +208,7 @@ class ParquetFileWriter:
             StorageError: writing failed.
         """
         arrays = [
-            _unpadded(conform(array, column.type), column.type)
+            _unpadded(conformed(array, column.type), column.type)
             for array, column in zip(batch.columns, self._columns, strict=True)
         ]
         try:

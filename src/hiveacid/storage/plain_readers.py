@@ -4,6 +4,7 @@ events. Columns of a text file go by position, those of a Parquet file by name, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Final
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from hiveacid.errors import FormatError, UnsupportedError
+from hiveacid.errors import FormatError
 from hiveacid.layout.original import OriginalRows
 from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat
@@ -29,12 +30,12 @@ PARQUET_MAGIC: Final = b"PAR1"
 ORC_MAGIC: Final = b"ORC"
 _MAGIC_BYTES: Final = 4
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
-_DAY_US: Final = 86_400 * 10**6
-_NANOS_END_US: Final = 2**63 // 1000
+_CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
+"""How Hadoop compresses a text file whose name ends so."""
 _STRING: Final = PrimitiveType("string")
 
 
-class _PlainReader:
+class _PlainReader(ABC):
     """What both readers have of ``BucketFileReader``."""
 
     is_acid = False
@@ -73,9 +74,7 @@ class _PlainReader:
         identities: bool,
         raw: OriginalRows | None = None,
     ) -> Iterator[EventBatch]:
-        """The rows; as ``BucketFileReader.batches``, timestamps that nanoseconds cannot hold in
-        microseconds.
-        """
+        """The rows; as ``BucketFileReader.batches``."""
         del raw
         if identities:
             raise FormatError(
@@ -89,10 +88,11 @@ class _PlainReader:
             yield EventBatch(first, rows, columns, identities=None, row_is_null=None)
             first += rows
 
+    @abstractmethod
     def _columns(
         self, table_columns: Sequence[Column], wanted: Sequence[int]
     ) -> Iterator[tuple[tuple[pa.Array, ...], int]]:
-        raise NotImplementedError
+        """The wanted columns, some rows at a time, with the number of rows."""
 
 
 class TextFileReader(_PlainReader):
@@ -109,12 +109,9 @@ class TextFileReader(_PlainReader):
         """
         super().__init__(fs, path)
         self._format = row_format
-        try:
-            codec = pa.Codec.detect(path)
-        except (ValueError, pa.ArrowException):
-            pass
-        else:
-            self._source = pa.CompressedInputStream(self._source, codec.name)
+        codec = _CODECS.get(path.rpartition(".")[2])
+        if codec is not None:
+            self._source = pa.CompressedInputStream(self._source, codec)
         self._head = self._read(_CHUNK_BYTES)
         lines = TextBuffer(self._head, escape=row_format.escape).lines()
         if len(lines):
@@ -170,7 +167,7 @@ class TextFileReader(_PlainReader):
 class ParquetFileReader(_PlainReader):
     """One Parquet file: columns by name, case ignored; those it lacks are NULL."""
 
-    def __init__(self, fs: FileSystem, path: str, *, nanoseconds: bool = True) -> None:
+    def __init__(self, fs: FileSystem, path: str) -> None:
         """Open the file and read its footer.
 
         Raises:
@@ -184,7 +181,6 @@ class ParquetFileReader(_PlainReader):
         except (pa.ArrowException, OSError) as error:
             self._source.close()
             raise self._damaged(error) from error
-        self._nanoseconds = nanoseconds
         self.rows = self._file.metadata.num_rows
         self._schema = self._file.schema_arrow
         self.fields = tuple((f.name.lower(), hive_type(f.type)) for f in self._schema)
@@ -216,14 +212,9 @@ class ParquetFileReader(_PlainReader):
             if table_columns[i].name in places
         }
         names = [field.name for field in fields.values()]
-        times = [f.name for f in fields.values() if pa.types.is_timestamp(f.type)]
         try:
-            exact = self._in_nanoseconds(times)
             for batch in self._file.iter_batches(columns=names):
                 found = dict(zip(batch.schema.names, batch.columns, strict=True))
-                if exact is not None:
-                    for name, array in zip(times, next(exact).columns, strict=True):
-                        found[name] = array if _fits_nanoseconds(found[name]) else found[name]
                 yield (
                     tuple(
                         self._column(found[fields[i].name], table_columns[i])
@@ -235,17 +226,6 @@ class ParquetFileReader(_PlainReader):
                 )
         except (pa.ArrowInvalid, OSError) as error:
             raise self._damaged(error) from error
-
-    def _in_nanoseconds(self, times: Sequence[str]) -> Iterator[pa.RecordBatch] | None:
-        """Columns of times again: Arrow reads INT96 in microseconds, which cuts, or in
-        nanoseconds, which wraps around.
-        """
-        if not times or not self._nanoseconds:
-            return None
-        batches: Iterator[pa.RecordBatch] = parquet.ParquetFile(self._source).iter_batches(
-            columns=list(times)
-        )
-        return batches
 
     def _column(self, array: pa.Array, column: Column) -> pa.Array:
         array = self._wall_clock(array)
@@ -267,27 +247,7 @@ class ParquetFileReader(_PlainReader):
             array = pc.local_timestamp(
                 pc.assume_timezone(array, "UTC").cast(pa.timestamp(array.type.unit, tz=self._zone))
             )
-        if not self._is_hybrid:
-            return array
-        return _julian_times(array) if pa.types.is_timestamp(array.type) else from_julian(array)
-
-
-def _fits_nanoseconds(times: pa.Array) -> bool:
-    """Whether microseconds from 1970 are within what nanoseconds can count."""
-    span = pc.min_max(times.cast(pa.int64())).as_py()
-    least, most = span["min"], span["max"]
-    return least is None or (least > -_NANOS_END_US and most < _NANOS_END_US)
-
-
-def _julian_times(array: pa.Array) -> pa.Array:
-    """Times whose days are those of ``from_julian``."""
-    if array.type.unit != "us":
-        return array
-    days = pc.floor(pc.divide(array.cast(pa.int64()).cast(pa.float64()), float(_DAY_US)))
-    dates = days.cast(pa.int32()).cast(pa.date32())
-    shifted = pc.subtract(from_julian(dates).cast(pa.int32()), dates.cast(pa.int32()))
-    moved = pc.multiply(shifted.cast(pa.int64()), _DAY_US)
-    return pc.add(array.cast(pa.int64()), moved).cast(array.type)
+        return from_julian(array) if self._is_hybrid else array
 
 
 def open_plain_reader(
@@ -296,10 +256,8 @@ def open_plain_reader(
     *,
     format: FileFormat | None,
     row_format: RowFormat,
-    nanoseconds: bool = True,
 ) -> BucketFileReader | TextFileReader | ParquetFileReader:
-    """A reader of a file of rows; without a ``format`` its first bytes tell. ``nanoseconds`` asks
-    for times as exact as they are stored.
+    """A reader of a file of rows; without a ``format`` its first bytes tell.
 
     Raises:
         FormatError: a damaged file, or one of another format.
@@ -311,7 +269,7 @@ def open_plain_reader(
     if format is FileFormat.ORC:
         return BucketFileReader(fs, path)
     if format is FileFormat.PARQUET:
-        return ParquetFileReader(fs, path, nanoseconds=nanoseconds)
+        return ParquetFileReader(fs, path)
     return TextFileReader(fs, path, row_format=row_format)
 
 
@@ -327,18 +285,3 @@ def found_format(fs: FileSystem, path: str) -> FileFormat:
     if head.startswith(ORC_MAGIC):
         return FileFormat.ORC
     return FileFormat.PARQUET if head.startswith(PARQUET_MAGIC) else FileFormat.TEXT
-
-
-def as_columns(arrays: Sequence[pa.Array], fields: Sequence[pa.Field]) -> list[pa.Array]:
-    """Arrays of exactly these types.
-
-    Raises:
-        UnsupportedError: a timestamp outside 1677..2262, for a type in nanoseconds.
-    """
-    try:
-        return [
-            array if array.type == field.type else array.cast(field.type)
-            for array, field in zip(arrays, fields, strict=True)
-        ]
-    except pa.ArrowInvalid as error:
-        raise UnsupportedError(f"a timestamp outside 1677..2262: {error}") from error

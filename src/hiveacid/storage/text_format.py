@@ -25,6 +25,7 @@ from hiveacid.model.types import (
 from hiveacid.storage.arrow_types import LOCAL_ZONED, conform
 from hiveacid.storage.base64_text import encode
 
+_TIMESTAMP: Final = PrimitiveType("timestamp")
 _PLAIN_LEAST: Final = 1e-3
 _PLAIN_END: Final = 1e7
 _SIGN_AND_EXPONENT: Final = (
@@ -42,7 +43,7 @@ def format_rows(
         UnsupportedError: a uniontype, or a type nested deeper than text files can hold.
     """
     texts = [
-        _formatted(conform(array, column.type), column.type, row_format, level=1)
+        _formatted(conformed(array, column.type), column.type, row_format, level=1)
         for array, column in zip(arrays, columns, strict=True)
     ]
     fields = [_filled(text, row_format) for text in texts]
@@ -52,6 +53,17 @@ def format_rows(
     data: pa.Buffer = lines.buffers()[2] or pa.py_buffer(b"")
     first, last = int(offsets[0]), int(offsets[len(lines)])
     return data.slice(first, last - first)
+
+
+def conformed(array: pa.Array, kind: HiveType) -> pa.Array:
+    """As ``conform``, but for times before 1970, of which only ORC files cannot hold all.
+
+    Raises:
+        ConversionError, UnsupportedError: as ``conform``.
+    """
+    if kind == _TIMESTAMP and pa.types.is_timestamp(array.type):
+        return array if array.type.tz is None else pc.local_timestamp(array)
+    return conform(array, kind)
 
 
 def _filled(text: pa.Array, row_format: RowFormat) -> pa.Array:

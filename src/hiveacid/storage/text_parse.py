@@ -41,8 +41,6 @@ _TIMESTAMP: Final = (
 )
 _INT_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _SECONDS_A_DAY: Final = 86_400
-_NANOS_END_S: Final = 2**63 // 10**9
-"""Seconds from 1970 that nanoseconds can count."""
 _WIDE: Final = pa.decimal256(76, 38)
 
 _Numbers = npt.NDArray[np.int64]
@@ -50,8 +48,6 @@ _Numbers = npt.NDArray[np.int64]
 
 def parse_rows(lines: Spans, columns: Sequence[Column], row_format: RowFormat) -> list[pa.Array]:
     """One array for each column, of its Arrow type; columns that a line lacks are NULL.
-
-    Timestamps outside 1677..2262 make their array one of microseconds.
 
     Raises:
         UnsupportedError: a type that text files cannot hold, or that is nested too deep.
@@ -209,9 +205,6 @@ def _date(data: pa.Array) -> pa.Array:
 
 def _timestamp(data: pa.Array) -> pa.Array:
     seconds, nanos, valid = _instants(data, _TIMESTAMP + r"\s*$")
-    in_reach = (seconds > -_NANOS_END_S) & (seconds < _NANOS_END_S)
-    if in_reach[valid].all():
-        return pa.array(seconds * 10**9 + nanos, mask=~valid).cast(pa.timestamp("ns"))
     return pa.array(seconds * 10**6 + nanos // 1000, mask=~valid).cast(pa.timestamp("us"))
 
 
@@ -220,7 +213,7 @@ def _zoned(data: pa.Array) -> pa.Array:
     wall = _timestamp(pc.replace_substring_regex(data, rb" [A-Za-z][A-Za-z0-9_/+:-]*$", b""))
     zones = pc.extract_regex(_text(data), r" (?P<z>[A-Za-z][A-Za-z0-9_/+:-]*)\s*$")
     names = pc.struct_field(zones, [0]).dictionary_encode()
-    found = pa.nulls(len(data), pa.timestamp("ns", tz="UTC"))
+    found = pa.nulls(len(data), pa.timestamp("us", tz="UTC"))
     for number, name in enumerate(names.dictionary.to_pylist()):
         there = pc.fill_null(pc.equal(names.indices, number), False)
         local = pc.assume_timezone(
