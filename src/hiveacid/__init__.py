@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hiveacid.reading import dataset, read_arrow
     from hiveacid.session import Session, connect
     from hiveacid.table import AcidTable
+    from hiveacid.writing import delete_arrow, merge_arrow, write_arrow
 
 _HOMES = {
     "connect": "hiveacid.session",
@@ -24,12 +25,26 @@ _HOMES = {
     "AcidTable": "hiveacid.table",
     "read_arrow": "hiveacid.reading",
     "dataset": "hiveacid.reading",
+    "write_arrow": "hiveacid.writing",
+    "delete_arrow": "hiveacid.writing",
+    "merge_arrow": "hiveacid.writing",
     "AcidError": "hiveacid.errors",
 }
 """Public name -> the module it lives in."""
 
 __version__ = "0.1.0"
-__all__ = ["AcidError", "AcidTable", "Session", "__version__", "connect", "dataset", "read_arrow"]
+__all__ = [
+    "AcidError",
+    "AcidTable",
+    "Session",
+    "__version__",
+    "connect",
+    "dataset",
+    "delete_arrow",
+    "merge_arrow",
+    "read_arrow",
+    "write_arrow",
+]
 
 
 def __getattr__(name: str) -> object:

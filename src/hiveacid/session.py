@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from hiveacid.statements.arrow_changes import ArrowChange
     from hiveacid.statements.job import ExecutionContext
     from hiveacid.table import AcidTable
 
@@ -197,7 +198,9 @@ class Session:
             return listing
         return listing_frame(self._spark, listing)
 
-    def execute(self, statement: Query | Insert | Inserts | Update | Delete | Merge) -> Any:
+    def execute(
+        self, statement: Query | Insert | Inserts | Update | Delete | Merge | ArrowChange
+    ) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.
 
         Expression texts are read as Hive SQL: subqueries may name tables of ours.
@@ -223,7 +226,8 @@ class Session:
         )
 
     def _carry_out(
-        self, statement: Query | Insert | Inserts | Update | Delete | Merge | ddl.Truncate
+        self,
+        statement: Query | Insert | Inserts | Update | Delete | Merge | ddl.Truncate | ArrowChange,
     ) -> Any:
         from hiveacid.statements.run import execute
 
@@ -233,7 +237,7 @@ class Session:
 
     @staticmethod
     def _needs_spark(statement: object) -> bool:
-        return not isinstance(statement, (Insert, ddl.Truncate))
+        return isinstance(statement, (Query, Inserts, Update, Delete, Merge))
 
     # ---------------------------------------------------------------- everything but DML
 

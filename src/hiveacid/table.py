@@ -27,6 +27,7 @@ from hiveacid.statements.values import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid.statements.arrow_changes import ArrowChange
     from hiveacid.statements.values import Expression
     from hiveacid.txn.leases import Keep, Lease
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 class Executor(Protocol):
     """What a table handle needs of its session."""
 
-    def execute(self, statement: Query | Insert | Update | Delete | Merge) -> object:
+    def execute(self, statement: Query | Insert | Update | Delete | Merge | ArrowChange) -> object:
         """Carry a statement out."""
 
     def table_definition(self, name: TableName) -> Table:
@@ -166,6 +167,45 @@ class AcidTable:
         return MergeBuilder(
             self.session,
             Merge(self.name, source, on, (), alias=alias, source_alias=source_alias),
+        )
+
+    def write_arrow(
+        self,
+        data: object,
+        *,
+        overwrite: bool = False,
+        partition: Mapping[str, object] | None = None,
+    ) -> InsertResult:
+        """``hiveacid.write_arrow`` to this table."""
+        from hiveacid.writing import write_arrow
+
+        return write_arrow(self, data, overwrite=overwrite, partition=partition)
+
+    def delete_arrow(self, keys_or_filter: object) -> DeleteResult:
+        """``hiveacid.delete_arrow`` from this table."""
+        from hiveacid.writing import delete_arrow
+
+        return delete_arrow(self, keys_or_filter)
+
+    def merge_arrow(
+        self,
+        data: object,
+        *,
+        on: Sequence[str],
+        when_matched: str | None = "update",
+        when_not_matched: str | None = "insert",
+        delete_where: str | None = None,
+    ) -> MergeResult:
+        """``hiveacid.merge_arrow`` into this table."""
+        from hiveacid.writing import merge_arrow
+
+        return merge_arrow(
+            self,
+            data,
+            on=on,
+            when_matched=when_matched,
+            when_not_matched=when_not_matched,
+            delete_where=delete_where,
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import (
@@ -23,14 +25,20 @@ from hiveacid.model.tables import Table
 from hiveacid.storage.bucket_writer import BucketFileWriter, write_empty_file
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.hashing import bucket_ids
+from hiveacid.storage.merge import bucket_numbers
 from hiveacid.storage.publish import empty_plain
 
 _Place = tuple[tuple[str | None, ...], int]
 
 
-def write_arrow(arrays: Sequence[pa.Array], *, target: WriteTarget) -> WriteResult:
+def write_arrow(
+    arrays: Sequence[pa.Array],
+    *,
+    target: WriteTarget,
+    statement: StatementId | None = None,
+) -> WriteResult:
     """Write rows: data columns, then the dynamic partition columns; order of rows is kept within a
-    bucket.
+    bucket. ``statement`` is the target's insert statement where none is given.
 
     Raises:
         ConversionError: a value does not fit its column.
@@ -45,11 +53,11 @@ def write_arrow(arrays: Sequence[pa.Array], *, target: WriteTarget) -> WriteResu
     fs, staging = file_system_for(target.staging)
     fs.create_directory(staging)
     files: list[WrittenFile] = []
-    statement = target.insert_statement or StatementId(0)
-    for number, (place, rows) in enumerate(places.items()):
-        partition, bucket = place
+    if statement is None:
+        statement = target.insert_statement or StatementId(0)
+    for number, ((partition, bucket), rows) in enumerate(places):
         directory, name = file_place(target, kind=kind, statement=statement, bucket=bucket)
-        path = f"{staging}/driver-{number:06d}"
+        path = f"{staging}/driver-{statement}-{number:06d}"
         with BucketFileWriter(
             fs,
             path,
@@ -59,7 +67,7 @@ def write_arrow(arrays: Sequence[pa.Array], *, target: WriteTarget) -> WriteResu
             bucket_property=BucketCodec.V1.encode(bucket, int(statement)),
             properties=table.properties,
         ) as writer:
-            writer.write_rows(data if len(places) == 1 else data.take(pa.array(rows)))
+            writer.write_rows(data if len(places) == 1 else data.take(rows))
             file = writer.close()
         assert file is not None
         files.append(
@@ -68,37 +76,110 @@ def write_arrow(arrays: Sequence[pa.Array], *, target: WriteTarget) -> WriteResu
     return WriteResult(tuple(files), sum(file.rows for file in files), 0, 0)
 
 
-def _places(arrays: Sequence[pa.Array], target: WriteTarget) -> dict[_Place, list[int]]:
+def _places(arrays: Sequence[pa.Array], target: WriteTarget) -> list[tuple[_Place, pa.Array]]:
     """Row numbers by partition and bucket, in order of first appearance."""
     table = target.table
-    count = len(arrays[0])
     dynamic = [c for c in table.partition_columns if c.name not in target.static_partition]
     texts = [_texts(array) for array in arrays[len(table.columns) :]]
-    buckets = np.zeros(count, dtype=np.int32)
-    if table.bucket is not None:
-        by_name = {c.name: i for i, c in enumerate(table.columns)}
-        keys = [by_name[name.lower()] for name in table.bucket.columns]
-        buckets = bucket_ids(
-            [arrays[i] for i in keys],
-            [table.columns[i].type for i in keys],
-            n=table.bucket.count,
-            version=table.bucket.version,
-        ).to_numpy()
-    places: dict[_Place, list[int]] = {}
-    for row in range(count):
-        values = {c.name: text[row] for c, text in zip(dynamic, texts, strict=True)}
-        place = (partition_values(target, values), int(buckets[row]))
-        places.setdefault(place, []).append(row)
+    buckets = _buckets(arrays, table)
+    codes = buckets.astype(np.int64)
+    for names, indices in texts:  # dense after each column, so that they stay small
+        codes = np.unique(codes * len(names) + indices, return_inverse=True)[1]
+    _, firsts, groups = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(groups, kind="stable")
+    bounds = np.searchsorted(groups[order], np.arange(len(firsts) + 1))
+    places: list[tuple[_Place, pa.Array]] = []
+    for group in np.argsort(firsts):
+        first = int(firsts[group])
+        values = {
+            c.name: names[indices[first]]
+            for c, (names, indices) in zip(dynamic, texts, strict=True)
+        }
+        place = (partition_values(target, values), int(buckets[first]))
+        places.append((place, pa.array(order[bounds[group] : bounds[group + 1]])))
     return places
 
 
-def _texts(array: pa.Array) -> list[str | None]:
-    """Partition values as the texts of directory names; NULL and '' are the default partition."""
-    return [_text(value) if value not in (None, "") else None for value in array.to_pylist()]
+def _buckets(arrays: Sequence[pa.Array], table: Table) -> npt.NDArray[np.int32]:
+    """The bucket number of each row; 0 in a table without buckets."""
+    if table.bucket is None:
+        return np.zeros(len(arrays[0]), dtype=np.int32)
+    by_name = {c.name: i for i, c in enumerate(table.columns)}
+    keys = [by_name[name.lower()] for name in table.bucket.columns]
+    found: npt.NDArray[np.int32] = bucket_ids(
+        [arrays[i] for i in keys],
+        [table.columns[i].type for i in keys],
+        n=table.bucket.count,
+        version=table.bucket.version,
+    ).to_numpy()
+    return found
+
+
+def _texts(array: pa.Array) -> tuple[list[str | None], npt.NDArray[np.int64]]:
+    """Partition values as the texts of directory names, and for each row the place of its text;
+    NULL and '' are the default partition.
+    """
+    encoded = array.dictionary_encode()
+    values = [
+        None if value in (None, "") else _text(value) for value in encoded.dictionary.to_pylist()
+    ]
+    names = {name: place for place, name in enumerate(dict.fromkeys([None, *values]))}
+    places = np.array([names[value] for value in [*values, None]], dtype=np.int64)
+    indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(values)).to_numpy()
+    return list(names), places[indices]
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+DeleteKeys = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int64]]
+"""Write ids, bucket properties and row ids of rows that go."""
+
+
+def write_deletes(
+    parts: Iterable[tuple[tuple[str | None, ...], DeleteKeys]],
+    *,
+    target: WriteTarget,
+    statement: StatementId,
+) -> WriteResult:
+    """Write delete events of each partition, in any order: one file for each bucket number.
+
+    Raises:
+        StorageError: a file could not be written.
+    """
+    table = target.table
+    fs, staging = file_system_for(target.staging)
+    fs.create_directory(staging)
+    files: list[WrittenFile] = []
+    for partition, keys in parts:
+        order = np.lexsort((keys[2], keys[1], keys[0]))
+        write_ids, properties, row_ids = keys[0][order], keys[1][order], keys[2][order]
+        numbers = bucket_numbers(properties)
+        for bucket in np.unique(numbers):
+            chosen = numbers == bucket
+            directory, name = file_place(
+                target, kind=FileKind.DELETE, statement=statement, bucket=int(bucket)
+            )
+            path = f"{staging}/driver-{statement}-{len(files):06d}"
+            with BucketFileWriter(
+                fs,
+                path,
+                columns=table.columns,
+                kind=FileKind.DELETE,
+                write_id=int(target.write_id),
+                properties=table.properties,
+            ) as writer:
+                writer.write_deletes(
+                    *(pa.array(key[chosen]) for key in (write_ids, properties, row_ids))
+                )
+                file = writer.close()
+            assert file is not None
+            kind = FileKind.DELETE
+            files.append(
+                WrittenFile(partition, directory, name, path, kind, file.rows, file.size_bytes)
+            )
+    return WriteResult(tuple(files), 0, 0, sum(file.rows for file in files))
 
 
 def write_empty_base(target: WriteTarget) -> WriteResult:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from hiveacid.errors import UnsupportedError
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult, WriteTarget
@@ -16,6 +18,7 @@ from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements import literal_rows
+from hiveacid.statements.arrow_rows import stored_arrays
 from hiveacid.statements.checks import check_width, insert_width
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
@@ -105,6 +108,11 @@ class InsertWork:
             overwrite=statement.overwrite and table.acid_mode is AcidMode.FULL,
             static_partition=dict(self.static),
         )
+        if isinstance(statement.source, pa.Table):
+            from hiveacid.statements.driver_write import write_arrow
+
+            arrays = stored_arrays(table, statement.source, self.stored_columns)
+            return self._with_emptied(target, write_arrow(arrays, target=target))
         written = self._write_literals(job, target)
         if written is None:
             written = self._write_frame(job, target)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.errors import (
     AcidError,
@@ -20,7 +20,8 @@ from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.tables import Partition, Table
-from hiveacid.statements import checks, insert, truncate
+from hiveacid.statements import arrow_changes, checks, insert, truncate
+from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
 from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
 from hiveacid.statements.results import Result
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
@@ -35,13 +36,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _LOG = logging.getLogger(__name__)
+_Change: TypeAlias = "Insert | Update | Delete | Merge | Truncate | ArrowDelete | ArrowMerge"
 
 __all__ = ["ExecutionContext", "execute"]
 
 
 def execute(
     context: ExecutionContext,
-    statement: Query | Insert | Inserts | Update | Delete | Merge | Truncate,
+    statement: Query | Inserts | _Change,
 ) -> DataFrame | Result | tuple[Result, ...]:
     """Carry out a query (a lazy DataFrame over one snapshot) or a DML statement (its result).
 
@@ -59,11 +61,11 @@ def execute(
     return _run(context, [_plan(context, statement)])[0]
 
 
-def _plan(
-    context: ExecutionContext, statement: Insert | Update | Delete | Merge | Truncate
-) -> Work:
+def _plan(context: ExecutionContext, statement: _Change) -> Work:
     if isinstance(statement, Truncate):
         return truncate.plan(context, statement)
+    if isinstance(statement, ArrowDelete | ArrowMerge):
+        return arrow_changes.plan(context.table(statement.table), statement)
     table = context.table(statement.table)
     checks.check(statement, table)
     if isinstance(statement, Insert):

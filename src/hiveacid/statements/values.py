@@ -18,6 +18,7 @@ from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import TableName
 
 if TYPE_CHECKING:
+    from pyarrow import Table as ArrowTable
     from pyspark.sql import Column, DataFrame
 
     Expression = str | Column
@@ -81,12 +82,12 @@ class Insert:
 
     ``partition`` maps partition columns to their text (static; None for NULL) or to ``DYNAMIC``;
     empty: all partition columns are dynamic and come last in the source. ``columns`` is the
-    optional column list. ``source``: a query, literal rows, or a DataFrame (matched by position
-    unless ``by_name``).
+    optional column list. ``source``: a query, literal rows, a DataFrame (matched by position
+    unless ``by_name``), or an Arrow table (by name; written without Spark).
     """
 
     table: TableName
-    source: Query | Literals | DataFrame
+    source: Query | Literals | DataFrame | ArrowTable
     columns: tuple[str, ...] = ()
     partition: Mapping[str, str | None] = field(default_factory=dict)
     dynamic_partition: tuple[str, ...] = ()

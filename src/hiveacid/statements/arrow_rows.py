@@ -1,0 +1,127 @@
+"""Rows given as Arrow data, made to fit a table: columns by name, defaults, casts, constraints.
+
+Casts are Arrow's safe ones: what would overflow, be rounded or not be read as the type is an error
+that names the column (char and varchar are padded and cut, as Hive does).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
+from hiveacid.model.tables import Column, Table
+from hiveacid.model.types import CharType, DecimalType
+from hiveacid.statements.constraints import checks, column_default, not_null_columns
+from hiveacid.storage.arrow_types import arrow_type, conform
+
+_NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
+_BIGINT_SCALE: Final = 19
+"""Decimals of 38 digits hold every bigint with so many digits after the point."""
+_PLAIN_TEXT: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+
+
+def refuse_checks(table: Table) -> None:
+    """CHECK conditions are Spark SQL.
+
+    Raises:
+        UnsupportedError: the table has one.
+    """
+    if checks(table):
+        raise UnsupportedError(
+            f"{table.name} has CHECK constraints, which need Spark to be evaluated",
+            table=str(table.name),
+            note="Write to it with insert() or SQL in a session with Spark.",
+        )
+
+
+def lower_names(rows: pa.Table) -> pa.Table:
+    """The rows with column names in lower case.
+
+    Raises:
+        InvalidInputError: two columns of one name.
+    """
+    names = [name.lower() for name in rows.schema.names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidInputError(f"columns given twice: {', '.join(twice)}", column=twice[0])
+    return rows.rename_columns(names)
+
+
+def typed_column(rows: pa.Table, column: Column) -> pa.Array:
+    """A column of the rows as the table's type, chars without trailing blanks.
+
+    Raises:
+        ConversionError: a value does not fit.
+    """
+    chunks = rows.column(column.name)
+    array = chunks.combine_chunks() if chunks.num_chunks != 1 else chunks.chunk(0)
+    if isinstance(array, pa.ChunkedArray):  # before pyarrow 20 a column without chunks stays one
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
+    try:
+        if pa.types.is_integer(array.type) and isinstance(column.type, DecimalType):
+            array = array.cast(pa.decimal128(38, min(column.type.scale, _BIGINT_SCALE)))
+        found = conform(array, column.type)
+        target = arrow_type(column.type)
+        found = found if found.type == target else found.cast(target)
+    except (ConversionError, pa.ArrowException) as error:
+        text = error.message if isinstance(error, ConversionError) else str(error)
+        raise ConversionError(f"column {column.name}: {text}", column=column.name) from error
+    return pc.utf8_rtrim(found, " ") if isinstance(column.type, CharType) else found
+
+
+def stored_arrays(table: Table, rows: pa.Table, columns: Sequence[Column]) -> list[pa.Array]:
+    """One array of the table's type for each of ``columns``; those that the rows lack get their
+    default.
+
+    Raises:
+        ConversionError: a value does not fit, or breaks NOT NULL.
+        UnsupportedError: a default that is no literal, or a CHECK.
+    """
+    refuse_checks(table)
+    given = set(rows.schema.names)
+    arrays = [
+        typed_column(rows, column) if column.name in given else _default(table, column, rows)
+        for column in columns
+    ]
+    check_not_null(table, zip((column.name for column in columns), arrays, strict=True))
+    return arrays
+
+
+def check_not_null(table: Table, arrays: Iterable[tuple[str, pa.Array]]) -> None:
+    """NOT NULL holds.
+
+    Raises:
+        ConversionError: it does not.
+    """
+    required = set(not_null_columns(table))
+    for name, array in arrays:
+        if name in required and array.null_count:
+            raise ConversionError(
+                f"Either CHECK or NOT NULL constraint violated! Column {name} is NULL in"
+                f" {array.null_count} rows",
+                table=str(table.name),
+                column=name,
+            )
+
+
+def _default(table: Table, column: Column, rows: pa.Table) -> pa.Array:
+    target = arrow_type(column.type)
+    text = column_default(table, column.name)
+    if text is None or text.strip().lower() == "null":
+        return pa.nulls(rows.num_rows, target)
+    plain = _PLAIN_TEXT.fullmatch(text.strip())
+    value = text.strip() if plain is None else plain.group(1) or plain.group(2) or ""
+    known = plain or _NUMBER.fullmatch(value) or value.lower() in ("true", "false")
+    if not known:
+        raise UnsupportedError(
+            f"the default of column {column.name}, {text}, needs Spark to be evaluated",
+            column=column.name,
+            note="Give the column, or write to the table in a session with Spark.",
+        )
+    one = pa.table({column.name: pa.array([value], pa.string())})
+    return pa.repeat(typed_column(one, column)[0], rows.num_rows)

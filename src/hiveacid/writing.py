@@ -1,0 +1,234 @@
+"""Writing without Spark, for small jobs: Arrow data inserted, deleted by, merged into a table.
+
+The data is held in memory, and the statement runs in one transaction like any other: locks,
+conflict check, again where another transaction won. ``data`` is a ``pyarrow.Table`` or anything
+with ``__arrow_c_stream__``: a reader, a Polars or pandas frame, a DuckDB relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.model.predicates import ANYTHING
+from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.reading.conditions import condition_of
+from hiveacid.statements.arrow_changes import ArrowChange, ArrowDelete, ArrowMerge, WhenMatched
+from hiveacid.statements.arrow_rows import lower_names, typed_column
+from hiveacid.statements.checks import check_row_changes
+from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult
+from hiveacid.statements.values import Insert
+from hiveacid.storage.arrow_types import hive_type
+from hiveacid.storage.conditions import Condition
+
+
+class Executor(Protocol):
+    """A session."""
+
+    def execute(self, statement: Insert | ArrowChange) -> object:
+        """Carry a statement out."""
+
+
+class Handle(Protocol):
+    """A session's table: ``AcidTable``."""
+
+    @property
+    def session(self) -> Executor:
+        """Who carries the statement out."""
+
+    @property
+    def name(self) -> TableName:
+        """The table."""
+
+    @property
+    def definition(self) -> Table:
+        """The table as the catalog has it."""
+
+
+def write_arrow(
+    table: Handle,
+    data: object,
+    *,
+    overwrite: bool = False,
+    partition: Mapping[str, object] | None = None,
+) -> InsertResult:
+    """Insert the rows of ``data``, its columns found by name; those it lacks get their default or
+    NULL.
+
+    ``partition`` gives values of partition columns that ``data`` does not have. ``overwrite``
+    replaces the table, the partition ``partition``, or the partitions that get rows. Casts are
+    safe: what would overflow or be rounded is an error.
+
+    Raises:
+        InvalidInputError: a column that the table does not have.
+        ConversionError: a value does not fit its column, or is NULL in a NOT NULL column.
+        UnsupportedError: a CHECK, or a default that is no literal.
+    """
+    definition = table.definition
+    rows = arrow_table(data)
+    static = {
+        name.lower(): None if value is None else _text(value)
+        for name, value in (partition or {}).items()
+    }
+    open_columns = {column.name for column in definition.all_columns} - set(static)
+    _refuse_unknown(rows, open_columns, definition)
+    missing = [
+        column.name
+        for column in definition.partition_columns
+        if column.name not in static and column.name not in rows.schema.names
+    ]
+    if missing:
+        raise InvalidInputError(
+            f"data for {definition.name} lacks the partition columns {', '.join(missing)}",
+            table=str(definition.name),
+            note="Give them as columns, or with partition={...}.",
+        )
+    statement = Insert(definition.name, rows, partition=static, overwrite=overwrite, by_name=True)
+    return cast(InsertResult, table.session.execute(statement))
+
+
+def delete_arrow(table: Handle, keys_or_filter: object) -> DeleteResult:
+    """Delete the rows that meet a filter, or that equal a row of ``data`` in all its columns.
+
+    A filter is SQL text or an Arrow expression, as in ``read_arrow``. NULL equals nothing.
+
+    Raises:
+        NotFoundError: a column that the table does not have.
+        InvalidInputError: 10297, 10414 as Hive; a filter that does not fit.
+    """
+    definition = table.definition
+    check_row_changes(definition)
+    if isinstance(keys_or_filter, str | pc.Expression):
+        condition = condition_of(keys_or_filter, definition.all_columns)
+        statement = ArrowDelete(definition.name, condition)
+    else:
+        rows = arrow_table(keys_or_filter)
+        _refuse_unknown(rows, {column.name for column in definition.all_columns}, definition)
+        keys = _typed(rows, rows.schema.names, definition)
+        if not keys.schema.names:
+            raise InvalidInputError("the keys of the rows to delete have no columns")
+        statement = ArrowDelete(definition.name, Condition(None, ANYTHING, frozenset()), keys)
+    return cast(DeleteResult, table.session.execute(statement))
+
+
+def merge_arrow(
+    table: Handle,
+    data: object,
+    *,
+    on: Sequence[str],
+    when_matched: str | None = "update",
+    when_not_matched: str | None = "insert",
+    delete_where: str | None = None,
+) -> MergeResult:
+    """MERGE the rows of ``data`` into the table; a row matches where all columns of ``on`` are
+    equal.
+
+    ``when_matched``: ``update`` sets the columns that ``data`` has, ``delete`` deletes, None leaves
+    the row. ``when_not_matched``: ``insert``, or None. ``delete_where`` is SQL text over the
+    columns of ``data``: such rows delete what they match and are never inserted; it may name
+    columns that the table does not have, and these are not written.
+
+    Raises:
+        CardinalityError: two rows of ``data`` match one row.
+        NotFoundError, InvalidInputError, ConversionError, UnsupportedError: as ``write_arrow``;
+        10292, 10302 where a match would move a row to another partition or bucket.
+    """
+    definition = table.definition
+    chosen = _when_matched(when_matched)
+    if when_not_matched not in ("insert", None):
+        raise InvalidInputError(f"when_not_matched is 'insert' or None, not {when_not_matched!r}")
+    if chosen is not WhenMatched.NOTHING or delete_where is not None:
+        check_row_changes(definition)
+    rows = arrow_table(data)
+    keys = tuple(name.lower() for name in on)
+    known = {column.name for column in definition.all_columns}
+    _check_keys(keys, rows, known, definition)
+    deletes, extra = _marked(rows, delete_where)
+    _refuse_unknown(rows, known | extra, definition)
+    names = [name for name in rows.schema.names if name in known]
+    statement = ArrowMerge(
+        definition.name,
+        _typed(rows, names, definition),
+        on=keys,
+        when_matched=chosen,
+        inserts=when_not_matched is not None,
+        deletes=deletes,
+    )
+    return cast(MergeResult, table.session.execute(statement))
+
+
+def arrow_table(data: object) -> pa.Table:
+    """The data as an Arrow table with column names in lower case.
+
+    Raises:
+        InvalidInputError: it is no Arrow data.
+    """
+    try:
+        if isinstance(data, pa.Table):
+            return lower_names(data)
+        if isinstance(data, pa.RecordBatch):
+            return lower_names(pa.Table.from_batches([data]))
+        if hasattr(data, "__arrow_c_stream__"):
+            return lower_names(pa.RecordBatchReader.from_stream(data).read_all())
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidInputError(f"the data cannot be read as Arrow: {error}") from error
+    raise InvalidInputError(
+        f"{type(data).__name__} is no Arrow data: an object with __arrow_c_stream__ is wanted"
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _when_matched(given: str | None) -> WhenMatched:
+    if given is None:
+        return WhenMatched.NOTHING
+    if given not in (WhenMatched.UPDATE.value, WhenMatched.DELETE.value):
+        raise InvalidInputError(f"when_matched is 'update', 'delete' or None, not {given!r}")
+    return WhenMatched(given)
+
+
+def _refuse_unknown(rows: pa.Table, known: set[str], table: Table) -> None:
+    unknown = [name for name in rows.schema.names if name not in known]
+    if unknown:
+        raise NotFoundError(
+            f"{table.name} has no column {', '.join(unknown)} to write to",
+            table=str(table.name),
+            column=unknown[0],
+        )
+
+
+def _check_keys(keys: Sequence[str], rows: pa.Table, known: set[str], table: Table) -> None:
+    if not keys:
+        raise InvalidInputError("on names no column")
+    for key in keys:
+        if key not in rows.schema.names or key not in known:
+            where = table.name if key not in known else "the data"
+            raise NotFoundError(f"{where} has no column {key}", column=key)
+
+
+def _typed(rows: pa.Table, names: Sequence[str], table: Table) -> pa.Table:
+    kinds = {column.name: column for column in table.all_columns}
+    return pa.table({name: typed_column(rows, kinds[name]) for name in names})
+
+
+def _marked(rows: pa.Table, delete_where: str | None) -> tuple[np.ndarray, set[str]]:
+    """Which rows meet the condition, and the columns that it names."""
+    if delete_where is None:
+        return np.zeros(rows.num_rows, dtype=np.bool_), set()
+    columns = [Column(field.name, hive_type(field.type)) for field in rows.schema]
+    condition = condition_of(delete_where, columns)
+    place = pa.array(np.arange(rows.num_rows))
+    names = [*condition.columns, ""]
+    table = pa.table([*(rows.column(name) for name in condition.columns), place], names=names)
+    if condition.expression is not None:
+        table = table.filter(condition.expression)
+    found = np.zeros(rows.num_rows, dtype=np.bool_)
+    found[table.column(len(names) - 1).to_numpy()] = True
+    return found, set(condition.columns)
