@@ -16,14 +16,17 @@ import pyarrow.compute as pc
 from hiveacid.errors import AcidError, NotFoundError
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.model.predicates import Predicate
-from hiveacid.model.tables import Column
+from hiveacid.model.row_format import row_format
+from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice, chosen_expression, condition_of
-from hiveacid.reading.source import Leasing, Source, source_of
+from hiveacid.reading.source import Leasing, PathSource, Source, source_of
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.conditions import Condition, filtered, kept_partitions, partition_arrays
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge import ROW_ID_NAME, ROW_ID_TYPE, merge_read, record_batch
+from hiveacid.storage.plain_read import plain_read
+from hiveacid.storage.planning import partitions_that_match, plan_scan
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +72,7 @@ def read_arrow(
 
 def schema_of(source: Source) -> pa.Schema:
     """All columns, partition columns last."""
-    return pa.schema([(c.name, arrow_type(c.type)) for c in _all_columns(source)])
+    return pa.schema([(c.name, arrow_type(c.type)) for c in source.definition.all_columns])
 
 
 def open_rows(
@@ -83,29 +86,27 @@ def open_rows(
     """The rows of a source as of now; arguments and errors as ``read_arrow``."""
     schema = schema_of(source)
     output = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
-    condition = condition_of(filter, _all_columns(source))
-    chosen = chosen_expression(partitions, source.partition_columns)
-    keys = {column.name for column in source.partition_columns}
+    table = source.definition
+    condition = condition_of(filter, table.all_columns)
+    chosen = chosen_expression(partitions, table.partition_columns)
+    keys = {column.name for column in table.partition_columns}
     wanted = condition.columns.union(output.names)
     scan = _Scan(
-        columns=source.columns,
-        partition_columns=source.partition_columns,
+        table=table,
         needed=tuple(name for name in schema.names if name in wanted and name not in keys),
         condition=condition,
         output=output.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE)) if row_ids else output,
         row_ids=row_ids,
+        format=None if isinstance(source, PathSource) else table.format,
     )
-    lease = source.open(
-        keep=lambda found: kept_partitions(
-            found, source.partition_columns, chosen=chosen, condition=condition
-        )
-    )
+
+    def keep(found: Sequence[Partition]) -> Sequence[Partition]:
+        left = partitions_that_match(table, found, condition.predicate)
+        return kept_partitions(left, table, chosen=chosen, condition=condition)
+
+    lease = source.open(keep=keep)
     batches = _until_closed(scan.rows(lease.snapshot), lease.close)
     return pa.RecordBatchReader.from_batches(scan.output, batches)
-
-
-def _all_columns(source: Source) -> tuple[Column, ...]:
-    return source.columns + source.partition_columns
 
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:
@@ -140,27 +141,52 @@ def _end(close: Callable[[], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    columns: tuple[Column, ...]
-    partition_columns: tuple[Column, ...]
+    table: Table
     needed: tuple[str, ...]
     condition: Condition
     output: pa.Schema
     row_ids: bool
+    format: FileFormat | None
+    """of files without row events; None where each file tells"""
 
     def rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-        keys = [column.name for column in self.partition_columns]
-        for part in snapshot.parts:
-            arrays = partition_arrays([part.partition], self.partition_columns)
+        keys = [column.name for column in self.table.partition_columns]
+        if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
+            yield from self._plain_rows(snapshot)
+            return
+        plan = plan_scan(snapshot, predicate=self.condition.predicate)
+        for part in plan.parts:
+            partition = part.part.partition
+            arrays = partition_arrays([partition], self.table.partition_columns)
             constants = {name: array[0] for name, array in zip(keys, arrays, strict=True)}
-            fs, path = file_system_for(part.partition.location)
+            fs, path = file_system_for(partition.location)
             for batch in merge_read(
                 fs,
                 path,
-                part.directory,
-                table_columns=self.columns,
+                part.part.directory,
+                table_columns=self.table.columns,
                 columns=self.needed,
                 valid=snapshot.valid,
                 row_ids=self.row_ids,
+                selection=part.selection,
+            ):
+                yield from self._finished(batch, constants)
+
+    def _plain_rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+        """The rows of a table without row ids."""
+        keys = [column.name for column in self.table.partition_columns]
+        for part in snapshot.parts:
+            arrays = partition_arrays([part.partition], self.table.partition_columns)
+            constants = {name: array[0] for name, array in zip(keys, arrays, strict=True)}
+            fs, path = file_system_for(part.partition.location)
+            for batch in plain_read(
+                fs,
+                path,
+                part.directory.row_files,
+                table_columns=self.table.columns,
+                columns=self.needed,
+                format=self.format,
+                row_format=row_format(self.table.properties),
             ):
                 yield from self._finished(batch, constants)
 

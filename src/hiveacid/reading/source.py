@@ -17,12 +17,21 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import BUCKET_PREFIX, is_hidden, is_marker, looks_acid
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
-from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableKind, TableName
+from hiveacid.model.row_format import RowFormat
+from hiveacid.model.tables import (
+    AcidMode,
+    Column,
+    Partition,
+    Table,
+    TableKind,
+    TableName,
+)
 from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.bucket_reader import BucketFileReader
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
+from hiveacid.storage.plain_readers import ParquetFileReader, TextFileReader, open_plain_reader
 from hiveacid.txn.leases import Keep, Lease
 
 _log = logging.getLogger(__name__)
@@ -45,12 +54,10 @@ class Source(Protocol):
     """A table that can be read again and again, each time as of that moment."""
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The data columns."""
-
-    @property
-    def partition_columns(self) -> tuple[Column, ...]:
-        """The partition columns."""
+    def definition(self) -> Table:
+        """Columns and partition columns: by path those of the newest file of the partition that
+        has most of them, and strings.
+        """
 
     def open(self, *, keep: Keep) -> Lease:
         """What there is to read now."""
@@ -62,16 +69,6 @@ class TableSource:
 
     table: Leasing
     definition: Table
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """As the catalog has them."""
-        return self.definition.columns
-
-    @property
-    def partition_columns(self) -> tuple[Column, ...]:
-        """As the catalog has them."""
-        return self.definition.partition_columns
 
     def open(self, *, keep: Keep) -> Lease:
         """A snapshot under a lease."""
@@ -85,14 +82,9 @@ class PathSource:
     snapshot: Snapshot
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """Those of the newest file of the partition that has most of them."""
-        return self.snapshot.table.columns
-
-    @property
-    def partition_columns(self) -> tuple[Column, ...]:
-        """Strings, from directory names."""
-        return self.snapshot.table.partition_columns
+    def definition(self) -> Table:
+        """As the files have it."""
+        return self.snapshot.table
 
     def open(self, *, keep: Keep) -> Lease:
         """The partitions that are kept; there is nothing to end."""
@@ -122,17 +114,30 @@ def source_of(
     write_ids = _write_ids(valid_write_ids, root)
     txns = ValidTxnList.parse(valid_txns) if isinstance(valid_txns, str) else valid_txns
     found = discover_partitions(fs, root)
+    listings = [list_partition(fs, partition.path) for partition in found]
+    mode = _mode([entry for entries in listings for entry in entries])
     parts = tuple(
         SnapshotPart(
             Partition(partition.values, partition.path),
-            _resolved(fs, partition.path, write_ids, txns),
+            with_logical_lengths(
+                fs,
+                partition.path,
+                resolve(entries, write_ids, txns, mode=mode),
+                entries=entries,
+            ),
         )
-        for partition in found
+        for partition, entries in zip(found, listings, strict=True)
     )
     columns = _file_columns(fs, parts)
     text = PrimitiveType("string")
     keys = tuple(Column(name.lower(), text) for name in found[0].names)
-    definition = Table(_FOUND, columns, root, partition_columns=keys)
+    definition = Table(
+        _FOUND,
+        columns,
+        root,
+        partition_columns=keys,
+        properties={"transactional": "true", "transactional_properties": mode.value},
+    )
     return PathSource(Snapshot(definition, write_ids, parts))
 
 
@@ -160,14 +165,6 @@ def _write_ids(given: str | ValidWriteIdList | None, root: str) -> ValidWriteIdL
     return ValidWriteIdList.parse(given) if isinstance(given, str) else given
 
 
-def _resolved(
-    fs: FileSystem, path: str, write_ids: ValidWriteIdList, txns: ValidTxnList | None
-) -> AcidDirectory:
-    entries = list_partition(fs, path)
-    directory = resolve(entries, write_ids, txns, mode=_mode(entries))
-    return with_logical_lengths(fs, path, directory, entries=entries)
-
-
 def _mode(entries: Sequence[Entry]) -> AcidMode:
     """Insert-only where no file may hold row events and none lies outside bases and deltas."""
     for entry in entries:
@@ -190,7 +187,7 @@ def _file_columns(fs: FileSystem, parts: Sequence[SnapshotPart]) -> tuple[Column
             if file is None:
                 continue
             path = f"{part.partition.location}/{file.path}"
-            with BucketFileReader(fs, path, logical_bytes=file.logical_bytes) as reader:
+            with _opened(fs, path, file) as reader:
                 if not reader.fields:
                     continue
                 rank = (not reader.has_positional_names, len(reader.fields), write_id)
@@ -199,6 +196,14 @@ def _file_columns(fs: FileSystem, parts: Sequence[SnapshotPart]) -> tuple[Column
                     found = tuple(Column(name.lower(), kind) for name, kind in reader.fields)
             break
     return found
+
+
+def _opened(
+    fs: FileSystem, path: str, file: DataFile
+) -> BucketFileReader | TextFileReader | ParquetFileReader:
+    if path.rpartition("/")[2].startswith(BUCKET_PREFIX):
+        return BucketFileReader(fs, path, logical_bytes=file.logical_bytes)
+    return open_plain_reader(fs, path, format=None, row_format=RowFormat())
 
 
 def _newest_first(directory: AcidDirectory) -> list[tuple[int, tuple[DataFile, ...]]]:

@@ -22,18 +22,14 @@ from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.model.predicates import (
     And,
     Anything,
-    ColumnRange,
     Constant,
     In,
     IsNull,
     Op,
     Or,
     Predicate,
-    exactly,
-    may_match,
-    partition_constant,
 )
-from hiveacid.model.tables import Column, Partition
+from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import CharType, HiveType
 from hiveacid.storage.arrow_types import arrow_type
 
@@ -207,42 +203,30 @@ def _value(text: str | None, kind: pa.DataType) -> pa.Array:
 
 def kept_partitions(
     partitions: Sequence[Partition],
-    columns: Sequence[Column],
+    table: Table,
     *,
     chosen: pc.Expression | None,
     condition: Condition,
 ) -> list[Partition]:
-    """The partitions that were ``chosen`` and may hold rows that meet the condition."""
-    if not columns:
+    """The partitions that were ``chosen`` and may hold rows for which the condition's expression
+    is true.
+    """
+    if not table.partition_columns:
         return list(partitions)
-    arrays = partition_arrays(partitions, columns)
-    names = [column.name for column in columns]
+    arrays = partition_arrays(partitions, table.partition_columns)
+    names = [column.name for column in table.partition_columns]
     if chosen is not None:
         places = pa.array(range(len(partitions)), pa.int64())
-        table = filtered(pa.table([*arrays, places], names=[*names, ""]), chosen)
-        left = table.column(len(names))
+        rows = filtered(pa.table([*arrays, places], names=[*names, ""]), chosen)
+        left = rows.column(len(names))
         partitions = [partitions[i] for i in left.to_pylist()]
         arrays = [array.take(left.combine_chunks()) for array in arrays]
-    places_left: Sequence[int] = range(len(partitions))
-    if condition.expression is not None and condition.columns.intersection(names):
-        places_left = _satisfiable(arrays, names, condition.expression)
-    found = [partitions[i] for i in places_left]
-    return [one for one in found if may_match(condition.predicate, _ranges(one, columns))]
+    if condition.expression is None or not condition.columns.intersection(names):
+        return list(partitions)
+    return [partitions[i] for i in _satisfiable(arrays, table, condition.expression)]
 
 
-def _ranges(partition: Partition, columns: Sequence[Column]) -> dict[str, ColumnRange]:
-    """What is known of the partition columns in a partition."""
-    found: dict[str, ColumnRange] = {}
-    for column, text in zip(columns, partition.values, strict=True):
-        value = None if text is None else partition_constant(text, column.type)
-        if text is None or value is not None:
-            found[column.name] = exactly(value)
-    return found
-
-
-def _satisfiable(
-    arrays: Sequence[pa.Array], names: Sequence[str], expression: pc.Expression
-) -> list[int]:
+def _satisfiable(arrays: Sequence[pa.Array], table: Table, expression: pc.Expression) -> list[int]:
     """The places whose values leave the expression a chance to be true; Arrow decides.
 
     Arrow simplifies a filter by what is guaranteed of a fragment; no file is opened.
@@ -251,12 +235,12 @@ def _satisfiable(
     fragments = []
     for i in range(len(arrays[0])):
         tests = [
-            pc.field(name) == array[i] if array[i].is_valid else pc.field(name).is_null()
-            for name, array in zip(names, arrays, strict=True)
+            pc.field(c.name) == array[i] if array[i].is_valid else pc.field(c.name).is_null()
+            for c, array in zip(table.partition_columns, arrays, strict=True)
         ]
         known = functools.reduce(operator.and_, tests)
         place = f"{_NO_FILE}/{i}"
         fragments.append(files.make_fragment(place, filesystem=like, partition_expression=known))
-    schema = pa.schema([(name, array.type) for name, array in zip(names, arrays, strict=True)])
-    table = ds.FileSystemDataset(fragments, schema, files, like)
-    return [int(one.path.rpartition("/")[2]) for one in table.get_fragments(expression)]
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in table.all_columns])
+    places = ds.FileSystemDataset(fragments, schema, files, like)
+    return [int(one.path.rpartition("/")[2]) for one in places.get_fragments(expression)]
