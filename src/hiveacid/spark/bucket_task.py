@@ -24,6 +24,7 @@ from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.ids import StatementId
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.plain_files import RowFileWriter, open_row_writer
 
 RESULT_SCHEMA: Final = (
     "part string, directory string, name string, staged string, kind string,"
@@ -56,7 +57,7 @@ class _Files:
     attempt: int
     writers_max: int
     done: list[tuple[object, ...]] = field(default_factory=list)
-    open: dict[tuple[FileKind, int], tuple[BucketFileWriter, tuple[object, ...]]] = field(
+    open: dict[tuple[FileKind, int], tuple[RowFileWriter, tuple[object, ...]]] = field(
         default_factory=dict
     )
     place: tuple[object, ...] | None = None
@@ -74,7 +75,7 @@ class _Files:
         *,
         partition: tuple[str | None, ...],
         bucket: int,
-    ) -> BucketFileWriter:
+    ) -> RowFileWriter:
         key = (kind, int(statement))
         if key not in self.open:
             self.open[key] = self._create(kind, statement, partition, bucket)
@@ -82,7 +83,7 @@ class _Files:
 
     def _create(
         self, kind: FileKind, statement: StatementId, partition: tuple[str | None, ...], bucket: int
-    ) -> tuple[BucketFileWriter, tuple[object, ...]]:
+    ) -> tuple[RowFileWriter, tuple[object, ...]]:
         if bucket >= self.writers_max:
             raise ValueError(TOO_MANY_WRITERS_MARK)
         target = self.target
@@ -90,9 +91,10 @@ class _Files:
         staged = f"{target.staging}/{self.task:05d}-{self.attempt}-{self.count:06d}"
         self.count += 1
         fs, path = file_system_for(staged)
-        writer = BucketFileWriter(
+        writer = open_row_writer(
             fs,
             path,
+            format=target.table.format,
             columns=target.table.columns,
             kind=kind,
             write_id=int(target.write_id),
@@ -228,6 +230,7 @@ class EventTask:
                 writer = files.writer(
                     FileKind.DELETE, statement, partition=partition, bucket=bucket
                 )
+                assert isinstance(writer, BucketFileWriter)
                 writer.write_deletes(chosen.column(1), chosen.column(2), chosen.column(3))
         for action, statement in (
             (UPDATE, target.update_insert_statement),

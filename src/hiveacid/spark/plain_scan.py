@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as t
 
 from hiveacid.layout.names import partition_name
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, SnapshotPart
+from hiveacid.layout.snapshot import DataFile, SnapshotPart
 from hiveacid.model.tables import Column, FileFormat, Partition, Table
 from hiveacid.spark.conf import session_conf
+from hiveacid.spark.plain_task import read_files
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
+from hiveacid.spark.zones import is_utc
+from hiveacid.storage.footers import tail_of
+from hiveacid.storage.native import is_native_plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -30,11 +34,38 @@ def scan(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> Da
     """Rows of a table without row ids: originals, and what an insert-only table's directories
     hold.
     """
+    files = [(p.partition, f) for p in parts for f in p.directory.row_files if f.size_bytes > 0]
+    utc = all("timestamp" not in str(c.type) for c in table.columns) or is_utc(spark)
+    native: dict[tuple[str | None, ...], tuple[Partition, list[DataFile]]] = {}
+    other: list[tuple[Partition, DataFile]] = []
+    for partition, file in files:
+        if _is_native(table, partition, file, utc=utc):
+            native.setdefault(partition.values, (partition, []))[1].append(file)
+        else:
+            other.append((partition, file))
     schema = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
-    groups = [(p.partition, [f for f in row_files(p.directory) if f.size_bytes > 0]) for p in parts]
-    format = {FileFormat.ORC: "orc", FileFormat.PARQUET: "parquet", FileFormat.TEXT: "csv"}
-    frame = _read_plain(spark, table, groups, schema, format=format[table.format])
-    return frame.select(*[quoted(c.name) for c in table.all_columns])
+    frames = []
+    if native:
+        frame = _read_plain(spark, table, native.values(), schema)
+        frames.append(frame.select(*[quoted(c.name) for c in table.all_columns]))
+    if other:
+        frames.append(read_files(spark, table, other))
+    if not frames:
+        fields = [t.StructField(c.name, spark_type(c.type)) for c in table.all_columns]
+        return spark.createDataFrame([], t.StructType(fields))
+    return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def _is_native(table: Table, partition: Partition, file: DataFile, *, utc: bool) -> bool:
+    """Whether Spark's own reader reads a file of the table as Hive does.
+
+    Text never: Spark has no reader of Hive's rows. Parquet unless there are times, which each
+    writer stores in its own calendar and zone.
+    """
+    if table.format is FileFormat.ORC:
+        return is_native_plain(tail_of(partition.location, file), table.columns, utc=utc)
+    times = any(word in str(c.type) for c in table.columns for word in ("timestamp", "date"))
+    return table.format is FileFormat.PARQUET and not times
 
 
 def _read_plain(
@@ -42,14 +73,13 @@ def _read_plain(
     table: Table,
     groups: Iterable[tuple[Partition, Sequence[DataFile]]],
     schema: t.StructType,
-    *,
-    format: str,
 ) -> DataFrame:
     """Files with ``schema`` and the partition columns.
 
     Partitions where their names say they are, are read in one relation: Spark takes their values
     from the path.
     """
+    format = table.format.value
     in_place: list[str] = []
     frames: list[DataFrame] = []
     keys = [c.name for c in table.partition_columns]
@@ -101,13 +131,6 @@ def load(reader: DataFrameReader, paths: list[str]) -> DataFrame:
     if not any(letter in path for path in paths for letter in _GLOB):
         return reader.load(paths)
     return reduce(lambda a, b: a.unionAll(b), [reader.load([path]) for path in paths])
-
-
-def row_files(directory: AcidDirectory) -> list[DataFile]:
-    """The files of a directory that hold rows; those that are empty as yet are left out."""
-    base = directory.base.files if directory.base else ()
-    files = (*base, *directory.originals, *(f for d in directory.insert_deltas for f in d.files))
-    return [f for f in files if f.logical_bytes != 0]
 
 
 def spark_path(location: str) -> str:

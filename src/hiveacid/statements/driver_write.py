@@ -22,10 +22,11 @@ from hiveacid.layout.target import (
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.ids import StatementId
 from hiveacid.model.tables import Table
-from hiveacid.storage.bucket_writer import BucketFileWriter, write_empty_file
+from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.hashing import bucket_ids
 from hiveacid.storage.merge import bucket_numbers
+from hiveacid.storage.plain_files import open_row_writer, write_no_rows
 from hiveacid.storage.publish import empty_plain
 
 _Place = tuple[tuple[str | None, ...], int]
@@ -58,17 +59,22 @@ def write_arrow(
     for number, ((partition, bucket), rows) in enumerate(places):
         directory, name = file_place(target, kind=kind, statement=statement, bucket=bucket)
         path = f"{staging}/driver-{statement}-{number:06d}"
-        with BucketFileWriter(
+        writer = open_row_writer(
             fs,
             path,
+            format=table.format,
             columns=table.columns,
             kind=kind,
             write_id=int(target.write_id),
             bucket_property=BucketCodec.V1.encode(bucket, int(statement)),
             properties=table.properties,
-        ) as writer:
+        )
+        try:
             writer.write_rows(data if len(places) == 1 else data.take(rows))
             file = writer.close()
+        except BaseException:
+            writer.abort()
+            raise
         assert file is not None
         files.append(
             WrittenFile(partition, directory, name, path, kind, file.rows, file.size_bytes)
@@ -185,13 +191,21 @@ def write_deletes(
 def write_empty_base(target: WriteTarget) -> WriteResult:
     """The base of an overwrite without rows: one file with no rows (real-hive.md 4)."""
     table = target.table
+    kind = insert_kind(target)
     fs, staging = file_system_for(target.staging)
     fs.create_directory(staging)
     path = f"{staging}/empty"
-    file = write_empty_file(fs, path, columns=table.columns, properties=table.properties)
-    directory, name = file_place(target, kind=FileKind.BASE, statement=StatementId(0), bucket=0)
+    file = write_no_rows(
+        fs,
+        path,
+        format=table.format,
+        columns=table.columns,
+        properties=table.properties,
+        events=kind is FileKind.BASE,
+    )
+    directory, name = file_place(target, kind=kind, statement=StatementId(0), bucket=0)
     written = WrittenFile(
-        partition_values(target, {}), directory, name, path, FileKind.BASE, 0, file.size_bytes
+        partition_values(target, {}), directory, name, path, kind, 0, file.size_bytes
     )
     return WriteResult((written,), 0, 0, 0)
 

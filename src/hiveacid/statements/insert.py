@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hiveacid.errors import UnsupportedError
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult, WriteTarget
 from hiveacid.model.ids import StatementId, WriteId
-from hiveacid.model.tables import AcidMode, Column, FileFormat, Table, TableName
+from hiveacid.model.tables import AcidMode, Column, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements import literal_rows
 from hiveacid.statements.arrow_rows import stored_arrays
@@ -37,14 +36,8 @@ def plan(context: ExecutionContext, statement: Insert) -> InsertWork:
 
     Raises:
         InvalidInputError: 10044 and others, as ``checks``.
-        UnsupportedError: an insert-only table, or a plain table that is not ORC.
     """
     table = context.table(statement.table)
-    if table.acid_mode is AcidMode.INSERT_ONLY or table.format is not FileFormat.ORC:
-        raise UnsupportedError(
-            f"writing to {table.name} is not built yet: insert-only and {table.format.value}",
-            table=str(table.name),
-        )
     static = {
         name.lower(): normal_text(text, partition_column(table, name))
         for name, text in statement.partition.items()
@@ -105,7 +98,7 @@ class InsertWork:
         insert = job.statement_ids[0] if job.statement_ids else StatementId(0)
         target = job.target(
             insert_statement=insert,
-            overwrite=statement.overwrite and table.acid_mode is AcidMode.FULL,
+            overwrite=statement.overwrite and table.acid_mode is not AcidMode.NONE,
             static_partition=dict(self.static),
         )
         if isinstance(statement.source, pa.Table):

@@ -40,7 +40,21 @@ def is_native(tail: OrcTail, columns: Sequence[Column], *, utc: bool) -> bool:
     if not only_inserts(tail):
         return False
     row = {name.lower(): kind for name, kind in tail.root.fields}.get(ROW)
-    fields = row.fields if isinstance(row, StructType) else ()
+    return _same_rows(tail, row.fields if isinstance(row, StructType) else (), columns, utc=utc)
+
+
+def is_native_plain(tail: OrcTail, columns: Sequence[Column], *, utc: bool) -> bool:
+    """Whether Spark reads this file of rows without events rightly as a table with ``columns``."""
+    return tail.rows == 0 or _same_rows(tail, tail.root.fields, columns, utc=utc)
+
+
+def _same_rows(
+    tail: OrcTail,
+    fields: Sequence[tuple[str, HiveType]],
+    columns: Sequence[Column],
+    *,
+    utc: bool,
+) -> bool:
     if len(fields) > len(columns):
         return False
     for (name, found), column in zip(fields, columns, strict=False):

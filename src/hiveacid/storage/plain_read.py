@@ -10,20 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from hiveacid.layout.snapshot import AcidDirectory, DataFile
+from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge import record_batch
 from hiveacid.storage.plain_readers import open_plain_reader
-
-
-def row_files(directory: AcidDirectory) -> tuple[DataFile, ...]:
-    """The files of a directory that may hold rows: those of 0 bytes are placeholders."""
-    base = directory.base.files if directory.base else ()
-    files = (*base, *directory.originals, *(f for d in directory.insert_deltas for f in d.files))
-    return tuple(file for file in files if file.size_bytes)
 
 
 def plain_read(
@@ -36,7 +29,7 @@ def plain_read(
     format: FileFormat | None,
     row_format: RowFormat,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of ``files``, whose paths are below ``location``.
+    """The rows of ``files``, whose paths are below ``location``; those of 0 bytes have none.
 
     ``columns`` selects by name, in the order given; None is all. Without a ``format`` each file's
     first bytes tell.
@@ -51,6 +44,8 @@ def plain_read(
     wanted = [names.index(name) for name in (names if columns is None else columns)]
     schema = pa.schema([(names[i], arrow_type(table_columns[i].type)) for i in wanted])
     for file in files:
+        if not file.size_bytes:
+            continue
         path = f"{location.rstrip('/')}/{file.path}"
         with open_plain_reader(fs, path, format=format, row_format=row_format) as reader:
             for batch in reader.batches(
