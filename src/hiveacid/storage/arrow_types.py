@@ -121,7 +121,7 @@ def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa
             return array
         names = [field.name for field in array.type]
         mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(after, names=names, mask=mask)
+        return struct_of(after, names, mask=mask)
     if pa.types.is_map(array.type):
         keys, items = change(array.keys), change(array.items)
         if keys is array.keys and items is array.items:
@@ -140,13 +140,13 @@ def conform(array: pa.Array, kind: HiveType) -> pa.Array:
     """``array`` ready for the ORC writer as a column of type ``kind``; the same object where
     nothing is to do.
 
-    Chars are blank padded to their length and varchars cut to theirs, as Hive's writer does. Any
-    timestamp unit is kept; an array with a zone given for a ``timestamp`` becomes that zone's wall
-    clock. Struct arrays lose their offset, which Arrow's ORC writer ignores.
+    Chars are blank padded to their length and varchars cut to theirs, as Hive's writer does.
+    Any timestamp unit is kept; an array with a zone given for a ``timestamp`` becomes that zone's
+    wall clock. Struct arrays lose their offset, which Arrow's ORC writer ignores.
 
     Raises:
         ConversionError: a value does not fit the type.
-        UnsupportedError: a timestamp before 1970 with a fraction of a second.
+        UnsupportedError: a union.
     """
     try:
         return _conform(array, kind)
@@ -159,6 +159,8 @@ def conform(array: pa.Array, kind: HiveType) -> pa.Array:
 
 
 def _conform(array: pa.Array, kind: HiveType) -> pa.Array:
+    if isinstance(kind, UnionType):
+        raise UnsupportedError(f"columns of type {kind} cannot be written", type=str(kind))
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
@@ -283,27 +285,8 @@ def _conform_timestamp(array: pa.Array, kind: PrimitiveType) -> pa.Array:
         return array.cast(arrow_type(kind))
     if kind.name == "timestamp" and array.type.tz is not None:
         array = pc.local_timestamp(array)
-    _refuse_fractions_before_1970(array)
     if kind.name == "timestamp":
         return array
     if array.type.tz is None:
         return pc.assume_timezone(array, "UTC")
     return array if array.type.tz == "UTC" else array.cast(pa.timestamp(array.type.unit, tz="UTC"))
-
-
-def _refuse_fractions_before_1970(array: pa.Array) -> None:
-    """Arrow's ORC writer stores such a fraction negative, which Java's reader takes for damage."""
-    per_second = _TICKS[array.type.unit]
-    ticks = array.cast(pa.int64())
-    least = pc.min(ticks).as_py()
-    if per_second == 1 or least is None or least >= 0:
-        return
-    values = pc.fill_null(ticks, 0).to_numpy()
-    if ((values < 0) & (values % per_second != 0)).any():
-        raise UnsupportedError(
-            "a timestamp before 1970 with a fraction of a second cannot be written",
-            type="timestamp",
-        )
-
-
-_TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

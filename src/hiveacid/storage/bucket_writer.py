@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from hiveacid.errors import InternalError, InvalidInputError
+from hiveacid.errors import InternalError, InvalidInputError, UnsupportedError
 from hiveacid.layout.events import EVENT_FIELDS, FIRST_USER_COLUMN_ID, Operation
 from hiveacid.layout.metadata import KEY_INDEX_KEY, STATS_KEY, AcidStats, file_metadata
 from hiveacid.layout.target import FileKind
@@ -33,6 +33,7 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.arrow_types import arrow_type, conform, struct_of
+from hiveacid.storage.early_times import holds_postponed, postponed
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc_output import OrcOutput
 from hiveacid.storage.orc_tail import OrcTail
@@ -90,6 +91,7 @@ class BucketFileWriter:
         self._first_row_id = first_row_id
         self._names = [column.name for column in self._columns]
         self._row_type = pa.struct([(c.name, arrow_type(c.type)) for c in self._columns])
+        self._has_times = any("timestamp" in str(c.type) for c in self._columns)
         rows_only = kind is not FileKind.DELETE
         self._output = OrcOutput(
             fs,
@@ -231,7 +233,8 @@ class BucketFileWriter:
                 path=self._path,
             )
         return [
-            conform(array, column.type) for array, column in zip(arrays, self._columns, strict=True)
+            postponed(conform(array, column.type))
+            for array, column in zip(arrays, self._columns, strict=True)
         ]
 
     def _row_struct(
@@ -248,8 +251,16 @@ class BucketFileWriter:
         if self._schema is None:
             self._schema = table.schema
         elif table.schema != self._schema:
-            table = table.cast(self._schema)
-        return self._output.write(table)
+            try:
+                table = table.cast(self._schema)
+            except pa.ArrowInvalid as error:
+                raise UnsupportedError(
+                    f"timestamps of several units in one file: {error}", path=self._path
+                ) from error
+        postponed = self._has_times and any(
+            holds_postponed(chunk) for column in table.columns for chunk in column.chunks
+        )
+        return self._output.write(table, postponed=postponed)
 
     def _write_keyed(self, table: pa.Table) -> None:
         """Write one batch of events and remember its last identity where it ended a stripe."""

@@ -19,6 +19,7 @@ from pyarrow import orc
 
 from hiveacid.errors import StorageError
 from hiveacid.model.types import CharType, VarcharType
+from hiveacid.storage.early_times import set_back
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc_tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
 from hiveacid.storage.writer_settings import WriterSettings
@@ -44,14 +45,18 @@ class OrcOutput:
         self._batch_rows = batch_rows
         self._sink: _Sink | None = None
         self._writer: orc.ORCWriter | None = None
+        self._held_from: int | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether something was written and the file is not closed."""
         return self._sink is not None
 
-    def write(self, table: pa.Table) -> bool:
+    def write(self, table: pa.Table, *, postponed: bool = False) -> bool:
         """Append rows; True where the ORC writer wrote a stripe out.
+
+        ``postponed`` says that some timestamps are to be set back (``early_times``): from then on
+        the file stays in memory until it is closed.
 
         Raises:
             StorageError: writing failed.
@@ -68,9 +73,12 @@ class OrcOutput:
                 row_index_stride=self._settings.row_index_stride,
                 dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
             )
-        before = max(self._sink.size_bytes, _HEADER_BYTES)
+        if postponed and self._held_from is None:
+            self._held_from = self._sink.size_bytes
+            self._sink.hold()
+        before = max(self._sink.tell(), _HEADER_BYTES)
         self._guarded(lambda: self._writer.write(table))  # type: ignore[union-attr]
-        return self._sink.size_bytes > before
+        return self._sink.tell() > before
 
     def close(
         self,
@@ -89,17 +97,22 @@ class OrcOutput:
         assert self._sink is not None and self._writer is not None
         sink, writer = self._sink, self._writer
         try:
-            sink.hold()
+            if self._held_from is None:
+                sink.hold()
             self._guarded(writer.close)
             held = sink.take_held()
             tail = parse_tail(held[-tail_bytes_needed(held[-_POSTSCRIPT_MAX:]) :])
+            body = memoryview(held)[: len(held) - tail.tail_bytes]
+            if self._held_from is not None:
+                changed, tail = set_back(bytes(body), self._held_from, tail)
+                body = memoryview(changed)
             end = rewrite_tail(
                 tail,
                 user_metadata=user_metadata(tail),
                 text_types=text_types,
                 proleptic=True,
             )
-            self._guarded(lambda: sink.put(memoryview(held)[: len(held) - tail.tail_bytes]))
+            self._guarded(lambda: sink.put(body))
             self._guarded(lambda: sink.put(end))
             self._guarded(sink.finish)
         except BaseException:

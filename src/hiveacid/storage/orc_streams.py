@@ -86,7 +86,9 @@ class StripeStreams:
             if stream.column == column and stream.kind == SECONDARY:
                 data = self._section(at, int(stream.length))
                 version_1 = self._footer.columns[column].kind == _DIRECT
-                return decode_nanoseconds(decode_unsigned(data, count, version_1=version_1))
+                return decode_nanoseconds(
+                    decode_integers(data, count, signed=False, version_1=version_1)
+                )
             at += int(stream.length)
         return np.zeros(count, dtype=np.int64)
 
@@ -105,24 +107,13 @@ def decode_nanoseconds(coded: Int64s) -> Int64s:
     return np.asarray((coded >> 3) * factor, dtype=np.int64)
 
 
-def encode_nanoseconds(nanoseconds: Int64s) -> Int64s:
-    """The inverse of ``decode_nanoseconds``; at least two zeros are left out, or none."""
-    result = nanoseconds << 3
-    rest = nanoseconds // 100
-    for zeros in range(1, _NANOS_MASK + 1):
-        fits = (nanoseconds != 0) & (nanoseconds % 10 ** (zeros + 1) == 0)
-        result = np.where(fits, rest << 3 | zeros, result)
-        rest = rest // 10
-    return result
-
-
-def decode_unsigned(data: bytes, count: int, *, version_1: bool = False) -> Int64s:
-    """``count`` numbers of an unsigned integer stream.
+def decode_integers(data: bytes, count: int, *, signed: bool, version_1: bool = False) -> Int64s:
+    """``count`` numbers of an integer stream.
 
     Raises:
         FormatError: damaged: fewer numbers, or bytes that mean nothing.
     """
-    decoder = _Runs(data)
+    decoder = _Runs(data, signed=signed)
     result = np.empty(count, dtype=np.int64)
     done = 0
     try:
@@ -141,9 +132,10 @@ def decode_unsigned(data: bytes, count: int, *, version_1: bool = False) -> Int6
 
 
 class _Runs:
-    """Reads run after run of an unsigned integer stream."""
+    """Reads run after run of an integer stream."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, signed: bool) -> None:
+        self._signed = signed
         self._data = data
         self._bytes = np.frombuffer(data, dtype=np.uint8)
         self._at = 0
@@ -153,23 +145,26 @@ class _Runs:
         control = self._byte()
         if control < 128:
             delta = self._byte()
-            base = self._varint()
+            base = self._number()
             step = delta - 256 if delta > 127 else delta
             return base + step * np.arange(control + 3, dtype=np.int64)
-        return np.array([self._varint() for _ in range(256 - control)], dtype=np.int64)
+        return np.array([self._number() for _ in range(256 - control)], dtype=np.int64)
 
     def run_2(self) -> Int64s:
         """A run of version 2: short repeat, direct, patched base or delta."""
         head = self._byte()
         kind, code = head >> 6, head >> 1 & 31
         if kind == 0:
-            return np.full((head & 7) + 3, self._big_endian((head >> 3 & 7) + 1), dtype=np.int64)
+            value = self._big_endian((head >> 3 & 7) + 1)
+            value = value >> 1 ^ -(value & 1) if self._signed else value
+            return np.full((head & 7) + 3, value, dtype=np.int64)
         length = ((head & 1) << 8 | self._byte()) + 1
         if kind == 1:
-            return self._packed(length, _WIDTHS[code])
+            packed = self._packed(length, _WIDTHS[code])
+            return _from_zigzag(packed) if self._signed else packed
         if kind == 2:
             return self._patched(length, _WIDTHS[code])
-        base, step = self._varint(), self._signed_varint()
+        base, step = self._number(), self._signed_varint()
         steps = np.full(length, step, dtype=np.int64)
         steps[0] = 0
         if code:
@@ -226,6 +221,9 @@ class _Runs:
                 return value
             shift += 7
 
+    def _number(self) -> int:
+        return self._signed_varint() if self._signed else self._varint()
+
     def _signed_varint(self) -> int:
         value = self._varint()
         return value >> 1 ^ -(value & 1)
@@ -233,3 +231,29 @@ class _Runs:
 
 _WIDTHS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of a number, by the code in a run's head."""
+
+
+def encode_signed(numbers: Int64s) -> bytes:
+    """Numbers as a signed integer stream of version 2, in direct runs."""
+    return b"".join(
+        _direct_run(numbers[start : start + _RUN]) for start in range(0, len(numbers), _RUN)
+    )
+
+
+_RUN: Final = 512
+
+
+def _direct_run(numbers: Int64s) -> bytes:
+    zigzag = (numbers << 1 ^ numbers >> 63).view(np.uint64)
+    needed = max(int(zigzag.max()).bit_length(), 1)
+    code = next(i for i, width in enumerate(_WIDTHS) if width >= needed)
+    bits = np.unpackbits(zigzag.astype(">u8").view(np.uint8)).reshape(-1, 64)
+    packed = np.packbits(bits[:, 64 - _WIDTHS[code] :].reshape(-1)).tobytes()
+    last = len(numbers) - 1
+    return bytes([1 << 6 | code << 1 | last >> 8, last & 255]) + packed
+
+
+def _from_zigzag(packed: Int64s) -> Int64s:
+    half = (packed.view(np.uint64) >> np.uint64(1)).view(np.int64)
+    result: Int64s = half ^ -(packed & 1)
+    return result

@@ -107,6 +107,11 @@ class OrcTail:
         return bool(is_java and self.postscript.writerVersion < _HIVE_3_1_WRITER)
 
     @property
+    def stored_chunk_bytes(self) -> int:
+        """The size of each chunk but the last in a section that is stored uncompressed."""
+        return min(self.block_bytes, _CHUNK_BYTES_MAX)
+
+    @property
     def root(self) -> StructType:
         """The schema of the file.
 
@@ -222,7 +227,7 @@ def parse_tail(end: bytes) -> OrcTail:
         block_bytes=block,
         row_index_stride=int(footer.rowIndexStride),
         rows=int(footer.numberOfRows),
-        stripes=_stripes(footer),
+        stripes=stripes_of(footer),
         types=_types(footer),
         user_metadata={item.name: item.value for item in footer.metadata},
         software=footer.softwareVersion,
@@ -352,7 +357,7 @@ def stored(section: bytes, *, tail: OrcTail) -> bytes:
     """A section as the file of ``tail`` may hold it: in chunks that are not compressed."""
     if tail.compression is Compression.NONE:
         return section
-    step = min(tail.block_bytes, _CHUNK_BYTES_MAX)
+    step = tail.stored_chunk_bytes
     parts: list[bytes] = []
     for at in range(0, len(section), step):
         chunk = section[at : at + step]
@@ -391,7 +396,8 @@ def _not_orc(expected: str, found: str) -> FormatError:
     return FormatError(f"expected {expected}, found {found}", expected=expected, found=found)
 
 
-def _stripes(footer: Any) -> tuple[Stripe, ...]:
+def stripes_of(footer: Any) -> tuple[Stripe, ...]:
+    """The stripes that a footer lists."""
     stripes: list[Stripe] = []
     first_row = 0
     for info in footer.stripes:

@@ -321,15 +321,6 @@ def test_timestamps_of_another_unit_or_zone_are_accepted(tmp_path: Path) -> None
     ]
 
 
-def test_a_fraction_of_a_second_before_1970_is_refused(tmp_path: Path) -> None:
-    column = Column("t", parse_type("timestamp"))
-    path = tmp_path / "bucket_00000"
-    early = pa.array([datetime(1969, 12, 31, 23, 59, 58, 500_000)], pa.timestamp("us"))
-    with pytest.raises(UnsupportedError, match="before 1970"):
-        write(path, [pa.record_batch([early], ["t"])], columns=[column])
-    assert not path.exists()
-
-
 def test_wrong_values_and_widths_leave_no_file(tmp_path: Path) -> None:
     path = tmp_path / "bucket_00000"
     bad = pa.record_batch([pa.array(["x"]), pa.array(["y"])], ["i", "s"])
