@@ -40,6 +40,7 @@ from hiveacid.statements.names import CatalogNames
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values_upkeep import Analyze
 from hiveacid.statements.values_views import CreateView
 from hiveacid.statements.views import create_view
 from hiveacid.txn.leases import Keep, Lease, open_lease
@@ -259,6 +260,8 @@ class Session:
             self._create_table(value)
         elif isinstance(value, CreateView):
             self._create_view(value)
+        elif isinstance(value, Analyze):
+            self.analyze(value)
         elif isinstance(value, ddl.Truncate):
             self._carry_out(value)
         elif isinstance(value, ddl.Compact):
@@ -336,6 +339,17 @@ class Session:
         except BaseException:
             definitions.drop_table(self._ddl_context(), ddl.DropTable(table.name))
             raise
+
+    def analyze(self, statement: Analyze) -> None:
+        """ANALYZE TABLE.
+
+        Raises:
+            NotFoundError, InvalidInputError: as ``statements.analyze``.
+        """
+        from hiveacid.statements.analyze import analyze
+
+        with spark_errors_mapped(statement):
+            analyze(self._context(spark=not statement.noscan), statement)
 
     def _create_view(self, value: CreateView) -> None:
         from hiveacid.statements.select import query_schema

@@ -102,6 +102,13 @@ class Settings:
         "What a value that does not fit its column becomes: NULL as in Hive, or an error.",
         choices=("hive", "ansi"),
     )
+    count_from_statistics: bool = _setting(
+        True,
+        "count_from_statistics",
+        "SELECT count(*) of a whole table is answered from its statistics where they are exactly "
+        "those of the query's snapshot.",
+        hive=("hive.compute.query.using.stats",),
+    )
     create_as_acid: bool = _setting(
         False,
         "create.as_acid",

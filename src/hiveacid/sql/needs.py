@@ -21,7 +21,8 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Table
 from hiveacid.sql.conditions import parse_condition
-from hiveacid.sql.lexer import TokenKind, name_of, tokenize
+from hiveacid.sql.cursor import NOT_AN_ALIAS
+from hiveacid.sql.lexer import Token, TokenKind, name_of, tokenize
 from hiveacid.sql.scopes import Relation, Scope
 
 _BEFORE_STAR = frozenset({"SELECT", "DISTINCT", "ALL", "(", ",", "."})
@@ -97,6 +98,34 @@ def columns_of_statement(source: str, table: Table) -> frozenset[str] | None:
     if words is None:
         return None
     return frozenset(column.name for column in table.all_columns if column.name in words)
+
+
+def counted_as(query: str) -> str | None:
+    """The result's column where the query is ``SELECT count(*) [AS name] FROM table [alias]``, as
+    Spark calls it; None for any other.
+    """
+    *tokens, _ = tokenize(query)
+    names = (TokenKind.WORD, TokenKind.QUOTED)
+    if [token.key for token in tokens[:3]] != ["SELECT", "COUNT", "("] or len(tokens) < 7:
+        return None
+    if tokens[3].text not in ("*", "1") or tokens[4].key != ")":
+        return None
+    at = 5 + (tokens[5].key == "AS")
+    column = "count(1)"
+    if tokens[at].key != "FROM":
+        column, at = name_of(tokens[at]), at + 1
+    if at >= len(tokens) or tokens[at].key != "FROM":
+        return None
+    rest = tokens[at + 1 :]
+    table = 3 if len(rest) > 1 and rest[1].key == "." else 1
+    alias = rest[table:]
+    alias = alias[1:] if alias and alias[0].key == "AS" else alias
+    plain = all(token.kind in names for token in (*rest[:table:2], *alias))
+    return column if rest and plain and len(alias) <= 1 and _is_alias(alias) else None
+
+
+def _is_alias(tokens: list[Token]) -> bool:
+    return all(token.key not in NOT_AN_ALIAS for token in tokens)
 
 
 @lru_cache(maxsize=64)

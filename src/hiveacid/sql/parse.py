@@ -35,6 +35,7 @@ from hiveacid.sql.parsed import ParsedCreateAs, ParsedView
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.scopes import Fragment, Scope
 from hiveacid.sql.show import parse_abort, parse_describe, parse_show
+from hiveacid.sql.upkeep import parse_analyze, parse_repair
 from hiveacid.statements import values_ddl as ddl
 
 
@@ -79,6 +80,8 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "DESCRIBE": parse_describe,
     "DESC": parse_describe,
     "ABORT": parse_abort,
+    "ANALYZE": parse_analyze,
+    "MSCK": parse_repair,
 }
 _UNSUPPORTED = {
     "START": "START TRANSACTION is not supported yet",
@@ -86,10 +89,8 @@ _UNSUPPORTED = {
     "COMMIT": "COMMIT is not supported yet",
     "ROLLBACK": "ROLLBACK is not supported yet",
     "LOAD": "LOAD DATA is not supported",
-    "ANALYZE": "ANALYZE TABLE is not supported",
     "LOCK": "LOCK TABLE is not supported",
     "UNLOCK": "UNLOCK TABLE is not supported",
-    "MSCK": "MSCK REPAIR TABLE is not supported",
     "EXPORT": "EXPORT TABLE is not supported",
     "IMPORT": "IMPORT TABLE is not supported",
     "GRANT": "GRANT is not supported",

@@ -19,6 +19,7 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.names import is_hidden, parse_original_file, partition_name
 from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION
+from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import (
     BY_POSITION,
     AcidMode,
@@ -149,7 +150,12 @@ def _add_partitions(context: DdlContext, table: Table, statement: ddl.AddPartiti
     found = []
     for one in statement.partitions:
         values = full_values(table, one.spec)
-        found.append(Partition(values, one.location or _directory(table, values)))
+        location = one.location or _directory(table, values)
+        files, path = file_system_for(location)
+        known: dict[str, str] = {}
+        if owns_files(table) and not files.exists(path):
+            known = initial_statistics(column.name for column in table.columns)
+        found.append(Partition(values, location, known))
     with context.locked(footprint.use_table(table.name)):
         existing = {part.values for part in context.metastore.list_partitions(table.name)}
         for partition in found:

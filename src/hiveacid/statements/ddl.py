@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hiveacid.errors import FormatError, InvalidInputError, NotFoundError, StorageError
+from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Column, Database, FileFormat, Table, TableKind, TableName
 from hiveacid.settings import Settings
 from hiveacid.statements import alter
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.adopt import adopt
-from hiveacid.statements.constraints import constraint_properties, shown_properties
+from hiveacid.statements.constraints import constraint_properties
 from hiveacid.statements.ddl_context import (
     DdlContext,
     delete_location,
@@ -126,10 +127,13 @@ def create_table(
         statement = _with_query_columns(statement, columns)
     like = None if statement.like is None else context.metastore.get_table(statement.like)
     table = checked(_definition(context, statement, database, like))
+    files, path = file_system_for(table.location)
+    if owns_files(table) and not table.partition_columns and not files.exists(path):
+        known = initial_statistics(column.name for column in table.columns)
+        table = replace(table, properties={**table.properties, **known})
     with context.locked(footprint.create_table(database.name)):
         if not context.metastore.create_table(table, if_not_exists=statement.if_not_exists):
             return None
-        files, path = file_system_for(table.location)
         try:
             files.create_directory(path)
             if statement.location is not None and not statement.external:
@@ -159,7 +163,7 @@ def _definition(
 ) -> Table:
     properties: dict[str, str] = dict(statement.properties)
     if like is not None:
-        properties = {**shown_properties(like.properties), **properties}
+        properties = {**_kept(like), **properties}
     elif not statement.external:
         properties = {**_defaults(context.settings, properties), **properties}
     properties |= constraint_properties(
@@ -193,6 +197,12 @@ def _definition(
         format=statement.format or like.format,
         comment=statement.comment or like.comment,
     )
+
+
+def _kept(like: Table) -> dict[str, str]:
+    """The properties that a table made LIKE another has of it (real Hive keeps these three)."""
+    kept = ("transactional", "transactional_properties", "bucketing_version")
+    return {key: value for key, value in like.properties.items() if key in kept}
 
 
 def _defaults(settings: Settings, properties: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
@@ -49,6 +49,7 @@ def plan(context: ExecutionContext, statement: Insert) -> InsertWork:
 class InsertWork:
     """One INSERT."""
 
+    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: Insert
     static: Mapping[str, str | None]

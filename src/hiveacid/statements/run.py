@@ -19,10 +19,13 @@ from hiveacid.errors import (
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import StatementId, WriteId
+from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Partition, Table
 from hiveacid.statements import arrow_changes, checks, insert, truncate
 from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
+from hiveacid.statements.ddl_context import owns_files
 from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
+from hiveacid.statements.kept_statistics import changes_of
 from hiveacid.statements.results import Result
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_ddl import Truncate
@@ -135,6 +138,7 @@ def _carry_out(context: ExecutionContext, txn: Transaction, work: Work) -> tuple
     try:
         written = _publish(context, job, _written(job, work))
         _record(txn, work, written)
+        txn.record_statistics(changes_of(work, written, catalog=context.runtime.metastore))
     except BaseException:
         _clean_up(job)
         raise
@@ -167,7 +171,12 @@ def _publish(context: ExecutionContext, job: Job, written: WriteResult) -> Write
     if keys:
         new = {file.partition for file in written.files}
         partitions = [
-            Partition(values, f"{table.location}/{partition_name(keys, values)}") for values in new
+            Partition(
+                values,
+                f"{table.location}/{partition_name(keys, values)}",
+                initial_statistics(()) if owns_files(table) else {},
+            )
+            for values in new
         ]
         if partitions:
             context.runtime.metastore.add_partitions(table.name, partitions)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.markers import DataFormat, format_marker
@@ -57,6 +58,7 @@ def plan(context: ExecutionContext, statement: Truncate) -> TruncateWork:
 class TruncateWork:
     """TRUNCATE, or DELETE without a condition; ``chosen`` narrows it to some partitions."""
 
+    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     chosen: tuple[Partition, ...] | None = None
     kind: WriteKind = WriteKind.OVERWRITE

@@ -58,10 +58,14 @@ class TableRef:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A SELECT: Spark SQL ``text`` in which ``tables``' placeholders stand for tables of ours."""
+    """A SELECT: Spark SQL ``text`` in which ``tables``' placeholders stand for tables of ours.
+
+    ``counts`` is the result's column where the query is a mere count of one whole table's rows.
+    """
 
     text: str
     tables: Mapping[str, TableRef] = field(default_factory=dict)
+    counts: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import AlterView, CreateView, DropView, ShowViews
 
 PartitionText = tuple[tuple[str, str | None], ...]
@@ -316,6 +317,8 @@ DdlStatement = (
     | AlterView
     | DropView
     | ShowViews
+    | Analyze
+    | RepairTable
     | DropDatabase
     | UseDatabase
     | SetProperty

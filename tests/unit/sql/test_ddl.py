@@ -183,7 +183,6 @@ REFUSED: dict[str, type[AcidError]] = {
     "rollback": UnsupportedError,
     "lock table t exclusive": UnsupportedError,
     "load data inpath '/x' into table t": UnsupportedError,
-    "analyze table t compute statistics": UnsupportedError,
     "show functions": UnsupportedError,
     "create table x": SqlSyntaxError,
     "create table x ()": SqlSyntaxError,

@@ -1,0 +1,242 @@
+"""ANALYZE TABLE: counts, sizes and column statistics of a snapshot, stored by a commit.
+
+The rows are read once, whatever is asked for. What is found holds only if nobody committed a
+change meanwhile; the commit looks, and leaves the old statistics otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.layout.names import partition_name
+from hiveacid.layout.snapshot import Snapshot, SnapshotPart
+from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
+from hiveacid.model.tables import Column, Partition, Table, TableKind
+from hiveacid.model.types import CharType, DecimalType, PrimitiveType, VarcharType
+from hiveacid.spark.text import quoted
+from hiveacid.statements.job import ExecutionContext, is_transactional
+from hiveacid.statements.partition_values import normal_spec
+from hiveacid.statements.values_upkeep import Analyze
+from hiveacid.storage.planning import plan_scan
+from hiveacid.txn.footprint import Footprint, TableRead
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+_WHOLE: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_DISTINCT_ERROR: Final = 0.02
+_ROWS: Final = "__hiveacid_rows"
+_PLACE: Final = "__hiveacid_place"
+
+
+def analyze(context: ExecutionContext, statement: Analyze) -> None:
+    """Carries the statement out.
+
+    Raises:
+        NotFoundError: 10001 no such table, 10006 no such partition.
+        InvalidInputError: 10091 a view, 10002 no such column.
+    """
+    table = context.table(statement.name)
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError(
+            "ANALYZE is not supported for views", code=10091, view=str(table.name)
+        )
+    columns = _columns(table, statement.columns)
+    partitions = _partitions(context, table, statement)
+    with context.runtime.transactions.begin() as txn:
+        txn.lock(Footprint(reads=(TableRead(table),)))
+        snapshot = txn.snapshot(table, partitions=partitions)
+        if is_transactional(table):
+            txn.write_id(table.name)
+        if statement.noscan:
+            changes = [_change(table, snapshot, part, None, None) for part in snapshot.parts]
+        else:
+            found = _look(context, snapshot, columns or ())
+            changes = []
+            for place, part in enumerate(snapshot.parts):
+                row = found.get(place)
+                stats = None if columns is None else _statistics(columns, row)
+                rows = 0 if row is None else int(row[_ROWS])
+                changes.append(_change(table, snapshot, part, rows, stats))
+        txn.record_statistics(changes)
+        txn.commit()
+
+
+def _columns(table: Table, names: tuple[str, ...] | None) -> tuple[Column, ...] | None:
+    if names is None:
+        return None
+    known = {column.name: column for column in table.columns}
+    for name in names:
+        if name not in known:
+            raise InvalidInputError(
+                f"Invalid column reference {name}", code=10002, table=str(table.name), column=name
+            )
+    wanted = [known[name] for name in names] if names else list(table.columns)
+    return tuple(column for column in wanted if _kind(column) is not None)
+
+
+def _partitions(
+    context: ExecutionContext, table: Table, statement: Analyze
+) -> tuple[Partition, ...] | None:
+    wanted = normal_spec(table, statement.partition)
+    if not table.partition_columns:
+        return None
+    keys = [column.name for column in table.partition_columns]
+    found = tuple(
+        part
+        for part in context.runtime.metastore.list_partitions(table.name)
+        if all(part.values[keys.index(key)] == text for key, text in wanted.items())
+    )
+    if wanted and not found:
+        raise NotFoundError(f"Partition not found {wanted}", code=10006, table=str(table.name))
+    return found
+
+
+def _change(
+    table: Table,
+    snapshot: Snapshot,
+    part: SnapshotPart,
+    rows: int | None,
+    columns: tuple[ColumnStatistics, ...] | None,
+) -> StatisticsChange:
+    keys = [column.name for column in table.partition_columns]
+    directory = part.directory
+    deleted = [file for delta in directory.delete_deltas for file in delta.files]
+    files = [file for file in (*directory.row_files, *deleted) if file.size_bytes > 0]
+    return StatisticsChange(
+        table.name,
+        partition_name(keys, part.partition.values) if keys else None,
+        rows=rows,
+        files=len(files),
+        size_bytes=sum(file.size_bytes for file in files),
+        replaces=True,
+        seen=snapshot.valid,
+        columns=columns,
+    )
+
+
+# -------------------------------------------------------------------- one look at the rows
+
+
+def _look(
+    context: ExecutionContext, snapshot: Snapshot, columns: Sequence[Column]
+) -> Mapping[int, Row]:
+    """The aggregates by the number of the snapshot's part; nothing where a part has no rows."""
+    from pyspark.sql import functions as F
+
+    from hiveacid.spark.scan import scan
+
+    spark = context.session()
+    table = snapshot.table
+    if not snapshot.parts:
+        return {}
+    keys = [column.name for column in table.partition_columns]
+    wanted = [column.name for column in columns] + keys
+    rows = scan(spark, plan_scan(snapshot, columns=wanted or [table.columns[0].name]))
+    texts = [f"count(*) as {quoted(_ROWS)}"]
+    for place, column in enumerate(columns):
+        texts += [f"{text} as c{place}_{name}" for name, text in _aggregates(column).items()]
+    grouped = rows.groupBy(*[F.col(quoted(key)) for key in keys])
+    found = grouped.agg(*[F.expr(text) for text in texts]).collect()
+    if not keys:
+        return dict(enumerate(found))
+    places = {tuple(row[key] for key in keys): row[_PLACE] for row in _places(context, snapshot)}
+    return {places[tuple(row[key] for key in keys)]: row for row in found}
+
+
+def _places(context: ExecutionContext, snapshot: Snapshot) -> list[Row]:
+    """The partition values as Spark has them, with the number of the part."""
+    from hiveacid.spark.plain_scan import partition_literal
+
+    columns = snapshot.table.partition_columns
+    rows = ", ".join(
+        "("
+        + ", ".join(
+            [
+                *[
+                    partition_literal(column, value)
+                    for column, value in zip(columns, part.partition.values, strict=True)
+                ],
+                str(place),
+            ]
+        )
+        + ")"
+        for place, part in enumerate(snapshot.parts)
+    )
+    names = ", ".join([*[quoted(column.name) for column in columns], quoted(_PLACE)])
+    frame: DataFrame = context.session().sql(f"SELECT * FROM VALUES {rows} AS places({names})")
+    return frame.collect()
+
+
+def _kind(column: Column) -> str | None:
+    """Which statistics Hive keeps for the type; None for none."""
+    kind = column.type
+    if isinstance(kind, DecimalType):
+        return "decimal"
+    if isinstance(kind, CharType | VarcharType):
+        return "string"
+    if not isinstance(kind, PrimitiveType):
+        return None
+    if kind.name in _WHOLE:
+        return "long"
+    if kind.name in ("float", "double"):
+        return "double"
+    return kind.name if kind.name in ("string", "binary", "boolean", "date", "timestamp") else None
+
+
+_EPOCH: Final = "timestamp_ntz'1970-01-01 00:00:00'"
+_BOUNDED: Final = {
+    "long": "{0}",
+    "double": "cast({0} as double)",
+    "decimal": "{0}",
+    "date": "unix_date({0})",
+    "timestamp": f"timestampdiff(SECOND, {_EPOCH}, cast({{0}} as timestamp_ntz))",
+}
+
+
+def _aggregates(column: Column) -> dict[str, str]:
+    name, kind = quoted(column.name), _kind(column)
+    found = {"nulls": f"count_if({name} is null)"}
+    if kind == "boolean":
+        return found | {"trues": f"count_if({name})", "falses": f"count_if(not {name})"}
+    if kind in ("string", "binary"):
+        length = f"coalesce(length({name}), 0)"
+        found |= {"average_length": f"avg({length})", "longest": f"max({length})"}
+    if kind != "binary":
+        found["distinct"] = f"approx_count_distinct({name}, {_DISTINCT_ERROR})"
+    if kind in _BOUNDED:
+        value = _BOUNDED[kind].format(name)
+        found |= {"low": f"min({value})", "high": f"max({value})"}
+    return found
+
+
+def _statistics(columns: Sequence[Column], row: Row | None) -> tuple[ColumnStatistics, ...]:
+    found = []
+    for place, column in enumerate(columns):
+        names = _aggregates(column)
+        values: dict[str, Any] = {
+            name: None if row is None else row[f"c{place}_{name}"] for name in names
+        }
+        low, high = values.pop("low", None), values.pop("high", None)
+        kind = _kind(column)
+        if kind == "decimal":
+            values |= {"decimal_low": _plain(low), "decimal_high": _plain(high)}
+        elif kind == "double":
+            values |= {"double_low": low, "double_high": high}
+        elif kind in _BOUNDED:
+            values |= {"long_low": low, "long_high": high}
+        for name in ("nulls", "distinct", "trues", "falses", "longest", "average_length"):
+            if name in values and values[name] is None:
+                values[name] = 0
+        found.append(ColumnStatistics(column.name, str(column.type), **values))
+    return tuple(found)
+
+
+def _plain(value: Any) -> str | None:
+    """A decimal without zeros at the end, as Hive stores it."""
+    if value is None:
+        return None
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

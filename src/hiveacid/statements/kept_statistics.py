@@ -1,0 +1,58 @@
+"""What a statement's files make of the statistics: counts per partition, for its commit."""
+
+from __future__ import annotations
+
+from hiveacid.layout.names import partition_name
+from hiveacid.layout.target import FileKind, WriteResult
+from hiveacid.metastore.api import Catalog
+from hiveacid.model.statistics import StatisticsChange
+from hiveacid.statements.insert import InsertWork
+from hiveacid.statements.job import Work
+from hiveacid.statements.truncate import TruncateWork
+from hiveacid.txn.footprint import WriteKind
+
+_Values = tuple[str | None, ...]
+
+
+def changes_of(work: Work, written: WriteResult, *, catalog: Catalog) -> list[StatisticsChange]:
+    """One change for each partition written to or emptied; none where the statement does not know
+    how many rows each of its files has.
+    """
+    if not getattr(type(work), "COUNTS_ROWS", False):
+        return []
+    table = work.table
+    keys = [column.name for column in table.partition_columns]
+    found = []
+    for values in dict.fromkeys(
+        [*(file.partition for file in written.files), *_named(work, catalog)]
+    ):
+        files = [file for file in written.files if file.partition == values]
+        gone = sum(file.rows for file in files if file.kind is FileKind.DELETE)
+        come = sum(file.rows for file in files if file.kind is not FileKind.DELETE)
+        filled = [file for file in files if file.rows]  # an overwrite without rows leaves a file
+        found.append(
+            StatisticsChange(
+                table.name,
+                partition_name(keys, values) if keys else None,
+                rows=come - gone,
+                files=len(filled),
+                size_bytes=sum(file.size_bytes for file in filled),
+                replaces=work.kind is WriteKind.OVERWRITE,
+            )
+        )
+    return found
+
+
+def _named(work: Work, catalog: Catalog) -> list[_Values]:
+    """The partitions that the statement names, whether or not it wrote a file there."""
+    keys = [column.name for column in work.table.partition_columns]
+    if not keys:
+        return [()]
+    if isinstance(work, TruncateWork):
+        chosen = work.chosen
+        if chosen is None:
+            chosen = catalog.list_partitions(work.table.name)
+        return [part.values for part in chosen]
+    if isinstance(work, InsertWork) and all(key in work.static for key in keys):
+        return [tuple(work.static[key] for key in keys)]
+    return []

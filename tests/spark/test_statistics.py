@@ -1,0 +1,166 @@
+"""Statistics: kept by DML, taken by ANALYZE, and count(*) answered from them when they are exact."""
+
+from __future__ import annotations
+
+import pytest
+
+import hiveacid
+from hiveacid.errors import InvalidInputError
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+BASIC = '{"BASIC_STATS":"true"}'
+
+
+@pytest.fixture
+def known(acid):
+    """The statistics of a table by their keys."""
+
+    def read(table="t"):
+        found = acid.table(table).definition.properties
+        keys = ("COLUMN_STATS_ACCURATE", "numFiles", "numRows")
+        return tuple(found.get(key) for key in keys)
+
+    return read
+
+
+@pytest.fixture
+def counted(acid):
+    """The answer to count(*), and whether it came without reading the table."""
+
+    def ask(session=None, text="select count(*) from t"):
+        frame = (session or acid).sql(text)
+        plan = frame._jdf.queryExecution().optimizedPlan().toString()
+        return frame.collect()[0][0], "OneRowRelation" in plan
+
+    return ask
+
+
+def test_dml_keeps_the_row_count_as_hive_does(acid, known, counted):
+    acid.sql(f"create table t (id int, v string) {ACID}")
+    accurate = '{"BASIC_STATS":"true","COLUMN_STATS":{"id":"true","v":"true"}}'
+    assert known() == (accurate, "0", "0")
+    assert counted() == (0, True)
+    steps = {
+        "insert into t values (1,'a'),(2,'b'),(3,'c')": ("1", "3"),
+        "update t set v = 'q' where id = 1": ("3", "3"),
+        "update t set v = 'q' where id = 77": ("3", "3"),
+        "delete from t where id > 1": ("4", "1"),
+        "merge into t using (select 1 id union all select 9) s on t.id = s.id when matched then"
+        " delete when not matched then insert values (s.id, 'n')": ("6", "1"),
+        "insert overwrite table t values (5,'e'),(6,'f')": ("1", "2"),
+        "insert overwrite table t select * from t where false": ("0", "0"),
+        "insert into t select 1, 'x'": ("1", "1"),
+        "truncate table t": ("0", "0"),
+    }
+    for text, (files, rows) in steps.items():
+        acid.sql(text)
+        assert known() == (BASIC, files, rows), text
+        assert counted() == (int(rows), True), text
+    assert counted(text="select count(1) as n from default.t x")[1]
+    assert not counted(text="select count(*) from t where id = 1")[1]
+    acid.sql("set hive.compute.query.using.stats=false")
+    assert counted() == (0, False)
+
+
+def test_a_statement_that_fails_and_an_aborted_one_leave_the_statistics(acid, known):
+    acid.sql(f"create table t (id int not null) {ACID}")
+    acid.sql("insert into t values (1)")
+    before = known()
+    with pytest.raises(hiveacid.AcidError):
+        acid.sql("insert into t select cast(null as int)")
+    assert known() == before == (BASIC, "1", "1")
+
+
+def test_partitions_have_their_own_counts(acid, known, counted):
+    acid.sql(f"create table t (id int) partitioned by (p int, q string) {ACID}")
+    assert counted() == (0, True)
+    acid.sql("insert into t values (1,1,'a'),(2,1,'a'),(3,2,null)")
+    assert known() == (None, None, None)
+    assert counted() == (3, True)
+    acid.sql("delete from t where id = 2")
+    acid.sql("insert overwrite table t partition (p=2, q) select 7, 'b' union all select 8, 'b'")
+    assert counted() == (4, True)
+    acid.sql("insert into t partition (p=5, q='z') select 1 where false")
+    acid.sql("alter table t add partition (p=9, q='n')")
+    acid.sql("truncate table t partition (p=2, q='b')")
+    assert counted() == (2, True)
+    acid.sql("alter table t partition (p=1, q='a') rename to partition (p=4, q='c')")
+    assert counted()[0] == 2
+    acid.sql("alter table t drop partition (p=2)")
+    assert counted()[0] == 1
+    acid.sql("truncate table t")
+    assert counted() == (0, True)
+
+
+def test_count_is_that_of_the_snapshot_whoever_commits_between(acid, spark, counted, tmp_path):
+    acid.sql(f"create table t (id int) {ACID}")
+    acid.sql("insert into t values (1),(2)")
+    with hiveacid.connect(
+        spark, f"sqlite:///{tmp_path}/metastore.db", warehouse=str(tmp_path / "wh")
+    ) as other:
+        table = acid.table("t").definition
+        metastore = acid.runtime.metastore
+        with acid.runtime.transactions.begin(read_only=True) as mine:
+            seen = mine.valid_write_ids(table)
+            assert metastore.row_count(table.name, seen) == 2
+            other.sql("insert into t values (3)")
+            assert metastore.row_count(table.name, seen) is None
+        assert counted() == (3, True)
+        with acid.runtime.transactions.begin() as slow:  # takes a lower id, commits later
+            first = slow.write_id(table.name)
+            other.sql("delete from t where id = 1")
+            with acid.runtime.transactions.begin(read_only=True) as between:
+                seen = between.valid_write_ids(table)
+                assert metastore.row_count(table.name, seen) == 2
+                slow.record_write(table, [None], hiveacid_insert())
+                slow.commit()
+                assert metastore.row_count(table.name, seen) is None
+        assert first == 3
+        assert counted() == (2, False)  # what wrote it said nothing of its rows
+        acid.sql("analyze table t compute statistics")
+        assert counted() == (2, True)
+
+
+def hiveacid_insert():
+    from hiveacid.model.transactions import OperationType
+
+    return OperationType.INSERT
+
+
+def test_analyze_stores_what_hive_stores(acid, known, rows, tmp_path):
+    acid.sql(
+        "create table t (i int, s varchar(5), d decimal(10,2), f double, b boolean, dt date,"
+        f" ts timestamp, bi binary, a array<int>) partitioned by (p string) {ACID}"
+    )
+    acid.sql(
+        "insert into t select 2, 'abc', 2.50, 1.5, true, date'1970-01-03',"
+        " timestamp'1970-01-01 00:00:10', cast('xy' as binary), array(1), 'x'"
+        " union all select null, null, null, null, null, null, null, null, null, 'x'"
+        " union all select 9, 'z', -1, 2, false, date'1970-01-01', null, null, null, null"
+    )
+    acid.sql("analyze table t compute statistics for columns")
+    catalog, name = acid.runtime.metastore, acid.table("t").name
+
+    def of(column, partition=("x",)):
+        found = catalog.column_statistics(name, column, partition=partition)
+        return None if found is None else (found.nulls, found.distinct)
+
+    assert of("i") == of("s") == of("d") == of("dt") == (1, 1)
+    assert of("bi") == of("b") == (1, None)
+    assert of("a") is None
+    assert of("i", (None,)) == (0, 1)
+    one = catalog.column_statistics(name, "d", partition=("x",))
+    assert (one.decimal_low, one.decimal_high) == ("2.5", "2.5")
+    assert catalog.column_statistics(name, "dt", partition=("x",)).long_low == 2
+    assert catalog.column_statistics(name, "ts", partition=("x",)).long_high == 10
+    assert catalog.column_statistics(name, "s", partition=("x",)).average_length == 1.5
+    assert rows("select count(*) from t") == [(3,)]
+    with pytest.raises(InvalidInputError):
+        acid.sql("analyze table t compute statistics for columns nosuch")
+    acid.sql("create table plain (id int) stored as orc")
+    acid.sql("insert into plain values (1),(2)")
+    acid.sql("analyze table plain compute statistics for columns id")
+    accurate = '{"BASIC_STATS":"true","COLUMN_STATS":{"id":"true"}}'
+    assert known("plain") == (accurate, "1", "2")
+    acid.sql("alter table plain set tblproperties ('transactional'='true')")
+    assert known("plain")[0] is None
