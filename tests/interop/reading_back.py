@@ -21,6 +21,7 @@ from hiveacid.layout.names import BaseName, looks_acid, parse_directory, parse_p
 from hiveacid.model.tables import BucketSpec, Column, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import ROW_ID_COLUMN, scan
+from hiveacid.storage.planning import plan_scan
 from hiveacid.txn.snapshots import read_snapshot
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def check_scan(spark: SparkSession, answer: HiveAnswer) -> Iterator[str]:
             valid=ValidWriteIdList.parse(meta["valid_write_id_list"]),
             valid_txns=ValidTxnList.parse(meta["valid_txn_list"]),
         )
-        frame = scan(spark, snapshot, row_ids=meta["acid"])
+        frame = scan(spark, plan_scan(snapshot), row_ids=meta["acid"])
         got = frame_rows(frame, answer.shape)
     except AcidError as error:
         yield f"{type(error).__name__}: {error}"

@@ -19,6 +19,7 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import scan
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
+from hiveacid.storage.planning import plan_scan
 
 _TABLES = Path(__file__).parents[1] / "golden" / "tables.py"
 _SPEC = importlib.util.spec_from_file_location("golden_tables", _TABLES)
@@ -91,7 +92,7 @@ ACID = [
 def test_spark_returns_the_rows_and_row_ids_of_hive(spark, name):
     meta = tables.golden_meta(name)
     _, expected = tables.golden_answer(name)
-    got = spark_rows(scan(spark, snapshot_of(name), row_ids=True), meta, row_ids=True)
+    got = spark_rows(scan(spark, plan_scan(snapshot_of(name)), row_ids=True), meta, row_ids=True)
     assert list(tables.differences(got, expected)) == []
 
 

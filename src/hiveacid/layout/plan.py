@@ -7,7 +7,7 @@ that meets the predicate; readers still apply the condition itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.predicates import ANYTHING, Predicate
@@ -70,6 +70,30 @@ class PartPlan:
         """The files to read, in the directory's order."""
         chosen = self.selection.files
         return tuple(file for file in self.part.directory.row_files if file.path in chosen)
+
+    @property
+    def reduced(self) -> SnapshotPart:
+        """The partition as if it held nothing but the files chosen: for readers that need not
+        count the rows of the others.
+        """
+        chosen = self.selection.files
+        deleting = {file.path for file in self.delete_files}
+        directory = self.part.directory
+
+        def kept(files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+            return tuple(file for file in files if file.path in chosen or file.path in deleting)
+
+        base = directory.base
+        deltas = (replace(delta, files=kept(delta.files)) for delta in directory.deltas)
+        return SnapshotPart(
+            self.part.partition,
+            replace(
+                directory,
+                base=None if base is None else replace(base, files=kept(base.files)),
+                originals=kept(directory.originals),
+                deltas=tuple(delta for delta in deltas if delta.files),
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,24 @@
-"""The other way to scan: storage's ``merge_read`` in Spark's Python workers, one task per partition
-directory.
+"""The other way to scan: storage's ``merge_read`` in Spark's Python workers.
 
-For what Spark's ORC reader cannot do (see ``scan.py``). Rows cross from Python to the JVM in Arrow
+For what Spark's ORC reader cannot do, or not as fast (see ``scan.py``). A unit of work is one
+bucket of one partition directory; a task has several. Rows cross from Python to the JVM in Arrow
 batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
-from hiveacid.layout.snapshot import Snapshot, SnapshotPart
-from hiveacid.model.tables import Table
+from hiveacid.layout.plan import PartPlan, ScanPlan, Selection
+from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.model.tables import Column, Partition
 from hiveacid.model.types import CharType
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.assign import stored_type
@@ -35,66 +36,143 @@ _ROW_ID: t.StructType = t.StructType(
         t.StructField("rowid", t.LongType()),
     ]
 )
+_TASKS_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Some files of one partition directory."""
+
+    partition: Partition
+    directory: AcidDirectory
+    selection: Selection
 
 
 def scan(
-    spark: SparkSession, snapshot: Snapshot, parts: Sequence[SnapshotPart], *, row_ids: bool
+    spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, row_ids: bool
 ) -> DataFrame:
-    """The rows of ``parts``, as ``scan.scan`` returns them."""
-    table = snapshot.table
-    fields = [t.StructField(c.name, stored_type(c.type)) for c in table.columns]
-    fields += [t.StructField(c.name, t.StringType()) for c in table.partition_columns]
+    """The rows of ``parts`` of a plan, as ``scan.scan`` returns them."""
+    units = [unit for part in parts for unit in _units(part)]
+    count = min(len(units), _TASKS_MAX)
+    # each task takes a run of numbers: neighbours, which are often alike, go to different ones
+    units = [unit for first in range(count) for unit in units[first::count]]
+    task = ArrowScanTask.of(plan, units, row_ids=row_ids)
+    frame = spark.range(0, len(units), 1, count).mapInArrow(
+        task, arrow_schema(plan, row_ids=row_ids)
+    )
+    return as_table_types(frame, plan, row_ids=row_ids)
+
+
+def arrow_schema(plan: ScanPlan, *, row_ids: bool) -> t.StructType:
+    """What ``ArrowScanTask`` yields: stored values, partition values as texts."""
+    data, keys = _wanted(plan)
+    fields = [t.StructField(c.name, stored_type(c.type)) for c in data]
+    fields += [t.StructField(c.name, t.StringType()) for c in keys]
     if row_ids:
         fields.append(t.StructField("ROW__ID", _ROW_ID))
-    tasks = spark.range(0, len(parts), 1, len(parts))
-    frame = tasks.mapInArrow(
-        ArrowScanTask(table, tuple(parts), snapshot.valid, row_ids), t.StructType(fields)
-    )
-    columns = [
-        F.col(f"`{c.name}`").cast(spark_type(c.type)).alias(c.name) for c in table.all_columns
-    ]
+    return t.StructType(fields)
+
+
+def as_table_types(frame: DataFrame, plan: ScanPlan, *, row_ids: bool) -> DataFrame:
+    """Columns of ``arrow_schema`` as the table's types, in the plan's order."""
+    data, keys = _wanted(plan)
+    columns = [F.col(f"`{c.name}`").cast(spark_type(c.type)).alias(c.name) for c in (*data, *keys)]
     return frame.select(*columns, *(["ROW__ID"] if row_ids else []))
+
+
+def _wanted(plan: ScanPlan) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    table, wanted = plan.snapshot.table, set(plan.columns)
+    return (
+        tuple(c for c in table.columns if c.name in wanted),
+        tuple(c for c in table.partition_columns if c.name in wanted),
+    )
+
+
+def _units(part: PartPlan) -> list[Unit]:
+    """One for each bucket; files without events are counted together, so they stay together."""
+    chosen = part.selection.files
+    buckets: dict[int, dict[str, tuple[int, ...] | None]] = {}
+    for file in part.files:
+        is_bucket_file = file.path.rpartition("/")[2].startswith("bucket_")
+        if part.part.directory.originals or not is_bucket_file:
+            return [Unit(part.part.partition, part.part.directory, part.selection)]
+        buckets.setdefault(file.bucket, {})[file.path] = chosen[file.path]
+    return [
+        Unit(part.part.partition, part.part.directory, replace(part.selection, files=files))
+        for files in buckets.values()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowScanTask:
-    """Reads the parts whose numbers it is given."""
+    """Reads the units whose numbers it is given."""
 
-    table: Table
-    parts: tuple[SnapshotPart, ...]
+    units: tuple[Unit, ...]
+    table_columns: tuple[Column, ...]
+    columns: tuple[Column, ...]
+    keys: tuple[int, ...]
+    """Places of the wanted partition columns among the table's."""
+    key_names: tuple[str, ...]
     valid: ValidWriteIdList
     row_ids: bool
 
+    @staticmethod
+    def of(plan: ScanPlan, units: Sequence[Unit], *, row_ids: bool) -> ArrowScanTask:
+        """A task for some units of a plan."""
+        table, wanted = plan.snapshot.table, set(plan.columns)
+        keys = [n for n, c in enumerate(table.partition_columns) if c.name in wanted]
+        return ArrowScanTask(
+            units=tuple(units),
+            table_columns=table.columns,
+            columns=_wanted(plan)[0],
+            keys=tuple(keys),
+            key_names=tuple(table.partition_columns[n].name for n in keys),
+            valid=plan.snapshot.valid,
+            row_ids=row_ids,
+        )
+
+    @staticmethod
+    def whole(plan: ScanPlan, *, row_ids: bool) -> ArrowScanTask:
+        """A task whose units are the plan's partitions."""
+        units = [Unit(p.part.partition, p.part.directory, p.selection) for p in plan.parts]
+        return ArrowScanTask.of(plan, units, row_ids=row_ids)
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of part numbers in, batches of rows out."""
+        """Batches of unit numbers in, batches of rows out."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from self._read(self.parts[number])
+                yield from self.read(self.units[number])
 
-    def _read(self, part: SnapshotPart) -> Iterator[pa.RecordBatch]:
-        fs, path = file_system_for(part.partition.location)
+    def read(self, unit: Unit) -> Iterator[pa.RecordBatch]:
+        """The rows of one unit."""
+        fs, path = file_system_for(unit.partition.location)
         for rows in merge_read(
             fs,
             path,
-            part.directory,
-            table_columns=self.table.columns,
+            unit.directory,
+            table_columns=self.table_columns,
+            columns=[column.name for column in self.columns],
             valid=self.valid,
             row_ids=self.row_ids,
+            selection=unit.selection,
         ):
-            width = len(self.table.columns)
+            width = len(self.columns)
             arrays = [_microseconds(column) for column in rows.columns]
-            for place, column in enumerate(self.table.columns):
+            for place, column in enumerate(self.columns):
                 if isinstance(column.type, CharType):
                     arrays[place] = pc.utf8_rtrim(arrays[place], " ")  # as Spark's ORC reader
             texts = [
-                pa.array([value] * rows.num_rows, pa.string()) for value in part.partition.values
+                pa.array([unit.partition.values[key]] * rows.num_rows, pa.string())
+                for key in self.keys
             ]
-            names = [c.name for c in self.table.all_columns]
+            names = [*(column.name for column in self.columns), *self.key_names]
             if self.row_ids:
                 names.append("ROW__ID")
-            yield pa.RecordBatch.from_arrays(
-                [*arrays[:width], *texts, *arrays[width:]], names=names
-            )
+            arrays = [*arrays[:width], *texts, *arrays[width:]]
+            if arrays:
+                yield pa.RecordBatch.from_arrays(arrays, names=names)
+            else:
+                yield rows
 
 
 def _microseconds(array: pa.Array) -> pa.Array:

@@ -1,4 +1,4 @@
-"""A snapshot as a DataFrame: the only place that reads ACID ORC through Spark.
+"""A planned snapshot as a DataFrame: the only place that reads ACID ORC through Spark.
 
 The six event columns are read with Spark's own vectorised ORC reader. The ORC library recognises
 their names and fails on any narrower root schema, so every read is pinned: a filter that is always
@@ -9,10 +9,11 @@ the design).
 Files are given one by one, never as directories: Spark lists again, and a delete file that went
 missing between our listing and Spark's must be an error, not rows that come back.
 
-What Spark's reader cannot do goes through storage's ``merge_read`` in ``mapInArrow``, partition by
-partition: original files and raw deltas (their row ids are positions), streaming files with a
-logical length, tables whose files may name their columns otherwise (Spark finds fields of ``row``
-by name, Hive by position).
+What Spark's reader cannot do, and what others do faster, goes through storage's ``merge_read``:
+few rows at once, without a job (``local_scan``); else in ``mapInArrow`` (``arrow_scan``): original
+files and raw deltas (their row ids are positions), streaming files with a logical length, tables
+whose files may name their columns otherwise (Spark finds fields of ``row`` by name, Hive by
+position), a few stripes of large files, very many small files.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
+from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.layout import events
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
+from hiveacid.layout.plan import PartPlan, ScanPlan
+from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.spark import arrow_scan, deletes, plain_scan
+from hiveacid.spark import arrow_scan, deletes, local_scan, plain_scan
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.plain_scan import (
@@ -37,16 +41,17 @@ from hiveacid.spark.plain_scan import (
     join,
     load,
     partition_literals,
-    row_files,
     spark_path,
 )
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
+from hiveacid.spark.zones import is_utc
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.verify import check_event_file
+from hiveacid.storage.native import is_native
+from hiveacid.storage.verify import event_tail
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 ROW_ID_COLUMN: Final = "ROW__ID"
 ROW_ID_TYPE: Final = t.StructType(
@@ -58,55 +63,91 @@ ROW_ID_TYPE: Final = t.StructType(
 )
 
 
-def scan(spark: SparkSession, snapshot: Snapshot, *, row_ids: bool = False) -> DataFrame:
-    """The live rows of a snapshot: data columns, partition columns, then ``ROW__ID`` if asked for.
+_SMALL_FILES: Final = 1000
+"""From so many files on, what counts is their number, if they are small on average."""
+_SMALL_FILE_BYTES: Final = 1 << 20
+_STRIPES_PAY: Final = 4
+"""Reading chosen stripes through Arrow costs at most so much more a byte than Spark's reader."""
+_LITERAL_PARTITIONS: Final = 32
+"""More partitions than this are one relation, joined with their values by file name."""
+_PATH: Final = "__hiveacid_path"
 
-    Lazy, but for the footers of delete files, which are read here.
+
+def scan(spark: SparkSession, plan: ScanPlan, *, row_ids: bool = False) -> DataFrame:
+    """The live rows of a plan: its columns, then ``ROW__ID`` if asked for. Rows that cannot meet
+    the plan's predicate may be missing.
+
+    Lazy, but for the footers of files, which are read here, and for the rows of a plan that leaves
+    over few: those are read at once.
 
     Raises:
         MissingFileError, FormatError: a delete file is not there, or is damaged.
         UnsupportedError: a column's type cannot be read through Spark, or row ids of a table
         without them.
     """
-    table = snapshot.table
-    parts = [part for part in snapshot.parts if _has_rows(part.directory)]
+    table = plan.snapshot.table
+    parts = [part for part in plan.parts if any(file.size_bytes for file in part.files)]
+    if not parts:
+        empty = result_schema(table, row_ids=row_ids, columns=plan.columns)
+        return local_scan.without_rows(spark, empty)
     if table.acid_mode is not AcidMode.FULL:
-        frames = [plain_scan.scan(spark, table, parts)] if parts else []
-    else:
-        by_name = not table.is_read_by_position
-        native = [part for part in parts if by_name and _is_native(part.directory)]
-        other = [part for part in parts if part not in native]
-        frames = [_native(spark, snapshot, native, row_ids=row_ids)] if native else []
-        if other:
-            frames.append(arrow_scan.scan(spark, snapshot, other, row_ids=row_ids))
-    if not frames:
-        return spark.createDataFrame([], result_schema(table, row_ids=row_ids))
+        frame = plain_scan.scan(spark, table, [part.reduced for part in parts])
+        return frame.select(*map(quoted, plan.columns))
+    rows = local_scan.rows(spark, plan, row_ids=row_ids)
+    if rows is not None:
+        return rows
+    utc = all("timestamp" not in str(c.type) for c in table.columns) or is_utc(spark)
+    arrow = _is_better_through_arrow(plan, parts)
+    other = [p for p in parts if arrow or not _is_native(table, p.reduced, utc=utc)]
+    apart = {part.part.partition.values for part in other}
+    native = [part.reduced for part in parts if part.part.partition.values not in apart]
+    frames = []
+    if native:
+        frames.append(_native(spark, plan, native, row_ids=row_ids))
+    if other:
+        frames.append(arrow_scan.scan(spark, plan, other, row_ids=row_ids))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
-def result_schema(table: Table, *, row_ids: bool) -> t.StructType:
-    """The schema of ``scan``."""
-    fields = [t.StructField(c.name, spark_type(c.type)) for c in table.all_columns]
+def _is_better_through_arrow(plan: ScanPlan, parts: Sequence[PartPlan]) -> bool:
+    """Few stripes of large files, which Spark cannot choose; or so many small files that opening
+    them is all.
+    """
+    files = sum(len(part.files) for part in parts)
+    size = sum(file.size_bytes for part in parts for file in part.files)
+    if files >= _SMALL_FILES and size < files * _SMALL_FILE_BYTES:
+        return True
+    some_stripes = any(s is not None for part in parts for s in part.selection.files.values())
+    return some_stripes and plan.amount.bytes * _STRIPES_PAY <= size
+
+
+def result_schema(
+    table: Table, *, row_ids: bool, columns: Sequence[str] | None = None
+) -> t.StructType:
+    """The schema of ``scan`` of some columns (None: all)."""
+    fields = [
+        t.StructField(c.name, spark_type(c.type))
+        for c in table.all_columns
+        if columns is None or c.name in columns
+    ]
     if row_ids:
         fields.append(t.StructField(ROW_ID_COLUMN, ROW_ID_TYPE))
     return t.StructType(fields)
 
 
 def _native(
-    spark: SparkSession, snapshot: Snapshot, parts: Sequence[SnapshotPart], *, row_ids: bool
+    spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], *, row_ids: bool
 ) -> DataFrame:
+    snapshot = plan.snapshot
     table = snapshot.table
     numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
-    groups = [(p.partition, row_files(p.directory)) for p in parts]
-    for partition, files in groups:
-        for file in files:
-            check_event_file(partition.location, file)
+    groups = [(p.partition, p.directory.row_files) for p in parts]
     rows = _read_events(spark, table, groups, numbers=numbers)
     rows = _live(rows, snapshot, parts, operation=events.Operation.INSERT)
     deleting = [part for part in parts if part.directory.delete_deltas]
     if deleting:
         rows = _filter_deleted(spark, snapshot, rows, deleting)
-    return rows.selectExpr(*_output(table, row_ids=row_ids))
+    return rows.selectExpr(*_output(plan, row_ids=row_ids))
 
 
 def _live(
@@ -122,9 +163,12 @@ def _live(
     return rows if visible is None else rows.where(visible)
 
 
-def _output(table: Table, *, row_ids: bool) -> list[str]:
-    columns = [f"{quoted(events.ROW, c.name)} as {quoted(c.name)}" for c in table.columns]
-    columns += [quoted(c.name) for c in table.partition_columns]
+def _output(plan: ScanPlan, *, row_ids: bool) -> list[str]:
+    data = {column.name for column in plan.snapshot.table.columns}
+    columns = [
+        f"{quoted(events.ROW, name)} as {quoted(name)}" if name in data else quoted(name)
+        for name in plan.columns
+    ]
     if row_ids:
         columns.append(
             f"named_struct('writeid', {events.ORIGINAL_TRANSACTION}, 'bucketid', {events.BUCKET},"
@@ -156,7 +200,7 @@ def _filter_deleted(
 def _read_events(
     spark: SparkSession,
     table: Table,
-    groups: Iterable[tuple[Partition, Sequence[DataFile]]],
+    groups: Sequence[tuple[Partition, Sequence[DataFile]]],
     *,
     numbers: Mapping[tuple[str | None, ...], int],
 ) -> DataFrame:
@@ -178,16 +222,68 @@ def _read_events(
             t.StructField(events.ROW, row),
         ]
     )
-    frames = []
+    reader = file_reader(spark, schema).format("orc")
     with session_conf(spark, LISTING):
+        if len(groups) > _LITERAL_PARTITIONS:
+            return _joined(spark, table, reader, groups, numbers=numbers)
+        frames = []
         for partition, files in groups:
-            paths = [spark_path(join(partition.location, file.path)) for file in files]
-            frame = load(file_reader(spark, schema).format("orc"), paths)
+            frame = load(reader, _paths(partition, files))
             if table.partition_columns:
                 number = f"{numbers[partition.values]}L as {deletes.PART}"
                 frame = frame.selectExpr("*", *partition_literals(table, partition), number)
             frames.append(frame)
     return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def _paths(partition: Partition, files: Iterable[DataFile]) -> list[str]:
+    return [spark_path(join(partition.location, file.path)) for file in files]
+
+
+def _joined(
+    spark: SparkSession,
+    table: Table,
+    reader: DataFrameReader,
+    groups: Sequence[tuple[Partition, Sequence[DataFile]]],
+    *,
+    numbers: Mapping[tuple[str | None, ...], int],
+) -> DataFrame:
+    """Files of many partitions as one relation; a broadcast join by file name gives the values.
+
+    A union of as many relations takes Spark longer to plan than to run.
+    """
+    places = {path: partition for partition, files in groups for path in _paths(partition, files)}
+    frame = load(reader, list(places))
+    by_path = {_plain_path(path): partition for path, partition in places.items()}
+    rows = []
+    for name in frame.inputFiles():
+        partition = by_path[_plain_path(unquote(name))]
+        facts = (numbers[partition.values], *partition.values)
+        # what a row says of its file has one slash where this has three
+        rows += [(spelled, *facts) for spelled in {name, name.replace("file:///", "file:/", 1)}]
+    texts = [f"{_PATH}_{number}" for number in range(len(table.partition_columns))]
+    known = t.StructType(
+        [
+            t.StructField(_PATH, t.StringType()),
+            t.StructField(deletes.PART, t.LongType()),
+            *(t.StructField(text, t.StringType()) for text in texts),
+        ]
+    )
+    values = spark.createDataFrame(rows, known).selectExpr(
+        _PATH,
+        *[
+            f"cast({text} as {spark_type(c.type).simpleString()}) as {quoted(c.name)}"
+            for c, text in zip(table.partition_columns, texts, strict=True)
+        ],
+        deletes.PART,
+    )
+    frame = frame.selectExpr("*", f"_metadata.file_path as {_PATH}")
+    return frame.join(F.broadcast(values), _PATH).drop(_PATH)
+
+
+def _plain_path(name: str) -> str:
+    """The path of a URI, which Spark writes with one slash or three after the scheme."""
+    return "/" + name.partition(":")[2].lstrip("/") if ":" in name.partition("/")[0] else name
 
 
 def _pin(table: Table, *, operation: events.Operation) -> str:
@@ -254,15 +350,14 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
     return f"{seen} and {events.CURRENT_TRANSACTION} not in ({hidden})" if hidden else seen
 
 
-def _has_rows(directory: AcidDirectory) -> bool:
-    return any(file.size_bytes > 0 for file in row_files(directory))
-
-
-def _is_native(directory: AcidDirectory) -> bool:
-    """Whether Spark's reader can read every file: ACID bucket files of full length."""
-    return not directory.originals and all(
+def _is_native(table: Table, part: SnapshotPart, *, utc: bool) -> bool:
+    """Whether Spark's reader can read every file: ACID bucket files of full length, with the
+    table's columns.
+    """
+    return not part.directory.originals and all(
         file.path.rpartition("/")[2].startswith("bucket_")
         and file.size_bytes > 0
         and file.logical_bytes in (None, file.size_bytes)
-        for file in row_files(directory)
+        and is_native(event_tail(part.partition.location, file), table.columns, utc=utc)
+        for file in part.directory.row_files
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
@@ -35,6 +36,7 @@ def plan(context: ExecutionContext, statement: Delete) -> Work:
 class DeleteWork:
     """One DELETE with a condition."""
 
+    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: Delete
     kind: WriteKind = WriteKind.DELETE
@@ -55,7 +57,10 @@ class DeleteWork:
         assert self.statement.where is not None
         views = job.views(self.statement.tables)
         alias = self.statement.alias or table.name.table
-        rows = job.scan(table, row_ids=True).alias(alias)
+        keys = {column.name for column in table.partition_columns}
+        wanted = None if self.statement.columns is None else self.statement.columns | keys
+        plan = job.plan(table, predicate=self.statement.predicate, columns=wanted)
+        rows = job.scan(plan, row_ids=True).alias(alias)
         condition = column(resolved(self.statement.where, views)).cast("boolean")
         events = select_as(
             rows.where(condition),
@@ -67,7 +72,7 @@ class DeleteWork:
         )
         (deletes,) = job.statement_ids
         target = job.target(delete_statement=deletes)
-        places = count_places(job.snapshot(table))
+        places = count_places(plan)
         return write_events(job.context.session(), events, target=target, places=places)
 
     def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:

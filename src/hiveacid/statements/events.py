@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hiveacid.layout.snapshot import Snapshot
+from hiveacid.layout.plan import ScanPlan
 from hiveacid.spark.scan import ROW_ID_COLUMN
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import IDENTITY
@@ -46,15 +46,9 @@ def resolved(given: Expression, views: Mapping[str, str]) -> Expression:
     return with_views(given, views) if isinstance(given, str) else given
 
 
-def count_places(snapshot: Snapshot) -> int:
-    """How many pairs of partition and bucket number the snapshot's rows can have."""
+def count_places(plan: ScanPlan) -> int:
+    """How many pairs of partition and bucket number the rows of a plan can have."""
     places = {
-        (part.partition.values, file.bucket)
-        for part in snapshot.parts
-        for file in (
-            *(part.directory.base.files if part.directory.base else ()),
-            *part.directory.originals,
-            *(f for delta in part.directory.insert_deltas for f in delta.files),
-        )
+        (part.part.partition.values, file.bucket) for part in plan.parts for file in part.files
     }
     return max(1, len(places))

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.errors import InternalError
+from hiveacid.layout.plan import ScanPlan
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.layout.target import WriteResult, WriteTarget
 from hiveacid.model.ids import StatementId, WriteId
-from hiveacid.model.tables import AcidMode, Table, TableName
+from hiveacid.model.predicates import ANYTHING, Predicate
+from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.runtime import Runtime
 from hiveacid.settings import Settings
@@ -67,30 +69,58 @@ class Job:
     write_id: WriteId
     statement_ids: tuple[StatementId, ...]
     staging: str
-    _snapshots: dict[TableName, Snapshot] = field(default_factory=dict)
+    _plans: list[ScanPlan] = field(default_factory=list)
     _views: list[str] = field(default_factory=list)
 
-    def snapshot(self, table: Table) -> Snapshot:
-        """The transaction's snapshot of a table."""
-        if table.name not in self._snapshots:
-            self._snapshots[table.name] = self.txn.snapshot(table)
-        return self._snapshots[table.name]
+    @property
+    def plans(self) -> tuple[ScanPlan, ...]:
+        """What has been planned to be read so far."""
+        return tuple(self._plans)
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """The snapshots taken so far."""
-        return tuple(self._snapshots.values())
+        """The snapshots taken so far; several of a table that was read in several ways."""
+        return tuple(plan.snapshot for plan in self._plans)
 
-    def scan(self, table: Table, *, row_ids: bool = False) -> DataFrame:
-        """The live rows of a table."""
+    def plan(
+        self,
+        table: Table,
+        *,
+        predicate: Predicate = ANYTHING,
+        columns: Iterable[str] | None = None,
+    ) -> ScanPlan:
+        """What the transaction reads of a table for rows that meet ``predicate``: only the
+        partitions left over are listed.
+        """
+        from hiveacid.storage.planning import partitions_that_match, plan_scan
+
+        partitions: tuple[Partition, ...] | None = None
+        count = 1
+        if table.partition_columns:
+            known = self.txn.partitions(table)
+            partitions = partitions_that_match(table, known, predicate)
+            count = len(known)
+        snapshot = self.txn.snapshot(table, partitions=partitions)
+        plan = plan_scan(snapshot, predicate=predicate, columns=columns, partitions_of=count)
+        self._plans.append(plan)
+        return plan
+
+    def snapshot(self, table: Table) -> Snapshot:
+        """All of a table."""
+        return self.plan(table).snapshot
+
+    def scan(self, plan: ScanPlan, *, row_ids: bool = False) -> DataFrame:
+        """The live rows of a plan."""
         from hiveacid.spark.scan import scan
 
-        return scan(self.context.session(), self.snapshot(table), row_ids=row_ids)
+        return scan(self.context.session(), plan, row_ids=row_ids)
 
     def _frame(self, ref: TableRef) -> DataFrame:
         from hiveacid.spark.virtual import with_virtual
 
-        frame = self.scan(self.context.table(ref.name), row_ids=ref.row_id)
+        table = self.context.table(ref.name)
+        plan = self.plan(table, predicate=ref.predicate, columns=ref.columns)
+        frame = self.scan(plan, row_ids=ref.row_id)
         return with_virtual(frame, {column.value for column in ref.virtual})
 
     def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:

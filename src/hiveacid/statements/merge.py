@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
@@ -54,6 +54,7 @@ class MergeWork:
     inserts.
     """
 
+    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: Merge
     partitions: tuple[str, ...] | None = None
@@ -102,8 +103,9 @@ class MergeWork:
             insert_statement=next(ids) if self._has((NotMatchedInsert,)) else None,
         )
         with session_conf(spark, _JOIN):
-            events = merge_events(job, self.table, self.statement)
-            places = count_places(job.snapshot(self.table))
+            plan = job.plan(self.table, predicate=self.statement.predicate)
+            events = merge_events(job, plan, self.statement)
+            places = count_places(plan)
             return write_events(spark, events, target=target, places=places)
 
     def result(self, written: WriteResult, write_id: WriteId) -> MergeResult:

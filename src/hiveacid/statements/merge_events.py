@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.layout.plan import ScanPlan
 from hiveacid.model.tables import Column, Table
 from hiveacid.spark.assign import assigned_text, constrained
 from hiveacid.spark.bucket_task import DELETE, INSERT, TOUCH, UPDATE
@@ -51,17 +52,18 @@ _TOUCHED: Final = -1
 _DELETES: Final = (MatchedDelete, NotMatchedBySourceDelete)
 
 
-def merge_events(job: Job, table: Table, statement: Merge) -> DataFrame:
+def merge_events(job: Job, plan: ScanPlan, statement: Merge) -> DataFrame:
     """The events, as ``spark.write.write_events`` takes them.
 
     Raises:
         InvalidInputError: no clause at all.
         pyspark's AnalysisException: an expression is wrong.
     """
+    table = plan.snapshot.table
     views = job.views(statement.tables)
     alias = statement.alias or table.name.table
     source_alias = statement.source_alias or "source"
-    paired = _paired(job, table, statement, views, aliases=(alias, source_alias))
+    paired = _paired(job, plan, statement, views, aliases=(alias, source_alias))
     chosen = _with_clause(paired, statement.clauses, views)
     writing = {
         index: _values(clause, table, views, aliases=(alias, source_alias))
@@ -82,7 +84,7 @@ def merge_events(job: Job, table: Table, statement: Merge) -> DataFrame:
 
 def _paired(
     job: Job,
-    table: Table,
+    plan: ScanPlan,
     statement: Merge,
     views: Mapping[str, str],
     *,
@@ -91,7 +93,7 @@ def _paired(
     source = statement.source
     right = query_frame(job, source) if isinstance(source, Query) else source
     right = right.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
-    left = job.scan(table, row_ids=True).selectExpr("*", f"true as {_IN_TARGET}")
+    left = job.scan(plan, row_ids=True).selectExpr("*", f"true as {_IN_TARGET}")
     left = left.alias(aliases[0])
     inserts = any(isinstance(c, NotMatchedInsert) for c in statement.clauses)
     by_source = any(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
@@ -38,6 +38,7 @@ def plan(context: ExecutionContext, statement: Update) -> UpdateWork:
 class UpdateWork:
     """One UPDATE; its statement ids are those of Hive 4.1: deletes first, then new rows."""
 
+    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: Update
     kind: WriteKind = WriteKind.UPDATE
@@ -55,7 +56,8 @@ class UpdateWork:
         statement, table = self.statement, self.table
         views = job.views(statement.tables)
         alias = statement.alias or table.name.table
-        rows = job.scan(table, row_ids=True).alias(alias)
+        plan = job.plan(table, predicate=statement.predicate)
+        rows = job.scan(plan, row_ids=True).alias(alias)
         if statement.where is not None:
             rows = rows.where(column(resolved(statement.where, views)).cast("boolean"))
         given = {name.lower(): value for name, value in statement.assignments}
@@ -87,7 +89,7 @@ class UpdateWork:
         )
         deletes, inserts = job.statement_ids
         target = job.target(update_delete_statement=deletes, update_insert_statement=inserts)
-        places = count_places(job.snapshot(table))
+        places = count_places(plan)
         return write_events(spark, events, target=target, places=places)
 
     def result(self, written: WriteResult, write_id: WriteId) -> UpdateResult:

@@ -15,7 +15,6 @@ from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.layout import events
-from hiveacid.layout.metadata import STATS_KEY, parse_stats
 from hiveacid.layout.plan import Amount, PartPlan, ScanPlan, Selection
 from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.bucket import BucketCodec
@@ -36,6 +35,7 @@ from hiveacid.model.predicates import (
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.types import DecimalType, HiveType, PrimitiveType, VarcharType
 from hiveacid.storage.footers import tail_of
+from hiveacid.storage.native import only_inserts
 from hiveacid.storage.orc_tail import OrcTail
 from hiveacid.storage.statistics import stripe_ranges
 
@@ -109,11 +109,13 @@ def _plan_part(table: Table, part: SnapshotPart, predicate: Predicate) -> PartPl
         return None
     location = part.partition.location
     chosen = _files_by_bucket(table, location, files, left)
-    places, amount = _stripes(table, location, chosen, left)
+    tails = _tails(table, location, chosen, left)
+    if any(_has_updates(table, tail) for tail in tails.values()):
+        # an event of Hive before 3 may update a row of another stripe (format.md 4.7)
+        tails, left = {}, ANYTHING
+    places, amount = _stripes(table, chosen, tails, left)
     if not places:
         return None
-    if any(stripes is not None and not stripes for stripes in places.values()):
-        places = {path: stripes for path, stripes in places.items() if stripes != ()}
     kept = tuple(file for file in chosen if file.path in places)
     deletes = _delete_files(table, part, kept)
     selection = Selection(
@@ -121,8 +123,6 @@ def _plan_part(table: Table, part: SnapshotPart, predicate: Predicate) -> PartPl
         predicate=left,
         delete_files=None if len(kept) == len(files) else frozenset(f.path for f in deletes),
     )
-    if not kept:
-        return None
     return PartPlan(part, selection, deletes, total + amount)
 
 
@@ -219,31 +219,35 @@ def _buckets(
 # -------------------------------------------------------------------- stripes
 
 
-def _stripes(
+def _tails(
     table: Table, location: str, files: Sequence[DataFile], predicate: Predicate
-) -> tuple[dict[str, tuple[int, ...] | None], Amount]:
-    """The stripes of each file that may hold a row, and what they amount to.
+) -> dict[str, OrcTail]:
+    """The tails of the files whose stripes the predicate may decide, by path."""
+    data = {column.name for column in table.columns}
+    if table.format is not FileFormat.ORC or not columns_of(predicate) & data:
+        return {}
+    return {file.path: tail_of(location, file) for file in files if _size(file)}
 
-    An event of Hive before 3 may update a row of another stripe (format.md 4.7): where a file has
-    such, nothing is left out.
-    """
-    names = columns_of(predicate)
-    data = tuple(column.name for column in table.columns)
-    looks = table.format is FileFormat.ORC and bool(names & set(data))
-    if not looks:
-        size = sum(_size(file) for file in files)
-        return {file.path: None for file in files}, Amount(files=len(files), bytes=size)
-    tails = {file.path: tail_of(location, file) for file in files if _size(file)}
-    if table.acid_mode is AcidMode.FULL and any(_has_updates(tail) for tail in tails.values()):
-        size = sum(_size(file) for file in files)
-        return {file.path: None for file in files}, Amount(files=len(files), bytes=size)
+
+def _has_updates(table: Table, tail: OrcTail) -> bool:
+    is_event_file = events.is_event_schema([name for name, _ in tail.root.fields])
+    return table.acid_mode is AcidMode.FULL and is_event_file and not only_inserts(tail)
+
+
+def _stripes(
+    table: Table, files: Sequence[DataFile], tails: Mapping[str, OrcTail], predicate: Predicate
+) -> tuple[dict[str, tuple[int, ...] | None], Amount]:
+    """The stripes of each file that may hold a row (None: all of them), and what they amount to."""
     places: dict[str, tuple[int, ...] | None] = {}
     amount = Amount()
     for file in files:
         tail = tails.get(file.path)
-        chosen = () if tail is None else _stripes_of(tail, table.columns, predicate)
         if tail is None:
+            if not tails:
+                places[file.path] = None
+                amount += Amount(files=1, bytes=_size(file))
             continue
+        chosen = _stripes_of(tail, table.columns, predicate)
         amount += Amount(stripes_of=len(tail.stripes))
         if not chosen:
             continue
@@ -265,18 +269,6 @@ def _stripes_of(
     if ranges is None:
         return tuple(range(len(tail.stripes)))
     return tuple(n for n, known in enumerate(ranges) if may_match(predicate, known))
-
-
-def _has_updates(tail: OrcTail) -> bool:
-    text = tail.user_metadata.get(STATS_KEY)
-    if text is not None:
-        stats = parse_stats(text.decode("ascii", "replace"))
-        return stats.updates > 0 or stats.deletes > 0
-    names = [name.lower() for name, _ in tail.root.fields]
-    if events.OPERATION.lower() not in names or tail.row_index_stride == 0:
-        return events.is_event_schema(names) and tail.rows > 0
-    number = tail.types[0].children[names.index(events.OPERATION.lower())]
-    return bool(tail.footer.statistics[number].intStatistics.maximum > 0)
 
 
 def _size(file: DataFile) -> int:

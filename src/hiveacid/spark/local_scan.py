@@ -1,0 +1,74 @@
+"""The third way to scan: few rows, read by the driver itself; Spark then runs no job for them.
+
+A lookup by key chooses some stripes of some files. To read those here takes milliseconds, a job
+with its tasks takes many times that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hiveacid.layout.plan import ScanPlan
+from hiveacid.spark.arrow_scan import ArrowScanTask, arrow_schema, as_table_types
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+ROWS_LOOKED_AT_MAX: Final = 2_000_000
+"""Rows of the chosen stripes; of most of them only the predicate's columns are read."""
+FILES_MAX: Final = 256
+ROWS_MAX: Final = 10_000
+BYTES_MAX: Final = 4 << 20
+"""More rows, or Arrow bytes, than these are left to Spark."""
+_ARROW_FRAMES: Final = 4
+"""Spark takes Arrow tables from this version on."""
+
+
+def rows(spark: SparkSession, plan: ScanPlan, *, row_ids: bool) -> DataFrame | None:
+    """The rows of a plan as a local DataFrame; None where they are, or may be, too many.
+
+    Raises:
+        FormatError, MissingFileError, StorageError: reading failed.
+    """
+    batches = _read(plan, row_ids=row_ids) if _is_small(spark, plan) else None
+    if batches is None:
+        return None
+    schema = arrow_schema(plan, row_ids=row_ids)
+    if not batches:
+        return as_table_types(without_rows(spark, schema), plan, row_ids=row_ids)
+    frame = spark.createDataFrame(pa.Table.from_batches(batches), schema)
+    return as_table_types(frame, plan, row_ids=row_ids)
+
+
+def without_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """No rows, and no job: Spark sees by the condition that there is nothing to run."""
+    return spark.createDataFrame([], schema).where("false")
+
+
+def _is_small(spark: SparkSession, plan: ScanPlan) -> bool:
+    """Whether the stripes of all files were chosen by a predicate, and are few."""
+    amount = plan.amount
+    return (
+        amount.stripes > 0
+        and amount.rows <= ROWS_LOOKED_AT_MAX
+        and amount.files <= FILES_MAX
+        and bool(plan.columns)
+        and int(spark.version.partition(".")[0]) >= _ARROW_FRAMES
+    )
+
+
+def _read(plan: ScanPlan, *, row_ids: bool) -> list[pa.RecordBatch] | None:
+    task = ArrowScanTask.whole(plan, row_ids=row_ids)
+    batches: list[pa.RecordBatch] = []
+    count = size = 0
+    for unit in task.units:
+        for batch in task.read(unit):
+            count += batch.num_rows
+            size += batch.nbytes
+            if count > ROWS_MAX or size > BYTES_MAX:
+                return None
+            batches.append(batch)
+    return batches

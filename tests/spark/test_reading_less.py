@@ -1,0 +1,153 @@
+"""Partitions, buckets, stripes: what a condition leaves over is read, and the rows are the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from hiveacid.layout.plan import ScanPlan
+from hiveacid.spark import arrow_scan, local_scan
+from hiveacid.spark import scan as native
+from hiveacid.statements.job import Job
+
+ACID = "stored as orc tblproperties ('transactional'='true', 'orc.stripe.size'='65536')"
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """The plans that statements make, as they come."""
+    made: list[ScanPlan] = []
+    original = Job.plan
+
+    def plan(self, *arguments, **names):
+        made.append(original(self, *arguments, **names))
+        return made[-1]
+
+    monkeypatch.setattr(Job, "plan", plan)
+    return made
+
+
+@pytest.fixture
+def routes(monkeypatch):
+    """The ways in which scans read."""
+    taken: list[str] = []
+
+    def spied(call, name):
+        def spy(*arguments, **names):
+            result = call(*arguments, **names)
+            if result is not None:
+                taken.append(name)
+            return result
+
+        return spy
+
+    for module, name in ((arrow_scan, "scan"), (local_scan, "rows"), (native, "_native")):
+        monkeypatch.setattr(module, name, spied(getattr(module, name), name))
+    return taken
+
+
+@pytest.fixture
+def bucketed(acid):
+    acid.sql(
+        "create table b (k bigint, v string) partitioned by (p int) clustered by (k) into 4 buckets"
+        f" {ACID}"
+    )
+    acid.sql(
+        "insert into b select id, concat('v', id), cast(id % 3 as int) from range(0, 3000, 1, 2)"
+    )
+    acid.sql("delete from b where k % 10 = 3")
+    return acid.table("b")
+
+
+def test_a_key_of_a_bucketed_table_is_one_file_of_each_partition(bucketed, acid, rows, plans):
+    assert rows("select * from b where k = 77") == [(77, "v77", 2)]
+    (plan,) = plans
+    amount = plan.amount
+    assert (len(plan.parts), amount.files, amount.files_of) == (3, 3, 12)
+    assert rows("select v from b where k = 77 and p = 2") == [("v77",)]
+    assert (len(plans[1].parts), plans[1].partitions_of, plans[1].amount.files) == (1, 3, 1)
+    assert plans[1].columns == ("k", "v", "p")
+    assert rows("select * from b where k = 73") == []
+    assert rows("select count(*) from b where p in (0, 1) and k >= 0") == [(1800,)]
+    assert len(plans[3].parts) == 2
+
+
+def test_a_lookup_runs_no_job(bucketed, acid, routes, spark):
+    before = spark._jsc.sc().statusStore().jobsList(None).size()
+    assert acid.sql("select v from b where k = 77 and p = 2").collect() == [("v77",)]
+    assert acid.sql("select v from b where k = 73").collect() == []
+    spark._jsc.sc().listenerBus().waitUntilEmpty()
+    assert spark._jsc.sc().statusStore().jobsList(None).size() == before
+    assert routes == ["rows", "rows"]
+
+
+def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypatch):
+    acid.sql(f"create table s (k int, v string) {ACID}")
+    acid.sql(
+        "insert into s select cast(id as int), sha1(cast(id as string)) from range(0, 60000, 1, 1)"
+    )
+    monkeypatch.setattr(local_scan, "ROWS_MAX", 10)
+    text = "select count(*), min(k), max(k) from s where k between 30000 and 30999"
+    assert rows(text) == [(1000, 30000, 30999)]
+    assert routes == ["scan"]
+    routes.clear()
+    assert rows("select count(*), sum(k) from s where k >= 10") == [(59990, 1799969955)]
+    assert routes == ["_native"]
+
+
+def test_many_partitions_are_one_relation(acid, rows, routes):
+    acid.sql(f"create table m (k int) partitioned by (p string, d date) {ACID}")
+    acid.sql(
+        "insert into m select cast(id as int), concat('a %/:', id % 40),"
+        " date_add(date '2020-01-01', cast(id % 2 as int)) from range(0, 4000, 1, 2)"
+    )
+    acid.sql("delete from m where k % 4 = 0 and p <> 'x'")
+    assert rows("select count(*), sum(k), count(distinct p), count(distinct d) from m") == [
+        (3000, 6000000, 30, 2)
+    ]
+    assert rows("select k, d from m where p = 'a %/:7' and k < 50") == sorted(
+        rows("select k, d from m where concat(p, '') = 'a %/:7' and k < 50")
+    )
+    assert acid.sql("select distinct p from m where p like '%:7'").collect() == [("a %/:7",)]
+    assert set(routes) == {"_native"}
+
+
+def test_conditions_that_look_alike_change_nothing(acid, rows):
+    """The same condition in a form that the planner reads, and in one that it does not."""
+    acid.sql(
+        "create table c (i int, d decimal(10,2), f double, s string, t timestamp, dt date)"
+        f" partitioned by (p string) {ACID}"
+    )
+    acid.sql(
+        "insert into c select i, d, f, s, t, dt, p from (values"
+        " (1, 1.50, 1.5D, 'a', timestamp '2020-01-01 00:00:00', date '2020-01-01', 'x'),"
+        " (2, -2.25, double('NaN'), 'b ', timestamp '1969-12-31 23:00:00', date '1500-03-01',"
+        " ''), (3, 100, double('Infinity'), 'é', timestamp '2200-01-01 12:00:00',"
+        " date '9999-12-31', 'y'),"
+        " (null, null, null, null, null, null, null)) as v(i, d, f, s, t, dt, p)"
+    )
+    for condition in (
+        "i = 2", "i <> 2", "i > 2.5", "i in (1, 3)", "not (i = 1 or i = 2)", "i is null",
+        "d = 1.5", "d < 0", "d >= 100.00", "f > 5", "f = 1.5", "f <= 1.5", "f <> 1.5",
+        "s = 'b '", "s = 'b'", "s > 'b'", "s <= 'é'", "t > '2020-01-01'",
+        "t < timestamp '1970-01-01'",
+        "t = '2020-01-01 00:00:00'", "dt < '1582-10-15'", "dt = date '9999-12-31'",
+        "dt between '2020-01-01' and '2020-12-31'", "p = 'x'", "p <> 'x'", "p is null",
+        "p = '' or i = 1", "p >= 'x' and i >= 1", "i = 1 and p = 'y'",
+    ):  # fmt: skip
+        plain = rows(f"select i from c where {condition}")
+        hidden = rows(f"select i from c where case when {condition} then true else false end")
+        assert plain == hidden, condition
+
+
+def test_explain_tells_what_is_read_of_all(bucketed, acid):
+    def lines(text):
+        return [row[0] for row in acid.sql(f"explain {text}").collect()]
+
+    query = lines("select v from b where k = 77 and p = 2")
+    assert query[0] == "== Tables =="
+    assert query[1].startswith("default.b: partitions 1 of 3, files 1 of 4, stripes 1 of 1, bytes ")
+    assert query[1].endswith("delete files 1 of 4")
+    assert any("LocalTableScan" in line for line in query)
+    change = lines("update b set v = 'x' where k = 77")
+    assert any("reads: partitions 3 of 3, files 3 of 12" in line for line in change)
+    assert not any(acid.sql("show locks").collect())
