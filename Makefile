@@ -12,7 +12,7 @@ INTEROP ?=
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test check accept interop bench bench-peers test-spark-versions clean
+.PHONY: help venv java demo test check accept interop bench bench-peers bench-txn test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 -
 
 bench-peers: java $(STAMP)  ## MERGE, DELETE, small INSERTs beside Delta Lake and Iceberg, in one run
 	$(BIN)/python -m benchmarks.peers $(BENCH)
+
+bench-txn: $(STAMP)  ## transactions a second on SQLite and PostgreSQL (BENCH='--only sqlite --seconds 2')
+	$(BIN)/python -m benchmarks.txn $(BENCH)
 
 test-spark-versions: java $(STAMP)  ## the Spark tests on each supported PySpark, one environment each
 	@for version in $(SPARK_VERSIONS); do scripts/test-spark-version $$version || exit 1; done

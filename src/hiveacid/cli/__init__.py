@@ -2,9 +2,9 @@
 
 What lives here: one module per group of commands (``query``: sql; ``files``: ls and dump;
 ``service``: txns and locks; ``upkeep``: metastore), ``app``: the group and its options, ``output``:
-tables, CSV and JSON. What never comes in: decisions about tables; a command calls the public handles or one function of a
-lower room and prints the answer. Every command imports what it needs when it runs, so that those
-without Spark start at once. Read ``app.py`` first.
+tables, CSV and JSON. What never comes in: decisions about tables; a command calls the public
+handles or one function of a lower room and prints the answer. Every command imports what it needs
+when it runs, so that those without Spark start at once. Read ``app.py`` first.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ conflict.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
-from sqlalchemy.sql import ColumnElement, Insert
+from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
 
 from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
 from hiveacid.metastore.api import ConflictUnit
@@ -42,9 +42,7 @@ _CHANGED: Final = (OperationType.UPDATE.value, OperationType.DELETE.value)
 _MINE: Final = _C.TC_TXNID == bindparam("txn")
 
 _HWM: Final = select(func.max(TXNS.c.TXN_ID))
-_HAS_CHANGES: Final = (
-    select(_C.TC_TXNID).where(_MINE, one_of(_C.TC_OPERATION_TYPE, _CHANGED)).limit(1)
-)
+_OPERATIONS: Final = select(_C.TC_OPERATION_TYPE).where(_MINE).distinct()
 _WRITE_SET_COLUMNS: Final = (
     "WS_DATABASE",
     "WS_TABLE",
@@ -212,17 +210,19 @@ class SqlCommits:
                 if error.context["state"] == "committed":
                     return
                 raise error
+            operations = frozenset(letter for (letter,) in unit.rows(_OPERATIONS, txn=txn))
             conflict = _log_writes(
                 unit,
                 txn,
                 kind,
+                operations,
                 check=not excl_write_enabled,
                 only_changes=self._db.options.use_min_history_level,
             )
             if conflict is None:
                 if kind not in (TxnType.READ_ONLY, TxnType.COMPACTION):
                     apply_changes(unit, txn, statistics)
-                _finish(unit, txn, kind)
+                _finish(unit, txn, kind, operations)
                 return
             unit.run(_FORGET_WRITE_SET, txn=txn)
             abort(unit, txn, AbortReason.WRITE_CONFLICT)
@@ -265,7 +265,13 @@ class SqlCommits:
 
 
 def _log_writes(
-    unit: Unit, txn: TxnId, kind: TxnType, *, check: bool, only_changes: bool
+    unit: Unit,
+    txn: TxnId,
+    kind: TxnType,
+    operations: frozenset[str],
+    *,
+    check: bool,
+    only_changes: bool,
 ) -> ConflictError | None:
     """Write the WRITE_SET rows of the commit; the error where somebody else committed first."""
     if kind is TxnType.READ_ONLY:
@@ -274,8 +280,8 @@ def _log_writes(
         commit_id = _take_commit_id(unit)
         unit.run(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
         return None
-    if unit.row(_HAS_CHANGES, txn=txn) is None:
-        if not only_changes:
+    if operations.isdisjoint(_CHANGED):
+        if not only_changes and operations:
             unit.run(_INSERT_ALL, txn=txn, commit_id=unit.scalar(_HWM))
         return None
     commit_id = _take_commit_id(unit)
@@ -290,17 +296,19 @@ def _take_commit_id(unit: Unit) -> int:
     return int(unit.scalar(_HWM))
 
 
-def _finish(unit: Unit, txn: TxnId, kind: TxnType) -> None:
-    if kind is not TxnType.READ_ONLY:
+def _finish(unit: Unit, txn: TxnId, kind: TxnType, operations: frozenset[str]) -> None:
+    mine = {"txn": txn}
+    work: list[tuple[ClauseElement, Mapping[str, object]]] = []
+    if operations and kind is not TxnType.READ_ONLY:
         if kind not in (TxnType.COMPACTION, TxnType.REBALANCE_COMPACTION):
-            changes = unit.row(_HAS_CHANGES, txn=txn) is not None
+            changes = "N" if operations.isdisjoint(_CHANGED) else "Y"
             at = unit.dialect.timestamp(unit.now_ms)
-            unit.run(_COMPLETE, txn=txn, at=at, changes="Y" if changes else "N")
-        unit.run(_DELETE_COMPONENTS, txn=txn)
-    unit.run(_SET_COMMITTED, txn=txn)
-    forget_open(unit, txn)
+            work.append((_COMPLETE, {**mine, "at": at, "changes": changes}))
+        work.append((_DELETE_COMPONENTS, mine))
+    work += [(_SET_COMMITTED, mine), *forget_open(txn)]
     if kind is TxnType.MATER_VIEW_REBUILD:
-        unit.run(_DELETE_REBUILD_LOCK, txn=txn)
+        work.append((_DELETE_REBUILD_LOCK, mine))
+    unit.run_together(*work)
 
 
 def _conflict_error(txn: TxnId, commit_id: int, row: Row) -> ConflictError:

@@ -58,6 +58,9 @@ class Dialect(Protocol):
     def server_time_ms(self, cursor: Any) -> int | None:
         """The database's time now, None where it has none of its own."""
 
+    def pipeline(self, connection: Any) -> AbstractContextManager[object]:
+        """Statements within are sent without waiting for the answer of each."""
+
     def exclude_opens(self, cursor: Any) -> None:
         """No transaction is opened from here to the end of the unit, and none is being opened."""
 

@@ -110,6 +110,12 @@ class Unit:
         compiled = self._compile(statement)
         self.cursor.executemany(compiled.sql, [compiled.bind(one) for one in params])
 
+    def run_together(self, *statements: tuple[ClauseElement, Mapping[str, object]]) -> None:
+        """Run statements, in order, whose results do not matter: one round trip where possible."""
+        with self.dialect.pipeline(_raw(self.connection)):
+            for statement, params in statements:
+                self.cursor.execute(*self._prepare(statement, params))
+
     def rows(self, statement: ClauseElement, **params: object) -> list[Row]:
         """All rows of a query that is a constant of its module."""
         sql, values = self._prepare(statement, params)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, update
-from sqlalchemy.sql import Delete
+from sqlalchemy.sql import Delete, Select
 
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.schema import (
@@ -19,7 +20,7 @@ from hiveacid.metastore.sql.schema import (
     WRITE_SET,
 )
 from hiveacid.metastore.sql.txns import abort, watermarks
-from hiveacid.model.ids import LONG_MAX, TxnId
+from hiveacid.model.ids import LONG_MAX, LONG_MIN, TxnId
 from hiveacid.model.transactions import AbortReason, TxnState, TxnType
 
 _T = TXNS.c
@@ -27,6 +28,10 @@ _W = TXN_TO_WRITE_ID.c
 _C = COMPLETED_TXN_COMPONENTS.c
 _A = AUX_TABLE.c
 _MUTEX: Final = "HouseKeeper"
+_BATCH: Final = 2_000
+"""Ids removed in one unit: others wait for a few milliseconds at most."""
+_BATCH_PAUSE_S: Final = 0.002
+"""Who releases a lock and takes it at once may overtake those who wait for it."""
 
 _DROP_LOCKS: Final = delete(HIVE_LOCKS).where(
     HIVE_LOCKS.c.HL_TXNID == 0, HIVE_LOCKS.c.HL_LAST_HEARTBEAT < bindparam("before")
@@ -60,14 +65,22 @@ _LOWEST_KEPT: Final = select(func.min(_W.T2W_WRITEID)).where(
     _W.T2W_TABLE == bindparam("table"),
     _W.T2W_TXNID >= bindparam("below"),
 )
+_FIRST_WRITE_ID: Final = select(func.min(_W.T2W_WRITEID)).where(
+    _W.T2W_DATABASE == bindparam("db"),
+    _W.T2W_TABLE == bindparam("table"),
+    _W.T2W_WRITEID >= bindparam("first"),
+)
 _CLEAN_WRITE_IDS: Final = delete(TXN_TO_WRITE_ID).where(
     _W.T2W_DATABASE == bindparam("db"),
     _W.T2W_TABLE == bindparam("table"),
-    _W.T2W_TXNID < bindparam("below"),
-    _W.T2W_WRITEID < bindparam("lowest_kept"),
+    _W.T2W_WRITEID >= bindparam("first"),
+    _W.T2W_WRITEID < bindparam("end"),
+    _W.T2W_TXNID + 0 < bindparam("below"),
 )
+_FIRST_TXN: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_ID >= bindparam("first"))
 _CLEAN_TXNS: Final = delete(TXNS).where(
-    _T.TXN_ID < bindparam("below"),
+    _T.TXN_ID >= bindparam("first"),
+    _T.TXN_ID < bindparam("end"),
     one_of(_T.TXN_STATE, [TxnState.ABORTED.value, TxnState.COMMITTED.value]),
     ~exists().where(TXN_COMPONENTS.c.TC_TXNID == _T.TXN_ID),
 )
@@ -145,26 +158,29 @@ class SqlHousekeeping:
 
     def clean_txn_to_write_id(self) -> None:
         """See ``TxnStore``."""
-        with self._db.write() as unit:
+        # What is found here stays removable: it is committed, and later write ids are higher.
+        with self._db.read() as unit:
             lowest, _, hwm = self._watermarks(unit)
             below = min(hwm + 1, _or_max(unit.scalar(_MIN_ABORTED)))
             if self._db.options.use_min_history_level:
                 below = min(below, _or_max(unit.scalar(_MIN_SEEN_OPEN)))
             else:
                 below = min(below, lowest, _or_max(unit.scalar(_MIN_WRITE_SET)))
+            work = []
             for database, table in unit.rows(_TABLES_TO_CLEAN, below=below):
                 where = {"db": database, "table": table, "below": below}
                 # A write id above one that is kept stays too: a reader's watermark is the highest
                 # row, so without it a committed write of an older transaction would be hidden
                 # (metastore.md, surprise 3).
-                kept = _or_max(unit.scalar(_LOWEST_KEPT, **where))
-                unit.run(_CLEAN_WRITE_IDS, **where, lowest_kept=kept)
+                work.append((where, _or_max(unit.scalar(_LOWEST_KEPT, **where))))
+        for where, end in work:
+            self._delete_in_batches(_FIRST_WRITE_ID, _CLEAN_WRITE_IDS, end=end, where=where)
 
     def clean_empty_txns(self) -> None:
         """See ``TxnStore``."""
-        with self._db.write() as unit:
+        with self._db.read() as unit:
             _, boundary, _ = self._watermarks(unit)
-            unit.run(_CLEAN_TXNS, below=boundary)
+        self._delete_in_batches(_FIRST_TXN, _CLEAN_TXNS, end=boundary, where={})
 
     def dedupe_completed_components(self) -> None:
         """See ``TxnStore``."""
@@ -190,6 +206,21 @@ class SqlHousekeeping:
         self.clean_empty_txns()
         self.dedupe_completed_components()
         return True
+
+    def _delete_in_batches(
+        self, find: Select[Any], statement: Delete, *, end: int, where: Mapping[str, object]
+    ) -> None:
+        """Delete below ``end`` by ranges of ids, each a unit of its own."""
+        first: int | None = LONG_MIN
+        while first is not None:
+            with self._db.write() as unit:
+                first = unit.scalar(find, **where, first=first)
+                if first is None or first >= end:
+                    return
+                following = first + _BATCH
+                unit.run(statement, **where, first=first, end=min(following, end))
+            self._db.clock.sleep_s(_BATCH_PAUSE_S)
+            first = following
 
     def _watermarks(self, unit: Unit) -> tuple[int, int, int]:
         return watermarks(unit, self._db.options.open_txn_timeout_ms)

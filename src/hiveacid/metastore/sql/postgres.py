@@ -101,6 +101,11 @@ class PostgresDialect:
             return None
         return int(cursor.execute(f"SELECT {_NOW}").fetchone()[0])
 
+    def pipeline(self, connection: Any) -> AbstractContextManager[object]:
+        """The protocol's pipeline mode."""
+        pipelined: AbstractContextManager[object] = connection.pipeline()
+        return pipelined
+
     def exclude_opens(self, cursor: Any) -> None:
         """Hive's lock, which opening transactions take in SHARE mode."""
         cursor.execute('LOCK TABLE "TXN_LOCK_TBL" IN EXCLUSIVE MODE')

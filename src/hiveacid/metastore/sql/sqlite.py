@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
@@ -96,6 +96,11 @@ class SqliteDialect:
         """The clock handed in counts."""
         del cursor
         return None
+
+    def pipeline(self, connection: Any) -> AbstractContextManager[object]:
+        """There is no way to go."""
+        del connection
+        return nullcontext()
 
     def exclude_opens(self, cursor: Any) -> None:
         """A writer is alone."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.sql import ClauseElement
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo
@@ -348,17 +349,15 @@ def abort(unit: Unit, txn: TxnId, reason: AbortReason) -> bool:
     """Abort an open transaction; False where it is not open. What it wrote stays recorded."""
     if unit.run(_SET_ABORTED, txn=txn, reason=reason.value) == 0:
         return False
-    forget_open(unit, txn)
-    unit.run(_DELETE_REBUILD_LOCKS, txn=txn)
-    unit.run(_DELETE_REPL_MAP, txn=txn)
+    mine = {"txn": txn}
+    unit.run_together(*forget_open(txn), (_DELETE_REBUILD_LOCKS, mine), (_DELETE_REPL_MAP, mine))
     return True
 
 
-def forget_open(unit: Unit, txn: TxnId) -> None:
-    """Drop what only open transactions have: locks and the pins on history."""
-    unit.run(_DELETE_LOCKS, txn=txn)
-    unit.run(_DELETE_HISTORY, txn=txn)
-    unit.run(_DELETE_HISTORY_WRITE_ID, txn=txn)
+def forget_open(txn: TxnId) -> tuple[tuple[ClauseElement, Mapping[str, object]], ...]:
+    """The statements that drop what only open transactions have: locks and pins on history."""
+    mine = {"txn": txn}
+    return (_DELETE_LOCKS, mine), (_DELETE_HISTORY, mine), (_DELETE_HISTORY_WRITE_ID, mine)
 
 
 def heartbeat_txn(unit: Unit, txn: TxnId) -> None:

@@ -88,11 +88,15 @@ class SqlWriteIds:
                 if len(found) == len(ordered):
                     return found
                 assert not found, "a batch has write ids of a table all or none"
-            first = _take_next(unit, table, len(ordered))
+            following = unit.scalar(_NEXT_FOR_UPDATE, **where)
+            first = 1 if following is None else int(following)
             given = {txn: WriteId(first + at) for at, txn in enumerate(ordered)}
-            unit.run_many(
-                _INSERT,
-                [{**where, "txn": txn, "write_id": write_id} for txn, write_id in given.items()],
+            unit.run_together(
+                (
+                    _INSERT_NEXT if following is None else _SET_NEXT,
+                    {**where, "next": first + len(ordered)},
+                ),
+                *((_INSERT, {**where, "txn": txn, "write_id": one}) for txn, one in given.items()),
             )
             return given
 
@@ -125,16 +129,6 @@ def write_id_of(unit: Unit, txn: TxnId, database: str, table: str) -> WriteId | 
     return None if found is None else WriteId(found)
 
 
-def _take_next(unit: Unit, table: TableName, count: int) -> int:
-    where = {"db": table.database, "table": table.table}
-    found = unit.scalar(_NEXT_FOR_UPDATE, **where)
-    if found is None:
-        unit.run(_INSERT_NEXT, **where, next=1 + count)
-        return 1
-    unit.run(_SET_NEXT, **where, next=found + count)
-    return int(found)
-
-
 def _valid_of_table(
     unit: Unit,
     table: TableName,
@@ -151,7 +145,13 @@ def _valid_of_table(
     where |= {"hwm": hwm, "first_doubtful": min([*valid.exceptions[:1], valid.hwm + 1])}
     rows = unit.rows(_OF_TABLE_UP_TO, **where)
     aborted = sorted([write_id for write_id, txn in rows if txn in aborted_txns])
-    opened = sorted([write_id for write_id, txn in rows if txn in open_txns or txn > valid.hwm])
+    opened = sorted(
+        [
+            write_id
+            for write_id, txn in rows
+            if (txn in open_txns or txn > valid.hwm) and txn not in aborted_txns
+        ]
+    )
     found_valid = len(aborted) + len(opened) < len(rows)
     found_valid = found_valid or unit.row(_ANY_BEFORE, **where) is not None
     min_open = opened[0] if opened else LONG_MAX
