@@ -40,6 +40,7 @@ from hiveacid.statements.names import CatalogNames
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_upkeep import Analyze
 from hiveacid.statements.values_views import CreateView
 from hiveacid.statements.views import create_view
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 _SERIAL = itertools.count()
 _PLAIN_NAME = re.compile(r"\w+")
-_DML = (Insert, Inserts, Update, Delete, Merge)
+_DML = (Insert, Inserts, Update, Delete, Merge, Load)
 
 
 def connect(
@@ -200,7 +201,7 @@ class Session:
         return listing_frame(self._spark, listing)
 
     def execute(
-        self, statement: Query | Insert | Inserts | Update | Delete | Merge | ArrowChange
+        self, statement: Query | Insert | Inserts | Update | Delete | Merge | Load | ArrowChange
     ) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.
 
@@ -228,7 +229,15 @@ class Session:
 
     def _carry_out(
         self,
-        statement: Query | Insert | Inserts | Update | Delete | Merge | ddl.Truncate | ArrowChange,
+        statement: Query
+        | Insert
+        | Inserts
+        | Update
+        | Delete
+        | Merge
+        | ddl.Truncate
+        | Load
+        | ArrowChange,
     ) -> Any:
         from hiveacid.statements.run import execute
 
@@ -255,7 +264,8 @@ class Session:
         elif isinstance(value, (ddl.DescribeTable, ddl.DescribeDatabase)):
             return describe(metastore, value)
         elif isinstance(value, ddl.Explain):
-            return explain(value, frame=self._carry_out)
+            with spark_errors_mapped(value.statement):
+                return explain(self._context(spark=True), value)
         elif isinstance(value, ddl.CreateTable):
             self._create_table(value)
         elif isinstance(value, CreateView):

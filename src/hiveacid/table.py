@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from hiveacid.model.tables import Table, TableName
-from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult, UpdateResult
+from hiveacid.statements.results import (
+    DeleteResult,
+    InsertResult,
+    LoadResult,
+    MergeResult,
+    UpdateResult,
+)
 from hiveacid.statements.values import (
     Delete,
     Insert,
@@ -23,6 +29,7 @@ from hiveacid.statements.values import (
     Update,
     VirtualColumn,
 )
+from hiveacid.statements.values_load import Load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +42,9 @@ if TYPE_CHECKING:
 class Executor(Protocol):
     """What a table handle needs of its session."""
 
-    def execute(self, statement: Query | Insert | Update | Delete | Merge | ArrowChange) -> object:
+    def execute(
+        self, statement: Query | Insert | Update | Delete | Merge | Load | ArrowChange
+    ) -> object:
         """Carry a statement out."""
 
     def table_definition(self, name: TableName) -> Table:
@@ -140,6 +149,26 @@ class AcidTable:
             by_name=by_name,
         )
         return cast(InsertResult, self.session.execute(statement))
+
+    def load(
+        self,
+        path: str,
+        *,
+        overwrite: bool = False,
+        partition: Mapping[str, str | None] | None = None,
+        local: bool = False,
+    ) -> LoadResult | InsertResult:
+        """LOAD DATA: take files as they are, all of a directory's; moved, or copied (``local``).
+
+        A bucketed table, a partition that the rows decide and nested directories make it an INSERT
+        of the files' rows, as in Hive.
+
+        Raises:
+            InvalidInputError: no such files, or files of another format than the table's.
+        """
+        spec = tuple((partition or {}).items())
+        statement = Load(self.name, path, local=local, overwrite=overwrite, partition=spec)
+        return cast("LoadResult | InsertResult", self.session.execute(statement))
 
     def update(
         self, assignments: Mapping[str, Expression], *, where: Expression | None = None

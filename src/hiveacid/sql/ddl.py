@@ -12,6 +12,7 @@ from hiveacid.sql.lexer import TokenKind
 from hiveacid.sql.parsed import ParsedCreateAs, ParsedQuery, ParsedView
 from hiveacid.sql.properties import property_list
 from hiveacid.sql.query import QueryParser
+from hiveacid.sql.row_format import parse_row_format
 from hiveacid.sql.type_grammar import parse_column_type
 from hiveacid.sql.views import parse_create_view, parse_drop_view
 from hiveacid.statements import values_ddl as ddl
@@ -129,7 +130,8 @@ def _table_clauses(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
         elif cursor.accept("SKEWED", "BY"):
             raise UnsupportedError("SKEWED BY is not supported")
         elif cursor.accept("ROW", "FORMAT"):
-            _row_format(cursor)
+            told = parse_row_format(cursor)
+            table = replace(table, properties={**told, **table.properties})
         elif cursor.accept("STORED"):
             table = replace(table, format=_stored(cursor))
         elif cursor.accept("LOCATION"):
@@ -159,15 +161,6 @@ def _stored(cursor: Cursor) -> FileFormat:
     if name.upper() not in _FORMATS:
         raise UnsupportedError(f"STORED AS {start.text} is not supported")
     return _FORMATS[name.upper()]
-
-
-def _row_format(cursor: Cursor) -> None:
-    if cursor.accept("SERDE"):
-        cursor.string()
-        return
-    cursor.expect("DELIMITED")
-    while cursor.key in ("FIELDS", "COLLECTION", "MAP", "LINES", "NULL"):
-        raise UnsupportedError("ROW FORMAT DELIMITED with options is not supported")
 
 
 def _partitioned_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:

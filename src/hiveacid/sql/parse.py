@@ -31,6 +31,7 @@ from hiveacid.sql.dml import (
     parse_update,
 )
 from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
+from hiveacid.sql.load import parse_load
 from hiveacid.sql.parsed import ParsedCreateAs, ParsedView
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.scopes import Fragment, Scope
@@ -82,13 +83,13 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "ABORT": parse_abort,
     "ANALYZE": parse_analyze,
     "MSCK": parse_repair,
+    "LOAD": parse_load,
 }
 _UNSUPPORTED = {
     "START": "START TRANSACTION is not supported yet",
     "BEGIN": "BEGIN is not supported yet",
     "COMMIT": "COMMIT is not supported yet",
     "ROLLBACK": "ROLLBACK is not supported yet",
-    "LOAD": "LOAD DATA is not supported",
     "LOCK": "LOCK TABLE is not supported",
     "UNLOCK": "UNLOCK TABLE is not supported",
     "EXPORT": "EXPORT TABLE is not supported",

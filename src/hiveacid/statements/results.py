@@ -41,4 +41,14 @@ class MergeResult:
     write_id: WriteId
 
 
-Result = InsertResult | UpdateResult | DeleteResult | MergeResult
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """Files that were loaded as they are; ``write_id`` is 0 for a table that is not
+    transactional.
+    """
+
+    files: int
+    write_id: WriteId
+
+
+Result = InsertResult | LoadResult | UpdateResult | DeleteResult | MergeResult

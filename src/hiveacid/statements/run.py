@@ -21,7 +21,7 @@ from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Partition, Table
-from hiveacid.statements import arrow_changes, checks, insert, truncate
+from hiveacid.statements import arrow_changes, checks, insert, load, truncate
 from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
 from hiveacid.statements.ddl_context import owns_files
 from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
@@ -29,6 +29,7 @@ from hiveacid.statements.kept_statistics import changes_of
 from hiveacid.statements.results import Result
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_ddl import Truncate
+from hiveacid.statements.values_load import Load
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.publish import publish, retract, with_free_names
 from hiveacid.storage.verify import check_tails
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _LOG = logging.getLogger(__name__)
-_Change: TypeAlias = "Insert | Update | Delete | Merge | Truncate | ArrowDelete | ArrowMerge"
+_Change: TypeAlias = "Insert | Update | Delete | Merge | Truncate | Load | ArrowDelete | ArrowMerge"
 
 __all__ = ["ExecutionContext", "execute"]
 
@@ -67,6 +68,8 @@ def execute(
 def _plan(context: ExecutionContext, statement: _Change) -> Work:
     if isinstance(statement, Truncate):
         return truncate.plan(context, statement)
+    if isinstance(statement, Load):
+        return load.plan(context, statement)
     if isinstance(statement, ArrowDelete | ArrowMerge):
         return arrow_changes.plan(context.table(statement.table), statement)
     table = context.table(statement.table)

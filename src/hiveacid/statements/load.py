@@ -1,0 +1,300 @@
+"""LOAD DATA: files as they are become a delta or base of a table (real-hive.md 4, format.md 6.4).
+
+Where a file cannot be taken as it is - a bucketed table, a partition that the rows decide, files in
+directories - the load is an INSERT of their rows, as in Hive. Files that are moved are copied
+first and deleted when the transaction has committed: nothing is lost where it does not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from hiveacid.errors import AcidError, FormatError, InvalidInputError
+from hiveacid.layout.events import is_event_schema
+from hiveacid.layout.names import (
+    OriginalFileName,
+    bucket_of_file,
+    format_original_file,
+    is_hidden,
+    partition_name,
+    path_order,
+)
+from hiveacid.layout.snapshot import DataFile
+from hiveacid.layout.target import FileKind, WriteResult, WrittenFile, row_directory
+from hiveacid.model.ids import StatementId, WriteId
+from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table, TableKind, TableName
+from hiveacid.model.transactions import OperationType
+from hiveacid.statements import insert
+from hiveacid.statements.job import ExecutionContext, Job, Work
+from hiveacid.statements.partition_values import normal_text, partition_column
+from hiveacid.statements.results import LoadResult
+from hiveacid.statements.values import Insert
+from hiveacid.statements.values_load import Load
+from hiveacid.storage.filesystem import FileInfo, FileSystem, file_system_for
+from hiveacid.storage.orc_tail import read_tail
+from hiveacid.storage.plain_readers import found_format
+from hiveacid.txn.footprint import WriteKind
+
+_LOG = logging.getLogger(__name__)
+_COPY_BYTES: Final = 16 * 1024 * 1024
+
+
+def plan(context: ExecutionContext, statement: Load) -> Work:
+    """How to carry the statement out.
+
+    Raises:
+        InvalidInputError: a view (10090), no such files, files of another format, files of row
+        events (10413), or a partition that the table does not have.
+        NotFoundError: no such table.
+    """
+    table = context.table(statement.name)
+    static = _partition(table, statement)
+    place = _location(statement)
+    source = _Source(file_system_for(place)[0], _found(statement, place))
+    keys = [column.name for column in table.partition_columns]
+    files = source.files(deep=False)
+    if source.has_directories or table.bucket is not None or len(static) < len(keys):
+        source = replace(source, found=source.files(deep=True))
+        _check_format(source, source.found, table)
+        return _as_insert(context, statement, table, source, static)
+    _check_format(source, files, table)
+    return LoadWork(table, statement, static, source.fs, files)
+
+
+def _partition(table: Table, statement: Load) -> dict[str, str | None]:
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError(
+            "A view cannot be used as target table for LOAD or INSERT",
+            code=10090,
+            table=str(table.name),
+        )
+    keys = {column.name for column in table.partition_columns}
+    names = [name.lower() for name, _ in statement.partition]
+    shown = ", ".join(f"{name}={text}" for name, text in statement.partition)
+    if names and not keys:
+        raise InvalidInputError(
+            f"{table.name} table is not partitioned but partition spec exists: {{{shown}}}",
+            table=str(table.name),
+        )
+    if not keys.issuperset(names):
+        raise InvalidInputError(
+            f"{table.name}: Partition spec {{{shown}}} contains non-partition columns",
+            table=str(table.name),
+        )
+    return {
+        name.lower(): normal_text(text, partition_column(table, name))
+        for name, text in statement.partition
+    }
+
+
+# -------------------------------------------------------------------- the files
+
+
+def _location(statement: Load) -> str:
+    path = statement.path
+    if statement.local and ":" not in path.partition("/")[0]:
+        return os.path.abspath(path)
+    return path
+
+
+def _found(statement: Load, place: str) -> tuple[FileInfo, ...]:
+    """What the path names: a file, what is in a directory, or all that a pattern matches."""
+    fs, path = file_system_for(place)
+    path = path.rstrip("/")
+    if any(letter in path for letter in "*?["):
+        parent, _, pattern = path.rpartition("/")
+        found = [e for e in fs.list_directory(parent) if fnmatchcase(_name(e.path), pattern)]
+    elif fs.is_directory(path):
+        found = list(fs.list_directory(path))
+    else:
+        parent = path.rpartition("/")[0]
+        found = [entry for entry in fs.list_directory(parent) if entry.path == path]
+    if not found:
+        raise InvalidInputError(
+            f"Invalid path ''{statement.path}'': No files matching path {place}",
+            path=statement.path,
+        )
+    return tuple(entry for entry in found if not is_hidden(_name(entry.path)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a path names, hidden files apart."""
+
+    fs: FileSystem
+    found: tuple[FileInfo, ...]
+
+    @property
+    def has_directories(self) -> bool:
+        """Whether some of it is a directory."""
+        return any(entry.is_directory for entry in self.found)
+
+    def files(self, *, deep: bool) -> tuple[FileInfo, ...]:
+        """The files, in the order in which they are numbered; ``deep``: below directories too."""
+        files = [entry for entry in self.found if not entry.is_directory]
+        if deep:
+            for entry in self.found:
+                if entry.is_directory:
+                    files += self._below(entry.path)
+        return tuple(sorted(files, key=lambda entry: path_order(entry.path)))
+
+    def _below(self, directory: str) -> list[FileInfo]:
+        return [
+            entry
+            for entry in self.fs.list_recursive(directory)
+            if not entry.is_directory
+            and not any(is_hidden(part) for part in entry.path[len(directory) :].split("/"))
+        ]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _check_format(source: _Source, files: Sequence[FileInfo], table: Table) -> None:
+    """Files of an ORC or Parquet table are whole files of that format; text can be anything."""
+    if table.format is FileFormat.TEXT:
+        return
+    for file in files:
+        try:
+            right = file.size_bytes > 0 and found_format(source.fs, file.path) is table.format
+            if right and table.format is FileFormat.ORC:
+                _refuse_events(source.fs, file.path)
+        except FormatError:
+            right = False
+        if not right:
+            raise InvalidInputError(
+                "Unable to load data to destination table. Error: The file that you are trying to "
+                "load does not match the file format of the destination table.",
+                table=str(table.name),
+                path=file.path,
+            )
+
+
+def _refuse_events(fs: FileSystem, path: str) -> None:
+    if is_event_schema(name for name, _ in read_tail(fs, path).root.fields):
+        raise InvalidInputError(
+            f'"{path}" was created by Acid write - it cannot be loaded into anther Acid table',
+            code=10413,
+            path=path,
+        )
+
+
+# -------------------------------------------------------------------- as INSERT
+
+
+def _as_insert(
+    context: ExecutionContext,
+    statement: Load,
+    table: Table,
+    source: _Source,
+    static: Mapping[str, str | None],
+) -> Work:
+    """The rows of the files, in which the partition columns left open come last."""
+    from hiveacid.spark.plain_task import read_files
+
+    open_columns = tuple(c for c in table.partition_columns if c.name not in static)
+    raw = replace(table, columns=table.columns + open_columns, partition_columns=(), bucket=None)
+    files = []
+    for file in source.found:
+        directory, _, name = file.path.rpartition("/")
+        place = directory if directory.startswith("/") else f"/{directory}"
+        root = _location(statement)
+        if "://" in root:
+            place = root.partition("://")[0] + "://" + directory
+        files.append((Partition((), place), DataFile(name, file.size_bytes, bucket_of_file(name))))
+    rows = read_files(context.session(), raw, files)
+    return insert.plan(
+        context,
+        Insert(table.name, rows, partition=dict(static), overwrite=statement.overwrite),
+    )
+
+
+# -------------------------------------------------------------------- as they are
+
+
+@dataclass(frozen=True, slots=True)
+class LoadWork:
+    """Files taken as they are."""
+
+    table: Table
+    statement: Load
+    static: Mapping[str, str | None]
+    fs: FileSystem
+    files: tuple[FileInfo, ...]
+    statements: int = 1
+
+    @property
+    def reads(self) -> Sequence[TableName]:
+        """None."""
+        return ()
+
+    @property
+    def operations(self) -> tuple[OperationType, ...]:
+        """As INSERT's."""
+        return (OperationType.UPDATE if self.statement.overwrite else OperationType.INSERT,)
+
+    @property
+    def kind(self) -> WriteKind:
+        """INSERT or OVERWRITE."""
+        return WriteKind.OVERWRITE if self.statement.overwrite else WriteKind.INSERT
+
+    @property
+    def partitions(self) -> tuple[str, ...] | None:
+        """The partition, of a partitioned table."""
+        keys = [c.name for c in self.table.partition_columns]
+        return (partition_name(keys, self._values),) if keys else None
+
+    @property
+    def _values(self) -> tuple[str | None, ...]:
+        return tuple(self.static[c.name] for c in self.table.partition_columns)
+
+    def write(self, job: Job) -> WriteResult:
+        """Copies beside the table; a table with row ids numbers its files."""
+        insert_statement = job.statement_ids[0] if job.statement_ids else StatementId(0)
+        target = job.target(insert_statement=insert_statement, overwrite=self.statement.overwrite)
+        directory = row_directory(target, statement=insert_statement)
+        fs, staging = file_system_for(job.staging)
+        fs.create_directory(staging)
+        written = []
+        for number, file in enumerate(self.files):
+            name = _name(file.path)
+            if self.table.acid_mode is AcidMode.FULL:
+                name = format_original_file(OriginalFileName(number, 0))
+            staged = f"{staging}/load-{number:06d}"
+            _copy(self.fs, file.path, fs, staged)
+            written.append(
+                WrittenFile(
+                    self._values, directory, name, staged, FileKind.PLAIN, 0, file.size_bytes
+                )
+            )
+        result = WriteResult(tuple(written), 0, 0, 0)
+        if self.statement.overwrite and self.table.acid_mode is AcidMode.NONE:
+            from hiveacid.statements.driver_write import empty_for_overwrite
+
+            empty_for_overwrite(self.table, self.static, result)
+        return result
+
+    def result(self, written: WriteResult, write_id: WriteId) -> LoadResult:
+        """The files are in the table: those that were to be moved go."""
+        if not self.statement.local:
+            for file in self.files:
+                self._remove(file.path)
+        return LoadResult(len(written.files), write_id)
+
+    def _remove(self, path: str) -> None:
+        try:
+            self.fs.delete_file(path)
+        except AcidError as error:
+            _LOG.warning("A loaded file stays where it was: %s", error, extra={"path": path})
+
+
+def _copy(source: FileSystem, path: str, target: FileSystem, copy: str) -> None:
+    with source.open_input(path) as given, target.open_output(copy) as out:
+        while block := given.read(_COPY_BYTES):
+            out.write(block)
