@@ -88,7 +88,15 @@ def write_arrow(
             table=str(definition.name),
             note="Give them as columns, or with partition={...}.",
         )
-    statement = Insert(definition.name, rows, partition=static, overwrite=overwrite, by_name=True)
+    keys = [column.name for column in definition.partition_columns]
+    statement = Insert(
+        definition.name,
+        rows,
+        partition=static,
+        dynamic_partition=tuple(key for key in keys if key not in static),
+        overwrite=overwrite,
+        by_name=True,
+    )
     return cast(InsertResult, table.session.execute(statement))
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.model.predicates import ANYTHING, Predicate, columns_of, typed
 from hiveacid.model.tables import Column
 from hiveacid.sql.conditions import parse_condition
@@ -46,21 +47,29 @@ def condition_of(
     kinds = {column.name: column.type for column in columns}
     if not isinstance(given, str):
         return Condition(None, typed(given, kinds), frozenset())
-    tree = parse_condition(given, _named(names), strict=True)
+    tree = _parsed(given, names)
     expression = expression_of(tree, kinds)
     if expression is not None:
         check_expression(expression, columns)
     return Condition(expression, typed(tree, kinds), columns_of(tree))
 
 
-def _named(names: frozenset[str]) -> Callable[[tuple[str, ...]], str]:
-    def column_of(parts: tuple[str, ...]) -> str:
-        name = parts[-1].lower()
-        if len(parts) > 1 or name not in names:
-            raise NotFoundError(f"no column {'.'.join(parts)!r}", column=".".join(parts))
-        return name
+def _parsed(text: str, names: frozenset[str]) -> Predicate:
+    unknown: list[str] = []
 
-    return column_of
+    def column_of(parts: tuple[str, ...]) -> str | None:
+        name = parts[-1].lower()
+        if len(parts) == 1 and name in names:
+            return name
+        unknown.append(".".join(parts))
+        return None
+
+    try:
+        return parse_condition(text, column_of, strict=True)
+    except UnsupportedError as error:
+        if unknown and not re.search(rf"\b{re.escape(unknown[-1])}\s*\(", text):
+            raise NotFoundError(f"no column {unknown[-1]!r}", column=unknown[-1]) from error
+        raise
 
 
 def chosen_expression(given: PartitionChoice, columns: Sequence[Column]) -> pc.Expression | None:

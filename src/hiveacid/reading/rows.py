@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +21,13 @@ from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice, chosen_expression, condition_of
 from hiveacid.reading.source import Leasing, PathSource, Source, source_of
-from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.conditions import Condition, filtered, kept_partitions, partition_arrays
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge import ROW_ID_NAME, ROW_ID_TYPE, merge_read, record_batch
 from hiveacid.storage.plain_read import plain_read
 from hiveacid.storage.planning import partitions_that_match, plan_scan
+from hiveacid.storage.timestamp_units import unit_of
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +56,8 @@ def read_arrow(
     columns. By path, partition columns are strings. ``valid_write_ids``
     (``db.t:hwm:minOpen:open:aborted``) and ``valid_txns`` say what is committed at a path; None
     counts all as committed, which is logged. ``row_ids`` adds ``row__id``
-    struct<writeid, bucketid, rowid> last.
+    struct<writeid, bucketid, rowid> last. Timestamps have nanoseconds where the files' statistics
+    say that all fit (1677 to 2262), else microseconds.
 
     Raises:
         FormatError: a damaged or foreign file, or a list that is not one; also while reading
@@ -64,15 +66,18 @@ def read_arrow(
         InvalidInputError: a filter that does not fit the table (SqlSyntaxError, UnsupportedError).
         SnapshotExpiredError: what these lists need was compacted away.
         StorageError: the file system failed.
-        UnsupportedError: update events of Hive before 3, or a timestamp outside 1677..2262.
+        UnsupportedError: a timestamp outside 1677..2262 in a union.
     """
     source = source_of(table, valid_write_ids=valid_write_ids, valid_txns=valid_txns)
-    return open_rows(source, columns=columns, filter=filter, partitions=partitions, row_ids=row_ids)
+    return open_rows(
+        source, columns=columns, filter=filter, partitions=partitions, row_ids=row_ids, unit=None
+    )
 
 
-def schema_of(source: Source) -> pa.Schema:
-    """All columns, partition columns last."""
-    return pa.schema([(c.name, arrow_type(c.type)) for c in source.definition.all_columns])
+def schema_of(source: Source, *, unit: str = MICROSECONDS) -> pa.Schema:
+    """All columns, partition columns last; ``unit`` is that of timestamps."""
+    columns = source.definition.all_columns
+    return pa.schema([(c.name, arrow_type(c.type, unit=unit)) for c in columns])
 
 
 def open_rows(
@@ -82,8 +87,12 @@ def open_rows(
     filter: str | pc.Expression | Predicate | None,
     partitions: PartitionChoice = None,
     row_ids: bool = False,
+    unit: str | None = MICROSECONDS,
 ) -> pa.RecordBatchReader:
-    """The rows of a source as of now; arguments and errors as ``read_arrow``."""
+    """The rows of a source as of now; arguments and errors as ``read_arrow``.
+
+    ``unit`` is that of timestamps; None is nanoseconds where all values fit, else microseconds.
+    """
     schema = schema_of(source)
     output = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
     table = source.definition
@@ -105,8 +114,16 @@ def open_rows(
         return kept_partitions(left, table, chosen=chosen, condition=condition)
 
     lease = source.open(keep=keep)
+    if unit is None:
+        scan = scan.in_unit(_unit(lease.snapshot, scan.needed))
     batches = _until_closed(scan.rows(lease.snapshot), lease.close)
     return pa.RecordBatchReader.from_batches(scan.output, batches)
+
+
+def _unit(snapshot: Snapshot, needed: Sequence[str]) -> str:
+    if snapshot.table.acid_mode is not AcidMode.FULL:
+        return MICROSECONDS
+    return unit_of(snapshot, [c.type for c in snapshot.table.columns if c.name in needed])
 
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:
@@ -148,6 +165,18 @@ class _Scan:
     row_ids: bool
     format: FileFormat | None
     """of files without row events; None where each file tells"""
+    unit: str = MICROSECONDS
+
+    def in_unit(self, unit: str) -> _Scan:
+        """The same with timestamps of another unit."""
+        kinds = {column.name: column.type for column in self.table.columns}
+        fields = [
+            field.with_type(arrow_type(kinds[field.name], unit=unit))
+            if field.name in kinds
+            else field
+            for field in self.output
+        ]
+        return replace(self, output=pa.schema(fields), unit=unit)
 
     def rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         keys = [column.name for column in self.table.partition_columns]
@@ -169,6 +198,7 @@ class _Scan:
                 valid=snapshot.valid,
                 row_ids=self.row_ids,
                 selection=part.selection,
+                unit=self.unit,
             ):
                 yield from self._finished(batch, constants)
 

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, Table
-from hiveacid.model.types import CharType, DecimalType
+from hiveacid.model.types import DecimalType
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.storage.arrow_types import arrow_type, conform
 
@@ -53,7 +52,7 @@ def lower_names(rows: pa.Table) -> pa.Table:
 
 
 def typed_column(rows: pa.Table, column: Column) -> pa.Array:
-    """A column of the rows as the table's type, chars without trailing blanks.
+    """A column of the rows as the table's type, chars padded as the reader gives them.
 
     Raises:
         ConversionError: a value does not fit.
@@ -67,11 +66,10 @@ def typed_column(rows: pa.Table, column: Column) -> pa.Array:
             array = array.cast(pa.decimal128(38, min(column.type.scale, _BIGINT_SCALE)))
         found = conform(array, column.type)
         target = arrow_type(column.type)
-        found = found if found.type == target else found.cast(target)
+        return found if found.type == target else found.cast(target)
     except (ConversionError, pa.ArrowException) as error:
         text = error.message if isinstance(error, ConversionError) else str(error)
         raise ConversionError(f"column {column.name}: {text}", column=column.name) from error
-    return pc.utf8_rtrim(found, " ") if isinstance(column.type, CharType) else found
 
 
 def stored_arrays(table: Table, rows: pa.Table, columns: Sequence[Column]) -> list[pa.Array]:

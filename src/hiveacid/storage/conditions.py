@@ -127,13 +127,18 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
     number = None if isinstance(value, bool | str | date) else value
     try:
         if pa.types.is_string(arrow) and isinstance(value, str):
-            return compare(field, value.rstrip(" ") if isinstance(kind, CharType) else value)
+            if isinstance(kind, CharType):  # blanks at the end do not count
+                return compare(pc.utf8_rtrim(field, " "), value.rstrip(" "))
+            return compare(field, value)
         if pa.types.is_string(arrow) and number is not None:
             readable = pc.match_substring_regex(field, _NUMBER)
             text = pc.if_else(readable, field, pa.scalar(None, pa.string()))
             return compare(pc.utf8_trim_whitespace(text).cast(pa.float64()), float(number))
         if _is_numeric(arrow) and (number is not None or isinstance(value, str)):
-            return compare(field, pa.scalar(Decimal(value) if isinstance(value, str) else value))
+            exact = isinstance(value, str) or pa.types.is_decimal(arrow)
+            is_float = isinstance(value, float) or pa.types.is_floating(arrow)
+            plain = Decimal(value) if exact and not is_float else value
+            return compare(field, pa.scalar(float(plain) if is_float else plain))
         if pa.types.is_date(arrow) or (pa.types.is_timestamp(arrow) and arrow.tz is None):
             return _time_comparison(field, arrow, compare, value)
         if pa.types.is_boolean(arrow) and isinstance(value, bool):

@@ -1,0 +1,259 @@
+"""``read_arrow`` of a session's table: typed partitions, conditions, what is not opened, leases."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from hiveacid import read_arrow
+from hiveacid.errors import (
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    SqlSyntaxError,
+    UnsupportedError,
+)
+from hiveacid.session import Session
+from hiveacid.table import AcidTable
+
+
+def ids(table: AcidTable | str, **options: object) -> list[int]:
+    rows = read_arrow(table, columns=["id"], **options).read_all()  # type: ignore[arg-type]
+    return sorted(rows["id"].to_pylist())
+
+
+def test_columns_have_the_catalogs_types_partition_columns_too(emp: AcidTable) -> None:
+    reader = read_arrow(emp)
+    assert reader.schema == pa.schema(
+        [
+            ("id", pa.int32()),
+            ("name", pa.string()),
+            ("pay", pa.decimal128(9, 2)),
+            ("year", pa.int32()),
+            ("city", pa.string()),
+        ]
+    )
+    assert sorted(reader.read_all().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "name": "ann", "pay": Decimal(1), "year": 1995, "city": "a/b"},
+        {"id": 2, "name": "bob", "pay": Decimal(2), "year": 1995, "city": "x"},
+        {"id": 3, "name": None, "pay": Decimal(3), "year": 1996, "city": "x"},
+        {"id": 4, "name": "dan", "pay": Decimal(4), "year": None, "city": "y"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("id = 2", [2]),
+        ("ID in (1, 3, 9)", [1, 3]),
+        ("id = 2 and year in (1995, 1996)", [2]),
+        ("year = 1996 or name = 'dan'", [3, 4]),
+        ("name is null", [3]),
+        ("not (name is null) and year is not null", [1, 2]),
+        ("id not in (1, 2)", [3, 4]),
+        ("year is null", [4]),
+        ("city = 'a/b'", [1]),
+        ("pay between 1.5 and 3", [2, 3]),
+        ("pay > '2'", [3, 4]),
+        ("3 < id", [4]),
+        ("city <> 'x' and year < 2000", [1]),
+        ("id = 2 and id = 3", []),
+        (pc.field("id") > 2, [3, 4]),
+        (pc.field("year") == 1995, [1, 2]),
+        ((pc.field("year") == 1995) | (pc.field("id") == 4), [1, 2, 4]),
+        (pc.field("year").is_null(), [4]),
+        (pc.utf8_upper(pc.field("name")) == "BOB", [2]),
+    ],
+)
+def test_a_condition_keeps_the_rows_it_is_true_for(
+    emp: AcidTable, condition: object, expected: list[int]
+) -> None:
+    assert ids(emp, filter=condition) == expected
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"year": 1995}, [1, 2]),
+        ({"YEAR": "1995", "city": "x"}, [2]),
+        ([{"year": 1996}, {"city": "a/b"}], [1, 3]),
+        ({"year": None}, [4]),
+        ("year >= 1996 or city = 'y'", [3, 4]),
+        ([], []),
+        ({}, [1, 2, 3, 4]),
+    ],
+)
+def test_partitions_are_chosen_by_value_or_text(
+    emp: AcidTable, chosen: object, expected: list[int]
+) -> None:
+    assert ids(emp, partitions=chosen) == expected
+
+
+def damage(table: AcidTable, pattern: str) -> None:
+    found = [
+        path
+        for path in Path(table.definition.location).rglob("bucket_*")
+        if pattern in str(path.parent)
+    ]
+    assert found
+    for path in found:
+        path.write_bytes(b"damaged")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"filter": "year = 1996"},
+        {"filter": pc.field("year") == 1996},
+        {"filter": "id = 3 and year > 1995"},
+        {"partitions": {"year": 1996}},
+        {"partitions": "year > 1995"},
+    ],
+)
+def test_files_of_other_partitions_are_not_opened(
+    emp: AcidTable, options: dict[str, object]
+) -> None:
+    damage(emp, "year=1995")
+    damage(emp, "year=__HIVE_DEFAULT")
+    assert ids(emp, **options) == [3]
+    with pytest.raises(FormatError, match="year=1995"):
+        ids(emp)
+
+
+def test_by_path_partition_values_are_text_and_conditions_work_too(emp: AcidTable) -> None:
+    path = emp.definition.location
+    reader = read_arrow(path)
+    assert reader.schema.field("year").type == pa.string()
+    reader.read_all()
+    damage(emp, "year=1996")
+    # the newest file of each partition is looked into for the columns
+    with pytest.raises(FormatError):
+        ids(path, filter="year = 1995")
+
+
+def test_by_path_a_number_is_compared_with_text_as_a_number(emp: AcidTable) -> None:
+    path = emp.definition.location
+    assert ids(path, filter="year = 1995") == [1, 2]
+    assert ids(path, filter="year = '1995' and city = 'x'") == [2]
+    assert ids(path, partitions={"year": 1996}) == [3]
+    assert ids(path, filter="city > 5") == []
+
+
+def test_wrong_conditions_are_refused_before_anything_is_read(emp: AcidTable) -> None:
+    for condition, error in (
+        ("nope = 1", NotFoundError),
+        ("id = ", UnsupportedError),
+        ("id = 1 and upper(name) = 'X'", UnsupportedError),
+        ("id = 'x'", InvalidInputError),
+        ("id = 'unclosed", SqlSyntaxError),
+        (pc.field("nope") == 1, NotFoundError),
+        (pc.field("name") == 1, InvalidInputError),
+    ):
+        with pytest.raises(error):
+            read_arrow(emp, filter=condition)
+    with pytest.raises(NotFoundError):
+        read_arrow(emp, partitions={"id": 1})
+    with pytest.raises(InvalidInputError):
+        read_arrow(emp, partitions={"year": "x"})
+    with pytest.raises(NotFoundError):
+        read_arrow(emp, columns=["nope"])
+    with pytest.raises(InvalidInputError):
+        read_arrow(emp, valid_write_ids="default.emp:1:1:1:")
+    with pytest.raises(InvalidInputError):
+        read_arrow(5)  # type: ignore[arg-type]
+
+
+def open_transactions(acid: Session) -> int:
+    return len(acid.sql("show transactions").rows)
+
+
+def test_a_reader_is_a_lease_until_it_is_exhausted_or_dropped(
+    acid: Session, emp: AcidTable
+) -> None:
+    before = open_transactions(acid)
+    reader = read_arrow(emp)
+    assert open_transactions(acid) == before + 1
+    reader.read_all()
+    assert open_transactions(acid) == before
+    unread = read_arrow(emp)
+    begun = read_arrow(emp)
+    begun.read_next_batch()
+    assert open_transactions(acid) == before + 2
+    del unread, begun
+    gc.collect()
+    assert open_transactions(acid) == before
+    with pytest.raises(InvalidInputError):
+        read_arrow(emp, filter="id = 'x'")
+    assert open_transactions(acid) == before
+
+
+def test_a_reader_sees_the_table_as_it_was_when_it_was_made(emp: AcidTable) -> None:
+    reader = read_arrow(emp)
+    emp.delete_arrow("id in (1, 2)")
+    emp.write_arrow(pa.table({"id": [9], "year": [1995], "city": ["x"]}))
+    assert sorted(reader.read_all()["id"].to_pylist()) == [1, 2, 3, 4]
+    assert ids(emp) == [3, 4, 9]
+
+
+def test_dropping_a_table_need_not_wait_for_a_reader(acid: Session, emp: AcidTable) -> None:
+    reader = read_arrow(emp)
+    acid.sql("drop table emp")
+    with pytest.raises(NotFoundError):
+        read_arrow(emp)
+    del reader
+
+
+def test_a_plain_table_is_read_too(acid: Session) -> None:
+    acid.sql("create table p (id int, s string) stored as orc")
+    acid.sql("insert into p values (1, 'a'), (2, 'b')")
+    assert ids(acid.table("p"), filter="s = 'b'") == [2]
+
+
+MEMORY = """
+import resource, sys
+import numpy as np, pyarrow as pa, hiveacid
+url, warehouse = sys.argv[1:3]
+acid = hiveacid.connect(None, url, warehouse=warehouse)
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+reader = hiveacid.read_arrow(acid.table("big"), columns=["k", "text"], filter="k >= 0")
+rows = text = 0
+for number, batch in enumerate(reader):
+    rows += batch.num_rows
+    text += batch.nbytes
+    del batch
+    if number == 2:  # the first stripe is small
+        early = peak()
+print(rows, text / 2**20, peak() - early)
+"""
+
+
+def test_memory_is_bounded_by_a_stripe_not_by_the_table(acid: Session, tmp_path: Path) -> None:
+    acid.sql(
+        "create table big (k bigint, text string) stored as orc "
+        "tblproperties ('transactional'='true', 'orc.stripe.size'='4194304', "
+        "'orc.compress'='ZSTD')"
+    )
+    count = 200_000
+    numbers = pa.array(range(count))
+    text = pc.binary_join_element_wise("row", numbers.cast(pa.string()), pa.scalar("x" * 400), "-")
+    for _ in range(2):
+        acid.table("big").write_arrow(pa.table({"k": numbers, "text": text}))
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, url, str(tmp_path / "warehouse")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows, text_mib, grown_mib = map(float, done.stdout.split())
+    assert rows == 2 * count
+    assert text_mib > 150
+    assert grown_mib < 60
