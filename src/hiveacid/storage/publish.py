@@ -143,7 +143,7 @@ def with_free_names(
     partition_columns: Sequence[str] = (),
 ) -> tuple[WrittenFile, ...]:
     """The files of a plain table under names that are not taken: ``000000_0``, ``000000_0_copy_1``,
-    ...
+    ``data_copy_1.orc``, ...
 
     Raises:
         StorageError: the file system failed.
@@ -158,7 +158,8 @@ def with_free_names(
         name, copy = file.name, 0
         while name in taken[directory]:
             copy += 1
-            name = f"{file.name}_copy_{copy}"
+            stem, dot, extension = file.name.rpartition(".")
+            name = f"{stem or extension}_copy_{copy}{dot}{extension if stem else ''}"
         taken[directory].add(name)
         found.append(replace(file, name=name))
     return tuple(found)
