@@ -135,10 +135,12 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
             text = pc.if_else(readable, field, pa.scalar(None, pa.string()))
             return compare(pc.utf8_trim_whitespace(text).cast(pa.float64()), float(number))
         if _is_numeric(arrow) and (number is not None or isinstance(value, str)):
-            exact = isinstance(value, str) or pa.types.is_decimal(arrow)
-            is_float = isinstance(value, float) or pa.types.is_floating(arrow)
-            plain = Decimal(value) if exact and not is_float else value
-            return compare(field, pa.scalar(float(plain) if is_float else plain))
+            plain = Decimal(value) if isinstance(value, str) else number
+            assert plain is not None
+            if isinstance(plain, float) or pa.types.is_floating(arrow):
+                return compare(field, float(plain))
+            exact = Decimal(plain) if pa.types.is_decimal(arrow) else plain
+            return compare(field, pa.scalar(exact))
         if pa.types.is_date(arrow) or (pa.types.is_timestamp(arrow) and arrow.tz is None):
             return _time_comparison(field, arrow, compare, value)
         if pa.types.is_boolean(arrow) and isinstance(value, bool):

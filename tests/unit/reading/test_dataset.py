@@ -1,4 +1,4 @@
-"""``dataset``: one object that Arrow, DuckDB and Polars read; what they ask for reaches the files."""
+"""``dataset``: one object that Arrow, DuckDB and Polars read, less where they ask for less."""
 
 from __future__ import annotations
 
