@@ -41,8 +41,10 @@ def golden_meta(name: str) -> dict[str, Any]:
     return meta
 
 
-def golden_answer(name: str) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Header and sorted rows of Hive's answer."""
+def golden_answer(
+    name: str, *, nanoseconds: bool = False
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Header and sorted rows of Hive's answer; timestamps cut to microseconds unless asked not."""
     plain = golden_path(name) / "query.tsv"
     packed = golden_path(name) / "query.tsv.gz"
     text = plain.read_text() if plain.exists() else gzip.decompress(packed.read_bytes()).decode()
@@ -54,15 +56,19 @@ def golden_answer(name: str) -> tuple[list[str], list[tuple[str, ...]]]:
         found = [_with_nested_nulls(row) if row[3] == "3" else row for row in found]
     types = [kind for _, kind in golden_meta(name)["columns"]]
     start = ROW_ID_COLUMNS if header.startswith("writeid") else 0
-    return header.split("\t"), sorted(_canonical(row, types, start) for row in found)
+    return header.split("\t"), sorted(
+        _canonical(row, types, start, nanoseconds=nanoseconds) for row in found
+    )
 
 
 def _with_nested_nulls(row: tuple[str, ...]) -> tuple[str, ...]:
     return (*row[:7], NESTED_NULL_TRUTH[0], NESTED_NULL_TRUTH[1], row[9], NESTED_NULL_TRUTH[2])
 
 
-def _canonical(row: tuple[str, ...], types: list[str], start: int) -> tuple[str, ...]:
-    """Floats as Python writes them: Java's shortest text differs. Timestamps cut to microseconds,
+def _canonical(
+    row: tuple[str, ...], types: list[str], start: int, *, nanoseconds: bool
+) -> tuple[str, ...]:
+    """Floats as Python writes them: Java's shortest text differs. Timestamps cut if asked,
     chars without blanks at their end.
     """
     cells = list(row)
@@ -71,7 +77,7 @@ def _canonical(row: tuple[str, ...], types: list[str], start: int) -> tuple[str,
             cells[place] = str(np.float32(cells[place]))
         if kind == "double" and cells[place] != "NULL":
             cells[place] = repr(float(cells[place]))
-        if kind == "timestamp":
+        if kind == "timestamp" and not nanoseconds:
             cells[place] = cells[place][:MICROSECONDS]
         if kind.startswith("char"):
             cells[place] = cells[place].rstrip(" ")
@@ -92,7 +98,8 @@ def as_hive_prints(
     for place, name in enumerate(names):
         array = pa.concat_arrays(table.column(place).chunks) if len(table) else pa.array([])
         if pa.types.is_timestamp(array.type):
-            array = array.cast(pa.timestamp("us"))  # in UTC, the zone of these sessions
+            unit = array.type.unit  # without a zone: that of these sessions is UTC
+            array = array.cast(pa.timestamp(unit))
         values = json_values(array)
         columns.append(
             [_text(value, types[name], is_partition=name in partition) for value in values]

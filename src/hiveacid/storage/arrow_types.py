@@ -2,9 +2,9 @@
 
 ``char`` and ``varchar`` are Arrow strings; ``timestamp`` is microseconds without a zone,
 ``timestamp with local time zone`` microseconds in UTC. Hive has nanoseconds, and years 1 to 9999:
-no type of Arrow holds both, and Spark reads microseconds; so what is read is cut to them, and what
-is written keeps the unit it comes in. A union is a struct: ``tag``, then ``field0``, ... of which
-one is not null (read only).
+no type of Arrow holds both, and Spark reads microseconds; so what is read is cut to them unless
+nanoseconds are asked for, and what is written keeps the unit it comes in. A union is a struct:
+``tag``, then ``field0``, ... of which one is not null (read only).
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from hiveacid.model.types import (
 )
 
 LOCAL_ZONED: Final = "timestamp with local time zone"
+MICROSECONDS: Final = "us"
+NANOSECONDS: Final = "ns"
 _TO_ARROW: Final = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -48,8 +50,8 @@ _TO_ARROW: Final = {
 _FROM_ARROW: Final = {arrow: name for name, arrow in _TO_ARROW.items()}
 
 
-def arrow_type(kind: HiveType) -> pa.DataType:
-    """The Arrow type of a Hive type.
+def arrow_type(kind: HiveType, *, unit: str = MICROSECONDS) -> pa.DataType:
+    """The Arrow type of a Hive type; ``unit`` is that of timestamps.
 
     Raises:
         UnsupportedError: an interval type.
@@ -57,18 +59,23 @@ def arrow_type(kind: HiveType) -> pa.DataType:
     if isinstance(kind, PrimitiveType):
         if kind.name not in _TO_ARROW:
             raise UnsupportedError(f"type {kind} cannot be stored", type=str(kind))
-        return _TO_ARROW[kind.name]
+        found = _TO_ARROW[kind.name]
+        return pa.timestamp(unit, found.tz) if pa.types.is_timestamp(found) else found
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, CharType | VarcharType):
         return pa.string()
     if isinstance(kind, ListType):
-        return pa.list_(arrow_type(kind.element))
+        return pa.list_(arrow_type(kind.element, unit=unit))
     if isinstance(kind, MapType):
-        return pa.map_(arrow_type(kind.key), arrow_type(kind.value))
+        return pa.map_(arrow_type(kind.key, unit=unit), arrow_type(kind.value, unit=unit))
     if isinstance(kind, StructType):
-        return pa.struct([pa.field(name, arrow_type(child)) for name, child in kind.fields])
-    fields = [(f"field{i}", arrow_type(child)) for i, child in enumerate(kind.alternatives)]
+        return pa.struct(
+            [pa.field(name, arrow_type(child, unit=unit)) for name, child in kind.fields]
+        )
+    fields = [
+        (f"field{i}", arrow_type(child, unit=unit)) for i, child in enumerate(kind.alternatives)
+    ]
     return pa.struct([("tag", pa.int8()), *fields])
 
 

@@ -28,7 +28,7 @@ from hiveacid.layout.events import (
 from hiveacid.layout.original import OriginalRows
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
-from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.native import only_inserts
@@ -164,12 +164,14 @@ class BucketFileReader:
         identities: bool,
         raw: OriginalRows | None = None,
         stripes: Sequence[int] | None = None,
+        unit: str = MICROSECONDS,
     ) -> Iterator[EventBatch]:
         """The events, stripe by stripe.
 
         ``wanted`` are places in ``table_columns``; the file's columns are matched by position and
         those it lacks are null. ``identities`` asks for the five identity arrays; of a raw file
-        they start at ``raw``. ``stripes`` selects stripes by number.
+        they start at ``raw``. ``stripes`` selects stripes by number; ``unit`` is that of
+        timestamps.
 
         Raises:
             FormatError: damaged data, or a type that cannot be read as the table's.
@@ -192,7 +194,9 @@ class BucketFileReader:
             yield EventBatch(
                 first_row=stripe.first_row,
                 rows=stripe.rows,
-                columns=self._user_columns(batch, table_columns, wanted, stripe.rows, streams),
+                columns=self._user_columns(
+                    batch, table_columns, wanted, stripe.rows, streams, unit
+                ),
                 identities=self._identities(batch, stripe.first_row, stripe.rows, raw)
                 if identities
                 else None,
@@ -222,6 +226,7 @@ class BucketFileReader:
         wanted: Sequence[int],
         rows: int,
         streams: StripeStreams | None,
+        unit: str,
     ) -> tuple[pa.Array, ...]:
         found: dict[str, pa.Array] = {}
         if batch is not None:
@@ -233,7 +238,7 @@ class BucketFileReader:
         arrays: list[pa.Array] = []
         for i in wanted:
             if i >= len(self.fields):
-                arrays.append(pa.nulls(rows, arrow_type(table_columns[i].type)))
+                arrays.append(pa.nulls(rows, arrow_type(table_columns[i].type, unit=unit)))
                 continue
             name, kind = self.fields[i]
             array = found[name]
@@ -242,7 +247,7 @@ class BucketFileReader:
             if self.tail is not None and self.tail.has_julian_dates:
                 array = from_julian(array)
             try:
-                arrays.append(evolve_column(array, kind, table_columns[i].type))
+                arrays.append(evolve_column(array, kind, table_columns[i].type, unit=unit))
             except FormatError as error:
                 raise FormatError(
                     f"{self.path}: column {table_columns[i].name}: {error.message}",

@@ -28,7 +28,7 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage.arrow_types import arrow_type, conform, with_children
+from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type, conform, with_children
 
 _FIRST_GREGORIAN_DAY: Final = -141_427
 """1582-10-15, in days since 1970."""
@@ -38,28 +38,33 @@ _DAY_TICKS: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
 _STRING: Final = PrimitiveType("string")
 
 
-def evolve_column(array: pa.Array, found: HiveType, wanted: HiveType) -> pa.Array:
-    """A column that the file holds as ``found``, as the table's type ``wanted``.
+def evolve_column(
+    array: pa.Array, found: HiveType, wanted: HiveType, *, unit: str = MICROSECONDS
+) -> pa.Array:
+    """A column that the file holds as ``found``, as the table's type ``wanted``; timestamps in
+    ``unit``.
 
     Raises:
         FormatError: the file's type cannot be read as the table's; context ``expected`` and
         ``found``.
     """
-    if found == wanted and array.type == arrow_type(wanted):
+    if found == wanted and array.type == arrow_type(wanted, unit=unit):
         return array
     if isinstance(found, StructType) and isinstance(wanted, StructType):
-        return _evolve_struct(array, found, wanted)
+        return _evolve_struct(array, found, wanted, unit)
     if isinstance(found, ListType) and isinstance(wanted, ListType):
-        return with_children(array, lambda a: evolve_column(a, found.element, wanted.element))
+        return with_children(
+            array, lambda a: evolve_column(a, found.element, wanted.element, unit=unit)
+        )
     if isinstance(found, MapType) and isinstance(wanted, MapType):
         pairs = iter(((found.key, wanted.key), (found.value, wanted.value)))
-        return with_children(array, lambda a: evolve_column(a, *next(pairs)))
+        return with_children(array, lambda a: evolve_column(a, *next(pairs), unit=unit))
     if isinstance(found, UnionType) and isinstance(wanted, UnionType):
-        return _evolve_union(array, found, wanted)
+        return _evolve_union(array, found, wanted, unit)
     if isinstance(found, _NESTED) or isinstance(wanted, _NESTED):
         raise _cannot_be_read(found, wanted)
     try:
-        return _evolve_leaf(array, found, wanted)
+        return _evolve_leaf(array, found, wanted, unit)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _cannot_be_read(found, wanted) from error
 
@@ -75,20 +80,26 @@ def _cannot_be_read(found: HiveType, wanted: HiveType) -> FormatError:
     )
 
 
-def _evolve_struct(array: pa.StructArray, found: StructType, wanted: StructType) -> pa.Array:
+def _evolve_struct(
+    array: pa.StructArray, found: StructType, wanted: StructType, unit: str
+) -> pa.Array:
     places = {name.lower(): i for i, (name, _) in enumerate(found.fields)}
     children = []
     for name, kind in wanted.fields:
         place = places.get(name.lower())
         if place is None:
-            children.append(pa.nulls(len(array), arrow_type(kind)))
+            children.append(pa.nulls(len(array), arrow_type(kind, unit=unit)))
         else:
-            children.append(evolve_column(array.field(place), found.fields[place][1], kind))
+            children.append(
+                evolve_column(array.field(place), found.fields[place][1], kind, unit=unit)
+            )
     mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(arrow_type(wanted)), mask=mask)
+    return pa.StructArray.from_arrays(
+        children, fields=list(arrow_type(wanted, unit=unit)), mask=mask
+    )
 
 
-def _evolve_union(array: pa.UnionArray, found: UnionType, wanted: UnionType) -> pa.Array:
+def _evolve_union(array: pa.UnionArray, found: UnionType, wanted: UnionType, unit: str) -> pa.Array:
     """A struct of the tag and one field for each alternative."""
     if len(found.alternatives) > len(wanted.alternatives):
         raise _cannot_be_read(found, wanted)
@@ -96,7 +107,7 @@ def _evolve_union(array: pa.UnionArray, found: UnionType, wanted: UnionType) -> 
     children = [tags]
     for tag, kind in enumerate(wanted.alternatives):
         if tag >= len(found.alternatives):
-            children.append(pa.nulls(len(array), arrow_type(kind)))
+            children.append(pa.nulls(len(array), arrow_type(kind, unit=unit)))
             continue
         chosen = pc.equal(tags, tag)
         if array.type.mode == "dense":
@@ -105,12 +116,12 @@ def _evolve_union(array: pa.UnionArray, found: UnionType, wanted: UnionType) -> 
         else:
             places = pc.if_else(chosen, pa.array(np.arange(len(array))), None)
             child = array.field(tag).take(places)
-        children.append(evolve_column(child, found.alternatives[tag], kind))
-    return pa.StructArray.from_arrays(children, fields=list(arrow_type(wanted)))
+        children.append(evolve_column(child, found.alternatives[tag], kind, unit=unit))
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type(wanted, unit=unit)))
 
 
-def _evolve_leaf(array: pa.Array, found: HiveType, wanted: HiveType) -> pa.Array:
-    target = arrow_type(wanted)
+def _evolve_leaf(array: pa.Array, found: HiveType, wanted: HiveType, unit: str) -> pa.Array:
+    target = arrow_type(wanted, unit=unit)
     if wanted == _STRING or isinstance(wanted, CharType | VarcharType):
         return array if found == wanted else conform(_as_text(array, found), wanted)
     if pa.types.is_timestamp(array.type) and pa.types.is_timestamp(target):
@@ -119,7 +130,7 @@ def _evolve_leaf(array: pa.Array, found: HiveType, wanted: HiveType) -> pa.Array
         days = _cut(array, pa.timestamp("s")).cast(pa.int64())
         return _floor(days, _DAY_TICKS["s"]).cast(pa.int32()).cast(target)
     if pa.types.is_string(array.type) and not pa.types.is_binary(target):
-        return _parsed(pc.utf8_trim_whitespace(array), wanted)
+        return _parsed(pc.utf8_trim_whitespace(array), wanted).cast(target)
     if pa.types.is_boolean(target):
         return pc.not_equal(array, pa.scalar(0).cast(array.type))
     if isinstance(wanted, DecimalType):

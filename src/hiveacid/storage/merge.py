@@ -32,7 +32,7 @@ from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.predicates import ANYTHING, columns_of
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch, Identities
 from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.filesystem import FileSystem
@@ -67,14 +67,15 @@ def merge_read(
     valid: ValidWriteIdList,
     row_ids: bool = False,
     selection: Selection | None = None,
+    unit: str = MICROSECONDS,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one partition directory (``location`` is its path) that are alive under
     ``valid``.
 
     ``table_columns`` are the table's without partition columns; a file's columns are matched to
     them by position. ``columns`` selects by name, in the order given; None is all. ``row_ids``
-    adds ``row__id`` last. ``selection`` names the files and stripes to read; rows that cannot meet
-    its predicate are left out.
+    adds ``row__id`` last. ``unit`` is that of timestamps. ``selection`` names the files and
+    stripes to read; rows that cannot meet its predicate are left out.
 
     Raises:
         FormatError: a damaged or foreign file, or a type that cannot be read as the table's.
@@ -84,7 +85,7 @@ def merge_read(
     """
     names = [column.name for column in table_columns]
     wanted = [names.index(name) for name in (names if columns is None else columns)]
-    fields = [pa.field(names[i], arrow_type(table_columns[i].type)) for i in wanted]
+    fields = [pa.field(names[i], arrow_type(table_columns[i].type, unit=unit)) for i in wanted]
     if row_ids:
         fields.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE))
     schema = pa.schema(fields)
@@ -94,7 +95,7 @@ def merge_read(
             needs_ids = row_ids or bool(len(deletes)) or source.check_write_ids
             newest = merger.newest(reader, source, needs_ids=needs_ids)
             raw = None if reader.is_acid or not needs_ids else merger.raw_rows(source)
-            filter = _RowFilter(reader, table_columns, selection, source.file)
+            filter = _RowFilter(reader, table_columns, selection, source.file, unit=unit)
             for batch, meets in filter.batches(wanted=wanted, identities=needs_ids, raw=raw):
                 if newest is not None:
                     meets = _both(meets, newest[batch.first_row : batch.first_row + batch.rows])
@@ -194,8 +195,11 @@ class _RowFilter:
         table_columns: Sequence[Column],
         selection: Selection | None,
         file: DataFile,
+        *,
+        unit: str,
     ) -> None:
         self._reader = reader
+        self._unit = unit
         self._columns = table_columns
         self._stripes = None if selection is None else selection.files.get(file.path)
         self._predicate = ANYTHING if selection is None else selection.predicate
@@ -206,7 +210,7 @@ class _RowFilter:
         self, *, wanted: Sequence[int], identities: bool, raw: OriginalRows | None
     ) -> Iterator[tuple[EventBatch, npt.NDArray[np.bool_] | None]]:
         """Batches with, for each row, whether it may meet the predicate (None: all do)."""
-        read = partial(self._reader.batches, table_columns=self._columns)
+        read = partial(self._reader.batches, table_columns=self._columns, unit=self._unit)
         if not self._decides:
             for batch in read(wanted=wanted, identities=identities, raw=raw, stripes=self._stripes):
                 yield batch, None

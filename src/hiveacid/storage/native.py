@@ -2,7 +2,8 @@
 
 It finds columns by name where Hive goes by position, and reads an event file as inserts only; the
 ORC library below it converts a few types otherwise than Hive, takes wall clocks for times of the
-JVM's zone, and gives Julian dates as they are. Files for which that matters are read through Arrow.
+JVM's zone, and takes old dates for Julian ones where nobody says so. Files for which that matters
+are read through Arrow.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _times_agree(tail: OrcTail, *, utc: bool) -> bool:
             continue
         if node.type.name == "timestamp" and not utc:
             return False
-        if node.type.name in _TIMES and tail.has_julian_dates:
+        if node.type.name in _TIMES and tail.has_julian_dates != tail.java_has_julian_dates:
             least = _least_day(tail, number)
             if least is not None and least < _GREGORIAN_DAY:
                 return False

@@ -107,6 +107,11 @@ class OrcTail:
         return bool(is_java and self.postscript.writerVersion < _HIVE_3_1_WRITER)
 
     @property
+    def java_has_julian_dates(self) -> bool:
+        """What ORC's Java reader takes for granted: Julian dates unless others are named."""
+        return bool(self.footer.calendar != _PROLEPTIC_GREGORIAN)
+
+    @property
     def stored_chunk_bytes(self) -> int:
         """The size of each chunk but the last in a section that is stored uncompressed."""
         return min(self.block_bytes, _CHUNK_BYTES_MAX)

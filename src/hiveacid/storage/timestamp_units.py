@@ -1,0 +1,57 @@
+"""Which unit the timestamps of a scan have: nanoseconds where every value fits, else microseconds.
+
+Hive has nanoseconds in the years 1 to 9999, Arrow's nanoseconds end in 1677 and 2262. Which values
+there are, the statistics in the files' tails tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hiveacid.layout.snapshot import Snapshot
+from hiveacid.model.types import HiveType
+from hiveacid.storage.arrow_types import MICROSECONDS, NANOSECONDS
+from hiveacid.storage.footers import tail_of
+from hiveacid.storage.orc_streams import TIMESTAMP_KINDS
+from hiveacid.storage.orc_tail import OrcTail
+
+_NARROW_MS: Final = (2**63 // 10**6) - 2 * 86_400_000
+"""How far from 1970 nanoseconds reach, with two days to spare: bounds may be of another zone."""
+
+
+def unit_of(snapshot: Snapshot, types: Iterable[HiveType]) -> str:
+    """The unit for a scan of columns with these types; reads the tails of the files if needed.
+
+    Raises:
+        FormatError: a file is not ORC, or truncated.
+        MissingFileError: a listed file does not exist.
+    """
+    if not any("timestamp" in str(kind) for kind in types):
+        return NANOSECONDS
+    for part in snapshot.parts:
+        for file in part.directory.row_files:
+            if file.size_bytes and not _fits(tail_of(part.partition.location, file)):
+                return MICROSECONDS
+    return NANOSECONDS
+
+
+def _fits(tail: OrcTail) -> bool:
+    """Whether statistics prove that all timestamps of a file fit in nanoseconds."""
+    statistics = tail.footer.statistics
+    for number, node in enumerate(tail.footer.types):
+        if node.kind not in TIMESTAMP_KINDS or tail.rows == 0:
+            continue
+        if tail.row_index_stride == 0 or number >= len(statistics):
+            return False
+        found = statistics[number]
+        if found.numberOfValues == 0:
+            continue
+        times = found.timestampStatistics
+        utc = times.HasField("minimumUtc") and times.HasField("maximumUtc")
+        if not utc and not (times.HasField("minimum") and times.HasField("maximum")):
+            return False
+        low, high = (times.minimumUtc, times.maximumUtc) if utc else (times.minimum, times.maximum)
+        if low < -_NARROW_MS or high > _NARROW_MS:
+            return False
+    return True
