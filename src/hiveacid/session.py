@@ -37,11 +37,12 @@ from hiveacid.statements.explain import explain
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.listing_frame import listing_frame
 from hiveacid.statements.names import CatalogNames
+from hiveacid.statements.repair import repair
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_load import Load
-from hiveacid.statements.values_upkeep import Analyze
+from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import CreateView
 from hiveacid.statements.views import create_view
 from hiveacid.txn.leases import Keep, Lease, open_lease
@@ -270,8 +271,8 @@ class Session:
             self._create_table(value)
         elif isinstance(value, CreateView):
             self._create_view(value)
-        elif isinstance(value, Analyze):
-            self.analyze(value)
+        elif isinstance(value, (Analyze, RepairTable)):
+            return self._keep_up(value)
         elif isinstance(value, ddl.Truncate):
             self._carry_out(value)
         elif isinstance(value, ddl.Compact):
@@ -350,16 +351,14 @@ class Session:
             definitions.drop_table(self._ddl_context(), ddl.DropTable(table.name))
             raise
 
-    def analyze(self, statement: Analyze) -> None:
-        """ANALYZE TABLE.
-
-        Raises:
-            NotFoundError, InvalidInputError: as ``statements.analyze``.
-        """
+    def _keep_up(self, value: Analyze | RepairTable) -> Listing | None:
+        if isinstance(value, RepairTable):
+            return repair(self._ddl_context(), value)
         from hiveacid.statements.analyze import analyze
 
-        with spark_errors_mapped(statement):
-            analyze(self._context(spark=not statement.noscan), statement)
+        with spark_errors_mapped(value):
+            analyze(self._context(spark=not value.noscan), value)
+        return None
 
     def _create_view(self, value: CreateView) -> None:
         from hiveacid.statements.select import query_schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, TableName
+from hiveacid.sql.constraints import ConstraintReader
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import (
     column_definitions,
@@ -43,22 +44,37 @@ def parse_alter(cursor: Cursor) -> ddl.DdlStatement | ParsedView:
         return _unset(cursor, name)
     if cursor.accept("RENAME", "TO"):
         return ddl.RenameTable(name, cursor.table_name())
-    if cursor.accept("ADD", "COLUMNS"):
-        return _columns(cursor, name, replace=False)
     if cursor.accept("REPLACE", "COLUMNS"):
         return _columns(cursor, name, replace=True)
     if cursor.accept("ADD"):
-        return _add_partitions(cursor, name)
+        return _add(cursor, name)
     if cursor.accept("DROP"):
-        return _drop_partitions(cursor, name)
+        return _drop(cursor, name)
     if cursor.accept("CHANGE"):
         return _change(cursor, name)
     partition = optional_partition(cursor)
     if cursor.accept("COMPACT"):
         return _compact(cursor, name, partition)
+    if cursor.accept("SET", "LOCATION"):
+        return ddl.SetLocation(name, cursor.string(), partition)
     if partition and cursor.accept("RENAME", "TO"):
         return ddl.RenamePartition(name, partition, partition_spec(cursor))
     raise UnsupportedError(f"ALTER TABLE ... {cursor.token.text.upper()} is not supported")
+
+
+def _add(cursor: Cursor, name: TableName) -> ddl.DdlStatement:
+    if cursor.accept("COLUMNS"):
+        return _columns(cursor, name, replace=False)
+    reader = ConstraintReader()
+    if reader.table(cursor):
+        return ddl.AddConstraints(name, reader.value())
+    return _add_partitions(cursor, name)
+
+
+def _drop(cursor: Cursor, name: TableName) -> ddl.DdlStatement:
+    if cursor.accept("CONSTRAINT"):
+        return ddl.DropConstraint(name, cursor.name("constraint").lower())
+    return _drop_partitions(cursor, name)
 
 
 def _unset(cursor: Cursor, name: TableName) -> ddl.UnsetTableProperties:

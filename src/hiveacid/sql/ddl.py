@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import BucketSpec, Column, FileFormat
+from hiveacid.sql.constraints import ConstraintReader
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.dml import column_list, partition_text
 from hiveacid.sql.lexer import TokenKind
@@ -24,9 +25,6 @@ _FORMATS = {
     "PARQUETFILE": FileFormat.PARQUET,
     "TEXTFILE": FileFormat.TEXT,
 }
-_CONSTRAINT_STATES = (
-    "ENABLE", "DISABLE", "ENFORCED", "VALIDATE", "NOVALIDATE", "RELY", "NORELY",
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -34,9 +32,7 @@ class _Columns:
     """Columns and constraints while they are being read."""
 
     columns: list[Column] = field(default_factory=list)
-    not_null: list[str] = field(default_factory=list)
-    defaults: dict[str, str] = field(default_factory=dict)
-    checks: list[str] = field(default_factory=list)
+    constraints: ConstraintReader = field(default_factory=ConstraintReader)
 
 
 def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs | ParsedView:
@@ -110,12 +106,15 @@ def _query_follows(cursor: Cursor) -> bool:
 
 
 def _with_columns(table: ddl.CreateTable, read: _Columns) -> ddl.CreateTable:
+    found = read.constraints.value()
     return replace(
         table,
         columns=tuple(read.columns),
-        not_null=tuple(read.not_null),
-        defaults=read.defaults,
-        checks=tuple(read.checks),
+        not_null=found.not_null,
+        defaults=found.defaults,
+        checks=found.checks,
+        keys=found.keys,
+        constraint_names=found.names,
     )
 
 
@@ -172,7 +171,7 @@ def _partitioned_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
     return replace(
         table,
         partition_columns=tuple(read.columns),
-        not_null=table.not_null + tuple(read.not_null),
+        not_null=table.not_null + tuple(read.constraints.not_null),
     )
 
 
@@ -203,7 +202,7 @@ def _clustered_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
 def column_definitions(cursor: Cursor) -> tuple[Column, ...]:
     """( name type [COMMENT ...], ... ) of ALTER TABLE: constraints are refused."""
     read = _column_definitions(cursor)
-    if read.not_null or read.defaults or read.checks:
+    if read.constraints != ConstraintReader():
         raise UnsupportedError("constraints of added columns are not supported")
     return tuple(read.columns)
 
@@ -212,7 +211,7 @@ def _column_definitions(cursor: Cursor) -> _Columns:
     read = _Columns()
     cursor.expect("(")
     while True:
-        if not _table_constraint(cursor, read):
+        if not read.constraints.table(cursor):
             _column(cursor, read)
         if not cursor.accept(","):
             break
@@ -232,92 +231,9 @@ def _column(cursor: Cursor, read: _Columns) -> None:
     while True:
         if cursor.accept("COMMENT"):
             comment = cursor.string()
-        elif not _column_constraint(cursor, read, name):
+        elif not read.constraints.column(cursor, name):
             break
     read.columns.append(Column(name, kind, comment))
-
-
-def _column_constraint(cursor: Cursor, read: _Columns, column: str) -> bool:
-    """One constraint of a column, if there is one."""
-    if cursor.accept("CONSTRAINT"):
-        cursor.name("constraint")
-    if cursor.accept("NOT", "NULL"):
-        enforced = _constraint_state(cursor, default=True)
-        if enforced:
-            read.not_null.append(column)
-    elif cursor.accept("DEFAULT"):
-        text = _constraint_expression(cursor)
-        if _constraint_state(cursor, default=True):
-            read.defaults[column] = text
-    elif cursor.accept("CHECK"):
-        _check(cursor, read)
-    elif cursor.accept("PRIMARY", "KEY") or cursor.accept("UNIQUE"):
-        _informational(cursor)
-    else:
-        return False
-    return True
-
-
-def _table_constraint(cursor: Cursor, read: _Columns) -> bool:
-    """One constraint of the table, if there is one."""
-    if cursor.key == "CONSTRAINT" and cursor.peek(2).kind is TokenKind.WORD:
-        cursor.skip(2)
-    if cursor.accept("PRIMARY", "KEY") or cursor.looking_at("UNIQUE", "("):
-        cursor.accept("UNIQUE")
-        cursor.skip_parentheses()
-        _informational(cursor)
-    elif cursor.accept("FOREIGN", "KEY"):
-        cursor.skip_parentheses()
-        cursor.expect("REFERENCES")
-        cursor.table_name()
-        cursor.skip_parentheses()
-        _informational(cursor)
-    elif cursor.looking_at("CHECK", "("):
-        cursor.next()
-        _check(cursor, read)
-    else:
-        return False
-    return True
-
-
-def _check(cursor: Cursor, read: _Columns) -> None:
-    start, end = cursor.skip_parentheses()
-    text = cursor.between(start, end)
-    if _constraint_state(cursor, default=True):
-        read.checks.append(text)
-
-
-def _constraint_expression(cursor: Cursor) -> str:
-    """The text of a DEFAULT: a literal, a call or a cast."""
-    start = cursor.at
-    cursor.accept("-")
-    cursor.next()
-    if cursor.key == "(":
-        cursor.skip_parentheses()
-    elif cursor.token.kind is TokenKind.STRING and cursor.tokens[start].key in (
-        "DATE",
-        "TIMESTAMP",
-    ):
-        cursor.next()
-    return cursor.between(start, cursor.at)
-
-
-def _constraint_state(cursor: Cursor, *, default: bool) -> bool:
-    """[ENABLE | DISABLE] [VALIDATE | NOVALIDATE] [RELY | NORELY] -> is it enforced?"""
-    enforced = default
-    while cursor.key in _CONSTRAINT_STATES or cursor.looking_at("NOT", "ENFORCED"):
-        if cursor.accept("NOT", "ENFORCED") or cursor.key == "DISABLE":
-            enforced = False
-        if cursor.key in _CONSTRAINT_STATES:
-            cursor.next()
-    return enforced
-
-
-def _informational(cursor: Cursor) -> None:
-    """PRIMARY KEY, UNIQUE and FOREIGN KEY are information only; enforcing them is not supported."""
-    if cursor.key == "ENABLE":
-        raise UnsupportedError("ENABLE of a key constraint is not supported", code=10325)
-    _constraint_state(cursor, default=False)
 
 
 # -------------------------------------------------------------------- shared pieces

@@ -58,7 +58,7 @@ def adopt(metastore: Metastore, table: Table) -> None:
     if table.acid_mode is AcidMode.NONE:
         return
     paths = [part.path for part in found]
-    _seed(metastore, table, fs, paths)
+    seed(metastore, table, fs, paths)
     if table.acid_mode is AcidMode.FULL and _has_other_names(table, fs, paths):
         properties = {**table.properties, BY_POSITION: "true"}
         metastore.alter_table(table.name, replace(table, properties=properties))
@@ -85,7 +85,13 @@ def _location(table: Table, root: str, path: str) -> str:
     return table.location.rstrip("/") + path[len(root.rstrip("/")) :]
 
 
-def _seed(metastore: Metastore, table: Table, fs: FileSystem, paths: Iterable[str]) -> None:
+def seed(metastore: Metastore, table: Table, fs: FileSystem, paths: Iterable[str]) -> None:
+    """Let every write id and transaction that directories' names tell of count as committed.
+
+    Raises:
+        AlreadyExistsError: the table has write ids already.
+        StorageError: a directory could not be listed.
+    """
     write_id, txn, originals = 0, 0, False
     for path in paths:
         for info in fs.list_directory(path):

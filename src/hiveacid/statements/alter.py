@@ -15,14 +15,11 @@ from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedError,
 )
-from hiveacid.layout.names import is_hidden, parse_original_file, partition_name
-from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION
+from hiveacid.layout.names import partition_name
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import (
     BY_POSITION,
-    AcidMode,
     BucketSpec,
     Column,
     Partition,
@@ -30,7 +27,9 @@ from hiveacid.model.tables import (
     TableKind,
 )
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.statements import alter_details
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.conversion import convert
 from hiveacid.statements.ddl_context import (
     DdlContext,
     delete_location,
@@ -57,6 +56,7 @@ AlterStatement = (
     | ddl.RenamePartition
     | ddl.AddColumns
     | ddl.ChangeColumn
+    | alter_details.DetailStatement
 )
 
 
@@ -90,6 +90,8 @@ def execute(context: DdlContext, statement: AlterStatement) -> None:
         _rename_table(context, table, statement)
     elif isinstance(statement, ddl.RenamePartition):
         _rename_partition(context, table, statement)
+    elif isinstance(statement, alter_details.DetailStatement):
+        alter_details.execute(context, table, statement)
     elif isinstance(statement, ddl.AddColumns):
         _add_columns(context, table, statement)
     else:
@@ -106,36 +108,7 @@ def _set_properties(context: DdlContext, table: Table, properties: Mapping[str, 
         with context.locked(footprint.use_table(table.name)):
             context.metastore.alter_table(table.name, changed)
         return
-    if changed.acid_mode is AcidMode.INSERT_ONLY:
-        raise UnsupportedError(
-            "converting a table to insert-only transactional is not supported",
-            table=str(table.name),
-        )
-    with context.locked(footprint.alter_table(table.name)):
-        _check_original_files(context, table)
-        context.metastore.seed_write_id(table.name, FIRST_WRITE_ID_AFTER_CONVERSION - 1)
-        context.metastore.alter_table(table.name, changed)
-
-
-def _check_original_files(context: DdlContext, table: Table) -> None:
-    """Every file must be named as Hive names files of a table that becomes transactional."""
-    locations = [table.location]
-    if table.partition_columns:
-        locations = [part.location for part in context.metastore.list_partitions(table.name)]
-    for location in locations:
-        files, path = file_system_for(location)
-        for info in files.list_recursive(path):
-            relative = info.path[len(path) + 1 :]
-            name = relative.rpartition("/")[2]
-            if info.is_directory or is_hidden(name):
-                continue
-            if parse_original_file(name) is None or "/" in relative:
-                raise InvalidInputError(
-                    f"Unexpected data file name format.  Cannot convert {table.name} to "
-                    f"transactional table.  File: {info.path}",
-                    table=str(table.name),
-                    path=info.path,
-                )
+    convert(context, table, changed)
 
 
 # -------------------------------------------------------------------- partitions

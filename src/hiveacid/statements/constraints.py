@@ -1,19 +1,43 @@
-"""NOT NULL, DEFAULT and CHECK as table properties.
+"""Constraints as table properties.
 
-Keys of ours (a Hive metastore keeps them in KEY_CONSTRAINTS): ``hiveacid.not_null.COLUMN`` =
-``true``, ``hiveacid.default.COLUMN`` = the expression's text, ``hiveacid.check.N`` = the
-condition's text. They are not shown as table properties.
+Keys of ours (a Hive metastore keeps them in KEY_CONSTRAINTS): ``hiveacid.not_null.COLUMN`` = the
+constraint's name (``true`` for none given), ``hiveacid.default.COLUMN`` = the expression's text,
+``hiveacid.check.NAME`` = the condition's text, ``hiveacid.key.NAME`` = a primary, unique or foreign
+key as JSON, which is information only. They are not shown as table properties.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
+from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import BY_POSITION, Table
 
-CONSTRAINT_PREFIXES: Final = ("hiveacid.not_null.", "hiveacid.default.", "hiveacid.check.")
-_NOT_NULL, _DEFAULT, _CHECK = CONSTRAINT_PREFIXES
+CONSTRAINT_PREFIXES: Final = (
+    "hiveacid.not_null.",
+    "hiveacid.default.",
+    "hiveacid.check.",
+    "hiveacid.key.",
+)
+_NOT_NULL, _DEFAULT, _CHECK, _KEY = CONSTRAINT_PREFIXES
+
+
+@dataclass(frozen=True, slots=True)
+class KeyConstraint:
+    """PRIMARY KEY, UNIQUE or FOREIGN KEY (``kind``), never enforced; ``name`` '' for none given.
+
+    ``parent`` is the table, as text, that a foreign key refers to.
+    """
+
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+    rely: bool = False
+    parent: str = ""
+    parent_columns: tuple[str, ...] = ()
 
 
 def not_null_columns(table: Table) -> tuple[str, ...]:
@@ -31,6 +55,49 @@ def checks(table: Table) -> tuple[str, ...]:
     return tuple(text for key, text in sorted(table.properties.items()) if key.startswith(_CHECK))
 
 
+def not_null_constraints(table: Table) -> dict[str, str]:
+    """The names of the NOT NULL constraints by their columns."""
+    found = {column: table.properties[f"{_NOT_NULL}{column}"] for column in not_null_columns(table)}
+    return {
+        column: f"nn_{table.name.table}_{column}" if name == "true" else name
+        for column, name in found.items()
+    }
+
+
+def default_constraints(table: Table) -> dict[str, tuple[str, str]]:
+    """Name and text of the DEFAULT constraints by their columns."""
+    found = {column.name: column_default(table, column.name) for column in table.all_columns}
+    return {
+        column: (f"dc_{table.name.table}_{column}", text)
+        for column, text in found.items()
+        if text is not None
+    }
+
+
+def check_constraints(table: Table) -> dict[str, str]:
+    """The conditions by the names of the CHECK constraints."""
+    found = {
+        key.removeprefix(_CHECK): text
+        for key, text in sorted(table.properties.items())
+        if key.startswith(_CHECK)
+    }
+    return {
+        f"ck_{table.name.table}_{name}" if name.isdigit() else name: text
+        for name, text in found.items()
+    }
+
+
+def key_constraints(table: Table) -> tuple[KeyConstraint, ...]:
+    """The primary, unique and foreign keys, by name."""
+    found = []
+    for key, text in sorted(table.properties.items()):
+        if key.startswith(_KEY):
+            values = json.loads(text)
+            lists = {name: tuple(values[name]) for name in ("columns", "parent_columns")}
+            found.append(KeyConstraint(**{**values, **lists, "name": key.removeprefix(_KEY)}))
+    return tuple(found)
+
+
 def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties without those of ours that users do not set, by key."""
     hidden = (*CONSTRAINT_PREFIXES, BY_POSITION)
@@ -38,10 +105,88 @@ def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def constraint_properties(
-    *, not_null: tuple[str, ...], defaults: Mapping[str, str], checks: tuple[str, ...]
+    *,
+    not_null: tuple[str, ...],
+    defaults: Mapping[str, str],
+    checks: tuple[str, ...],
+    keys: tuple[KeyConstraint, ...] = (),
+    names: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The properties that keep these constraints."""
-    found = {f"{_NOT_NULL}{column}": "true" for column in not_null}
+    """The properties that keep these constraints; ``names`` are those given, by the column of a
+    NOT NULL and by the text of a CHECK.
+    """
+    given = names or {}
+    found = {f"{_NOT_NULL}{column}": given.get(column, "true") for column in not_null}
     found |= {f"{_DEFAULT}{column}": text for column, text in defaults.items()}
-    found |= {f"{_CHECK}{number:03d}": text for number, text in enumerate(checks)}
+    for number, text in enumerate(checks):
+        found[f"{_CHECK}{given.get(text, f'{number:03d}')}"] = text
+    for number, key in enumerate(keys):
+        short = {"PRIMARY KEY": "pk", "FOREIGN KEY": "fk"}.get(key.kind, "uk")
+        name = key.name or f"{short}_{'_'.join(key.columns)}_{number}"
+        values = {
+            "kind": key.kind,
+            "columns": key.columns,
+            "rely": key.rely,
+            "parent": key.parent,
+            "parent_columns": key.parent_columns,
+        }
+        found[f"{_KEY}{name}"] = json.dumps(values)
     return found
+
+
+def with_constraints(table: Table, added: Mapping[str, str]) -> dict[str, str]:
+    """The table's properties with constraints (as ``constraint_properties`` gives them) added.
+
+    Raises:
+        InvalidInputError: a second primary key, or a name that is taken.
+    """
+    kept = dict(table.properties)
+    if "PRIMARY KEY" in {one.kind for one in key_constraints(table)} and any(
+        key.startswith(_KEY) and json.loads(text)["kind"] == "PRIMARY KEY"
+        for key, text in added.items()
+    ):
+        raise InvalidInputError(
+            f"Primary key already exists for: hive.{table.name}", table=str(table.name)
+        )
+    for key, text in added.items():
+        place = key
+        if key.startswith(_CHECK) and key.removeprefix(_CHECK).isdigit():
+            numbers = [one.removeprefix(_CHECK) for one in kept if one.startswith(_CHECK)]
+            place = f"{_CHECK}{max([int(n) for n in numbers if n.isdigit()], default=-1) + 1:03d}"
+        elif key in kept and not key.startswith((_NOT_NULL, _DEFAULT)):
+            raise InvalidInputError(
+                f"Constraint name already exists: {key.rpartition('.')[2]}", table=str(table.name)
+            )
+        kept[place] = text
+    return kept
+
+
+def without_constraint(table: Table, name: str) -> dict[str, str]:
+    """The table's properties without the constraint of this name.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    wanted = name.lower()
+    gone = {
+        f"{_NOT_NULL}{column}"
+        for column, found in not_null_constraints(table).items()
+        if found.lower() == wanted
+    }
+    gone |= {
+        f"{_DEFAULT}{column}"
+        for column, (found, _) in default_constraints(table).items()
+        if found.lower() == wanted
+    }
+    prefix = f"ck_{table.name.table}_"
+    for found in check_constraints(table):
+        if found.lower() == wanted:
+            number = found.removeprefix(prefix)
+            gone.add(f"{_CHECK}{number if number.isdigit() else found}")
+    gone |= {f"{_KEY}{key.name}" for key in key_constraints(table) if key.name.lower() == wanted}
+    if not gone:
+        raise InvalidInputError(
+            f"The constraint: {name} does not exist for the associated table: {table.name}",
+            table=str(table.name),
+        )
+    return {key: value for key, value in table.properties.items() if key not in gone}

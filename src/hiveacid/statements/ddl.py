@@ -166,8 +166,19 @@ def _definition(
         properties = {**_kept(like), **properties}
     elif not statement.external:
         properties = {**_defaults(context.settings, properties), **properties}
+    if statement.external and (statement.not_null or statement.defaults or statement.checks):
+        raise InvalidInputError(
+            "Invalid Constraint syntax Constraints are disallowed with External tables. Only RELY "
+            "is allowed.",
+            code=10326,
+            table=str(statement.name),
+        )
     properties |= constraint_properties(
-        not_null=statement.not_null, defaults=statement.defaults, checks=statement.checks
+        not_null=statement.not_null,
+        defaults=statement.defaults,
+        checks=statement.checks,
+        keys=statement.keys,
+        names=statement.constraint_names,
     )
     bucket = statement.bucket
     if bucket is not None and properties.get("bucketing_version", "").isdigit():

@@ -60,7 +60,8 @@ class DeleteWork:
         keys = {column.name for column in table.partition_columns}
         wanted = None if self.statement.columns is None else self.statement.columns | keys
         plan = job.plan(table, predicate=self.statement.predicate, columns=wanted)
-        rows = job.scan(plan, row_ids=True).alias(alias)
+        rows, local = job.scan_target(plan)
+        rows = rows.alias(alias)
         condition = column(resolved(self.statement.where, views)).cast("boolean")
         events = select_as(
             rows.where(condition),
@@ -73,7 +74,9 @@ class DeleteWork:
         (deletes,) = job.statement_ids
         target = job.target(delete_statement=deletes)
         places = count_places(plan)
-        return write_events(job.context.session(), events, target=target, places=places)
+        return write_events(
+            job.context.session(), events, target=target, places=places, local=local
+        )
 
     def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:
         """Rows deleted."""

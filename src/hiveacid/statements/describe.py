@@ -1,24 +1,41 @@
-"""DESCRIBE of tables, columns and databases, in Hive's layout (columns col_name, data_type,
-comment).
-"""
+"""DESCRIBE of tables, partitions, columns and databases: Hive 4.1's layout without its padding."""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping, Sequence
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.metastore.api import Metastore
-from hiveacid.model.tables import Column, Table
+from hiveacid.metastore.api import Catalog
+from hiveacid.model.statistics import (
+    ACCURATE,
+    FILES,
+    RAW_SIZE_BYTES,
+    ROWS,
+    SIZE_BYTES,
+    ColumnStatistics,
+    accuracy_text,
+    is_accurate,
+)
+from hiveacid.model.storage_classes import storage_classes
+from hiveacid.model.tables import Column, Partition, Table, TableKind
 from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.constraints import column_default, not_null_columns, shown_properties
+from hiveacid.statements.constraints import (
+    check_constraints,
+    default_constraints,
+    key_constraints,
+    not_null_constraints,
+    shown_properties,
+)
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import full_values
 
 Row = tuple[str | None, ...]
 _COLUMNS = ("col_name", "data_type", "comment")
+_BLANK: Row = ("", None, None)
 
 
-def describe(metastore: Metastore, statement: ddl.DescribeTable | ddl.DescribeDatabase) -> Listing:
+def describe(catalog: Catalog, statement: ddl.DescribeTable | ddl.DescribeDatabase) -> Listing:
     """The answer to DESCRIBE.
 
     Raises:
@@ -26,30 +43,38 @@ def describe(metastore: Metastore, statement: ddl.DescribeTable | ddl.DescribeDa
         InvalidInputError: 10004 no such column.
     """
     if isinstance(statement, ddl.DescribeDatabase):
-        return _database(metastore, statement)
-    table = metastore.get_table(statement.name)
+        return _database(catalog, statement)
+    table = catalog.get_table(statement.name)
+    partition = None
     if statement.partition:
-        metastore.get_partition(table.name, full_values(table, statement.partition))
+        partition = catalog.get_partition(table.name, full_values(table, statement.partition))
+    detailed = statement.formatted or statement.extended
     if statement.column is not None:
-        return Listing(_COLUMNS, (_one_column(table, statement.column),))
-    rows = [_row(column) for column in table.all_columns]
-    if table.partition_columns:
-        rows += [("", None, None), ("# Partition Information", None, None)]
-        rows += [("# col_name", "data_type", "comment")]
-        rows += [_row(column) for column in table.partition_columns]
-    if statement.formatted or statement.extended:
-        rows += _detailed(table)
+        column = _column_of(table, statement.column)
+        if statement.formatted:
+            return _column_statistics(catalog, table, column, partition)
+        return Listing(_COLUMNS, (_row(column, "from deserializer"),))
+    rows: list[Row] = [("# col_name", "data_type", "comment")] if detailed else []
+    keys = table.partition_columns
+    rows += [_row(column) for column in (table.columns if detailed else table.all_columns)]
+    if keys:
+        rows += [_BLANK, ("# Partition Information", None, None)]
+        rows += [("# col_name", "data_type", "comment"), *map(_row, keys)]
+    if detailed:
+        rows += _of_table(catalog, table) if partition is None else _of_partition(table, partition)
+        rows += _storage(table)
+        rows += _view(table) if table.kind is TableKind.VIEW else _constraints(table)
     return Listing(_COLUMNS, tuple(rows))
 
 
-def _row(column: Column) -> Row:
-    return (column.name, str(column.type), column.comment or "")
+def _row(column: Column, comment: str = "") -> Row:
+    return (column.name, str(column.type), column.comment or comment)
 
 
-def _one_column(table: Table, name: str) -> Row:
+def _column_of(table: Table, name: str) -> Column:
     for column in table.all_columns:
         if column.name == name.lower():
-            return (column.name, str(column.type), column.comment or "from deserializer")
+            return column
     raise InvalidInputError(
         f"Invalid table alias or column reference '{name}': (possible column names are: "
         f"{', '.join(column.name for column in table.all_columns)})",
@@ -59,51 +84,196 @@ def _one_column(table: Table, name: str) -> Row:
     )
 
 
-def _detailed(table: Table) -> list[Row]:
-    created = datetime.datetime.fromtimestamp(table.created_at_ms / 1000, datetime.timezone.utc)
+# -------------------------------------------------------------------- tables, partitions
+
+
+def _time(at_ms: int) -> str:
+    at = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.timezone.utc)
+    return at.strftime("%a %b %d %H:%M:%S UTC %Y")
+
+
+def _of_table(catalog: Catalog, table: Table) -> list[Row]:
     rows: list[Row] = [
-        ("", None, None),
+        _BLANK,
         ("# Detailed Table Information", None, None),
         ("Database:", table.name.database, None),
+        ("OwnerType:", "USER", None),
         ("Owner:", table.owner, None),
-        ("CreateTime:", created.strftime("%a %b %d %H:%M:%S UTC %Y"), None),
-        ("Location:", table.location, None),
-        ("Table Type:", table.kind.value, None),
-        ("Table Parameters:", None, None),
+        ("CreateTime:", _time(table.created_at_ms), None),
+        ("LastAccessTime:", "UNKNOWN", None),
+        ("Retention:", "0", None),
     ]
+    if table.kind is not TableKind.VIEW:
+        rows.append(("Location:", table.location, None))
+    rows += [("Table Type:", table.kind.value, None), ("Table Parameters:", None, None)]
     properties = shown_properties(table.properties)
     if table.comment is not None:
-        properties = {"comment": table.comment, **properties}
-    rows += [("", key, value) for key, value in properties.items()]
-    rows += [("", None, None), ("# Storage Information", None, None)]
-    rows += [("Stored As:", table.format.name, None)]
-    rows += [("Num Buckets:", str(table.bucket.count if table.bucket else -1), None)]
-    rows += [("Bucket Columns:", _names(table.bucket.columns if table.bucket else ()), None)]
-    rows += [("Sort Columns:", _names(table.sort_columns), None)]
-    rows += _constraints(table)
-    return rows
+        properties["comment"] = table.comment
+    if table.partition_columns:
+        properties |= _summed(catalog.list_partitions(table.name))
+    return rows + _parameters(properties)
 
 
-def _constraints(table: Table) -> list[Row]:
-    rows: list[Row] = []
-    not_null = not_null_columns(table)
-    if not_null:
-        rows += [("", None, None), ("# Not Null Constraints", None, None)]
-        rows += [("Column Name:", name, None) for name in not_null]
-    defaults = [(c.name, column_default(table, c.name)) for c in table.columns]
-    shown = [(name, text) for name, text in defaults if text is not None]
-    if shown:
-        rows += [("", None, None), ("# Default Constraints", None, None)]
-        rows += [(f"Column Name:{name}", f"Default Value:{text}", None) for name, text in shown]
-    return rows
+def _of_partition(table: Table, partition: Partition) -> list[Row]:
+    values = ", ".join(text or "__HIVE_DEFAULT_PARTITION__" for text in partition.values)
+    rows: list[Row] = [
+        _BLANK,
+        ("# Detailed Partition Information", None, None),
+        ("Partition Value:", f"[{values}]", None),
+        ("Database:", table.name.database, None),
+        ("Table:", table.name.table, None),
+        ("LastAccessTime:", "UNKNOWN", None),
+        ("Location:", partition.location, None),
+        ("Partition Parameters:", None, None),
+    ]
+    return rows + _parameters(partition.properties)
 
 
-def _names(names: tuple[str, ...]) -> str:
+def _parameters(properties: Mapping[str, str]) -> list[Row]:
+    return [("", key, _escaped(properties[key])) for key in sorted(properties)]
+
+
+def _escaped(text: str) -> str:
+    """As Hive shows the value of a parameter: with the quotes of JSON escaped."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _summed(partitions: Sequence[Partition]) -> dict[str, str]:
+    """The statistics of a partitioned table are those of its partitions together."""
+    numbers = (FILES, ROWS, RAW_SIZE_BYTES, SIZE_BYTES)
+    found = {
+        key: str(sum(int(part.properties.get(key, "0")) for part in partitions)) for key in numbers
+    }
+    basic = all(is_accurate(part.properties) for part in partitions)
+    return {
+        **found,
+        "numPartitions": str(len(partitions)),
+        ACCURATE: accuracy_text(basic=basic, columns=()),
+    }
+
+
+def _storage(table: Table) -> list[Row]:
+    classes = storage_classes(table)
+    order = ", ".join(f"Order(col:{name}, order:1)" for name in table.sort_columns)
+    return [
+        _BLANK,
+        ("# Storage Information", None, None),
+        ("SerDe Library:", classes.serde, None),
+        ("InputFormat:", classes.input_format, None),
+        ("OutputFormat:", classes.output_format, None),
+        ("Compressed:", "No", None),
+        ("Num Buckets:", str(table.bucket.count if table.bucket else -1), None),
+        ("Bucket Columns:", _names(table.bucket.columns if table.bucket else ()), None),
+        ("Sort Columns:", f"[{order}]", None),
+    ]
+
+
+def _names(names: Sequence[str]) -> str:
     return "[" + ", ".join(names) + "]"
 
 
-def _database(metastore: Metastore, statement: ddl.DescribeDatabase) -> Listing:
-    database = metastore.get_database(statement.name)
+def _view(table: Table) -> list[Row]:
+    return [
+        _BLANK,
+        ("# View Information", None, None),
+        ("Original Query:", table.view_text, None),
+        ("Expanded Query:", table.view_expanded, None),
+    ]
+
+
+# -------------------------------------------------------------------- constraints
+
+
+def _constraints(table: Table) -> list[Row]:
+    keys = key_constraints(table)
+    where = ("Table:", str(table.name), None)
+    rows: list[Row] = []
+    for kind, title in (
+        ("PRIMARY KEY", "# Primary Key"),
+        ("FOREIGN KEY", "# Foreign Keys"),
+        ("UNIQUE", "# Unique Constraints"),
+    ):
+        found = [key for key in keys if key.kind == kind]
+        rows += [_BLANK, (title, None, None), where] if found else []
+        for key in found:
+            rows.append(("Constraint Name:", key.name, None))
+            for place, column in enumerate(key.columns):
+                if kind == "PRIMARY KEY":
+                    rows.append(("Column Name:", column, None))
+                elif kind == "UNIQUE":
+                    rows.append((f"Column Name:{column}", f"Key Sequence:{place + 1}", None))
+                else:
+                    parent = f"Parent Column Name:{key.parent}.{key.parent_columns[place]}"
+                    sequence = f"Key Sequence:{place + 1}"
+                    rows.append((parent, f"Column Name:{column}", sequence))
+    not_null = not_null_constraints(table)
+    rows += [_BLANK, ("# Not Null Constraints", None, None), where] if not_null else []
+    for column, name in not_null.items():
+        rows += [("Constraint Name:", name, None), ("Column Name:", column, None)]
+    defaults = default_constraints(table)
+    rows += [_BLANK, ("# Default Constraints", None, None), where] if defaults else []
+    for column, (name, text) in defaults.items():
+        rows += [("Constraint Name:", name, None)]
+        rows += [(f"Column Name:{column}", f"Default Value:{text}", None)]
+    checks = check_constraints(table)
+    rows += [_BLANK, ("# Check Constraints", None, None), where] if checks else []
+    for name, text in checks.items():
+        rows += [("Constraint Name:", name, None), ("Check Value:", text, None)]
+    return [_BLANK, ("# Constraints", None, None), *rows] if rows else []
+
+
+# -------------------------------------------------------------------- column statistics
+
+
+def _column_statistics(
+    catalog: Catalog, table: Table, column: Column, partition: Partition | None
+) -> Listing:
+    found = None
+    if partition is not None or not table.partition_columns:
+        values = None if partition is None else partition.values
+        found = catalog.column_statistics(table.name, column.name, partition=values)
+    rows = [
+        ("col_name", column.name),
+        ("data_type", str(column.type)),
+        *_bounds(column, found),
+        ("comment", column.comment or "from deserializer"),
+    ]
+    if partition is None:
+        rows.append((ACCURATE, _escaped(table.properties.get(ACCURATE, "{}"))))
+    return Listing(("column_property", "value"), tuple(rows))
+
+
+def _bounds(column: Column, found: ColumnStatistics | None) -> list[tuple[str, str]]:
+    names = ("min", "max", "num_nulls", "distinct_count", "avg_col_len", "max_col_len")
+    values: tuple[object, ...] = ()
+    if found is not None:
+        low, high = (
+            next((value for value in bounds if value is not None), None)
+            for bounds in (
+                (found.long_low, found.double_low, found.decimal_low),
+                (found.long_high, found.double_high, found.decimal_high),
+            )
+        )
+        if str(column.type) == "date":
+            low, high = _date(low), _date(high)
+        values = (low, high, found.nulls, found.distinct, found.average_length, found.longest)
+        values += (found.trues, found.falses)
+    shown = ["" if value is None else str(value) for value in values] or [""] * 8
+    pairs = zip((*names, "num_trues", "num_falses"), shown, strict=True)
+    return [*pairs, ("bit_vector", "")]
+
+
+def _date(days: object) -> str | None:
+    if not isinstance(days, int):
+        return None
+    try:
+        return (datetime.date(1970, 1, 1) + datetime.timedelta(days)).isoformat()
+    except OverflowError:
+        return str(days)
+
+
+def _database(catalog: Catalog, statement: ddl.DescribeDatabase) -> Listing:
+    database = catalog.get_database(statement.name)
     columns = ["db_name", "comment", "location"]
     row: list[str | None] = [database.name, database.comment or "", database.location]
     if statement.extended:

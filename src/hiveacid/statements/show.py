@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.locks import LockInfo, LockState
-from hiveacid.model.tables import Table, TableKind
+from hiveacid.model.statistics import STATISTICS_KEYS
+from hiveacid.model.storage_classes import storage_classes
+from hiveacid.model.tables import Column, Table, TableKind
 from hiveacid.model.transactions import AbortReason, TxnState
+from hiveacid.runtime import DEFAULT_DATABASE
 from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.constraints import column_default, not_null_columns, shown_properties
+from hiveacid.statements.constraints import (
+    check_constraints,
+    column_default,
+    key_constraints,
+    not_null_columns,
+    shown_properties,
+)
 from hiveacid.statements.listing import Listing, matching
 from hiveacid.statements.partition_values import normal_spec
 from hiveacid.statements.values_views import ShowViews
@@ -164,44 +175,75 @@ def _lock_row(lock: LockInfo) -> tuple[str | None, ...]:
 
 
 def create_table_text(table: Table) -> str:
-    """A CREATE TABLE statement that makes the table again."""
+    """A CREATE statement that makes the table or view again, in Hive 4.1's layout.
+
+    Constraints stand in it, where Hive adds ALTER TABLE statements.
+    """
+    if table.kind is TableKind.VIEW:
+        return f"CREATE VIEW {_full_name(table)} AS {table.view_expanded or table.view_text}"
     external = "EXTERNAL " if table.kind is TableKind.EXTERNAL else ""
     not_null = not_null_columns(table)
     columns = []
     for column in table.columns:
-        text = f"  {_quoted(column.name)} {column.type}"
+        text = f"  {_column(column)}"
         text += " NOT NULL" if column.name in not_null else ""
         default = column_default(table, column.name)
         text += f" DEFAULT {default}" if default is not None else ""
         columns.append(text + _comment(column.comment))
-    lines = [f"CREATE {external}TABLE {_quoted(table.name.database)}.{_quoted(table.name.table)}("]
-    lines.append(",\n".join(columns) + ")")
+    columns += [f"  {text}" for text in _table_constraints(table)]
+    lines = [f"CREATE {external}TABLE {_full_name(table)}(", ", \n".join(columns) + ")"]
     if table.comment is not None:
         lines.append(_comment(table.comment).strip())
     if table.partition_columns:
-        parts = [
-            f"  {_quoted(column.name)} {column.type}{_comment(column.comment)}"
-            for column in table.partition_columns
-        ]
-        lines.append("PARTITIONED BY (\n" + ",\n".join(parts) + ")")
+        parts = [f"  {_column(c)}{_comment(c.comment)}" for c in table.partition_columns]
+        lines.append("PARTITIONED BY ( \n" + ", \n".join(parts) + ")")
     if table.bucket is not None:
-        names = ", ".join(_quoted(name) for name in table.bucket.columns)
-        lines.append(f"CLUSTERED BY ({names}){_sorted_by(table)} INTO {table.bucket.count} BUCKETS")
-    lines.append(f"STORED AS {table.format.value.upper()}")
-    lines.append(f"LOCATION\n  {_literal(table.location)}")
+        lines.append(f"CLUSTERED BY ( \n{_listed(table.bucket.columns)}) ")
+        if table.sort_columns:
+            lines.append(f"SORTED BY ( \n{_listed(table.sort_columns)}) ")
+        lines.append(f"INTO {table.bucket.count} BUCKETS")
+    classes = storage_classes(table)
+    lines += ["ROW FORMAT SERDE ", f"  '{classes.serde}' "]
+    lines += ["STORED AS INPUTFORMAT ", f"  '{classes.input_format}' "]
+    lines += ["OUTPUTFORMAT ", f"  '{classes.output_format}'"]
+    lines += ["LOCATION", f"  {_literal(table.location)}"]
     properties = [
         f"  {_literal(key)}={_literal(value)}"
         for key, value in shown_properties(table.properties).items()
+        if key not in STATISTICS_KEYS
     ]
     if properties:
-        lines.append("TBLPROPERTIES (\n" + ",\n".join(properties) + ")")
+        lines.append("TBLPROPERTIES (\n" + ", \n".join(properties) + ")")
     return "\n".join(lines)
 
 
-def _sorted_by(table: Table) -> str:
-    if not table.sort_columns:
-        return ""
-    return f" SORTED BY ({', '.join(_quoted(name) for name in table.sort_columns)})"
+def _full_name(table: Table) -> str:
+    name = _quoted(table.name.table)
+    plain = table.name.database == DEFAULT_DATABASE
+    return name if plain else f"{_quoted(table.name.database)}.{name}"
+
+
+def _column(column: Column) -> str:
+    return f"{_quoted(column.name)} {column.type}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", \n".join(f"  {_quoted(name)}" for name in names)
+
+
+def _table_constraints(table: Table) -> list[str]:
+    found = []
+    for key in key_constraints(table):
+        text = f"CONSTRAINT {_quoted(key.name)} {key.kind} ({', '.join(map(_quoted, key.columns))})"
+        if key.parent:
+            parent = ".".join(map(_quoted, key.parent.split(".", 1)))
+            text += f" REFERENCES {parent}({', '.join(map(_quoted, key.parent_columns))})"
+        found.append(text + " DISABLE NOVALIDATE" + (" RELY" if key.rely else ""))
+    found += [
+        f"CONSTRAINT {_quoted(name)} CHECK ({text})"
+        for name, text in check_constraints(table).items()
+    ]
+    return found
 
 
 def _quoted(name: str) -> str:

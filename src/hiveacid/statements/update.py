@@ -57,7 +57,8 @@ class UpdateWork:
         views = job.views(statement.tables)
         alias = statement.alias or table.name.table
         plan = job.plan(table, predicate=statement.predicate)
-        rows = job.scan(plan, row_ids=True).alias(alias)
+        rows, local = job.scan_target(plan)
+        rows = rows.alias(alias)
         if statement.where is not None:
             rows = rows.where(column(resolved(statement.where, views)).cast("boolean"))
         given = {name.lower(): value for name, value in statement.assignments}
@@ -90,7 +91,7 @@ class UpdateWork:
         deletes, inserts = job.statement_ids
         target = job.target(update_delete_statement=deletes, update_insert_statement=inserts)
         places = count_places(plan)
-        return write_events(spark, events, target=target, places=places)
+        return write_events(spark, events, target=target, places=places, local=local)
 
     def result(self, written: WriteResult, write_id: WriteId) -> UpdateResult:
         """Rows changed."""

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
+from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import AlterView, CreateView, DropView, ShowViews
 
@@ -95,6 +97,44 @@ class CreateTable:
     not_null: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    keys: tuple[KeyConstraint, ...] = ()
+    constraint_names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Constraints of columns or of a table; the fields as in ``CreateTable``."""
+
+    not_null: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    keys: tuple[KeyConstraint, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AddConstraints:
+    """ALTER TABLE name ADD [CONSTRAINT name] ..."""
+
+    name: TableName
+    constraints: Constraints
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """ALTER TABLE name DROP CONSTRAINT constraint."""
+
+    name: TableName
+    constraint: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetLocation:
+    """ALTER TABLE name [PARTITION (...)] SET LOCATION 'location'."""
+
+    name: TableName
+    location: str
+    partition: PartitionText = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +358,7 @@ DdlStatement = (
     | DropView
     | ShowViews
     | Analyze
+    | Load
     | RepairTable
     | DropDatabase
     | UseDatabase
@@ -331,6 +372,9 @@ DdlStatement = (
     | AddPartitions
     | DropPartitions
     | RenameTable
+    | AddConstraints
+    | DropConstraint
+    | SetLocation
     | RenamePartition
     | AddColumns
     | ChangeColumn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.catalog import INT, STRING, S, T, bound
 
-from hiveacid.errors import AcidError, SqlSyntaxError, UnsupportedError
+from hiveacid.errors import AcidError, InvalidInputError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
 from hiveacid.model.types import (
     CharType,
@@ -21,7 +21,9 @@ from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import tokenize
 from hiveacid.sql.type_grammar import parse_column_type
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Insert, Literals, Query, TableRef
+from hiveacid.statements.values_upkeep import Analyze, RepairTable
 
 X = TableName("default", "x")
 ID = (Column("id", INT),)
@@ -68,8 +70,23 @@ VALUES = {
             not_null=("id",),
             defaults={"v": "'a,b'"},
             checks=("id > 0 and v in ('x', ')')",),
+            keys=(KeyConstraint("pk", "PRIMARY KEY", ("id",), rely=True),),
         )
     ),
+    "alter table t add constraint c check (id > 0)": ddl.AddConstraints(
+        T, ddl.Constraints(checks=("id > 0",), names={"id > 0": "c"})
+    ),
+    "alter table t add foreign key (a) references d2.s(b) disable novalidate": ddl.AddConstraints(
+        T, ddl.Constraints(keys=(KeyConstraint("", "FOREIGN KEY", ("a",), False, "d2.s", ("b",)),))
+    ),
+    "alter table t drop constraint c": ddl.DropConstraint(T, "c"),
+    "alter table t partition (p=1) set location '/x'": ddl.SetLocation(T, "/x", (("p", "1"),)),
+    "msck repair table t sync partitions": RepairTable(T, drop=True),
+    "msck table t": RepairTable(T, repair=False),
+    "analyze table t partition (p=1, q) compute statistics for columns a, b": Analyze(
+        T, (("p", "1"),), ("a", "b")
+    ),
+    "analyze table t compute statistics noscan": Analyze(T, noscan=True),
     "create table x (id int default -1 comment 'c', d date default date '2020-01-01', "
     "e string default cast(1 as string) not null disable)": ddl.CreateTable(
         X,
@@ -173,10 +190,9 @@ REFUSED: dict[str, type[AcidError]] = {
     "create function f as 'x'": UnsupportedError,
     "create table x (id int) stored by 'iceberg'": UnsupportedError,
     "create table x (id int) stored as avro": UnsupportedError,
-    "create table x (id int, primary key (id) enable novalidate)": UnsupportedError,
+    "create table x (id int, primary key (id) enable novalidate)": InvalidInputError,
     "alter database d set dbproperties ('a'='b')": UnsupportedError,
     "alter table t concatenate": UnsupportedError,
-    "alter table t add constraint c check (id > 0)": UnsupportedError,
     "start transaction": UnsupportedError,
     "start transaction read only": UnsupportedError,
     "commit": UnsupportedError,

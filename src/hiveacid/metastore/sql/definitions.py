@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.sql.engine import Row
+from hiveacid.model.storage_classes import STORAGE_CLASSES
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table, TableKind, TableName
 from hiveacid.model.types import parse_type
 
@@ -15,32 +15,6 @@ _COMMENT: Final = "comment"
 _BUCKETING_VERSION: Final = "bucketing_version"
 
 
-@dataclass(frozen=True, slots=True)
-class StorageClasses:
-    """The Java classes that stand for a file format in Hive's catalog."""
-
-    input_format: str
-    output_format: str
-    serde: str
-
-
-STORAGE_CLASSES: Final[Mapping[FileFormat, StorageClasses]] = {
-    FileFormat.ORC: StorageClasses(
-        "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
-        "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
-        "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
-    ),
-    FileFormat.PARQUET: StorageClasses(
-        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
-        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
-        "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
-    ),
-    FileFormat.TEXT: StorageClasses(
-        "org.apache.hadoop.mapred.TextInputFormat",
-        "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
-        "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
-    ),
-}
 _FORMATS: Final = {classes.input_format: kind for kind, classes in STORAGE_CLASSES.items()}
 
 

@@ -25,7 +25,6 @@ from hiveacid.metastore.sql.catalog_schema import (
     TBLS,
 )
 from hiveacid.metastore.sql.definitions import (
-    STORAGE_CLASSES,
     stored_parameters,
     table_from_rows,
 )
@@ -40,7 +39,8 @@ from hiveacid.metastore.sql.lookup import (
 from hiveacid.metastore.sql.objects import forget_table, rename_table, take_ids
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.statistics import STATISTICS_KEYS
-from hiveacid.model.tables import AcidMode, FileFormat, Table, TableKind, TableName
+from hiveacid.model.storage_classes import storage_classes
+from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 
 _T = TBLS.c
 _HEAD: Final = (
@@ -160,7 +160,7 @@ class SqlTables:
             unit.change(
                 update(SERDES)
                 .where(SERDES.c.SERDE_ID == ids.serde)
-                .values(SLIB=STORAGE_CLASSES[table.format].serde)
+                .values(SLIB=storage_classes(table).serde)
             )
             unit.change(
                 update(TBLS)
@@ -226,7 +226,7 @@ def insert_storage(unit: Unit, table: Table) -> int:
     (storage,) = take_ids(unit, "MStorageDescriptor", 1)
     unit.change(insert(CDS).values(CD_ID=columns))
     _insert_columns(unit, columns, table)
-    unit.change(insert(SERDES).values(SERDE_ID=serde, SLIB=STORAGE_CLASSES[table.format].serde))
+    unit.change(insert(SERDES).values(SERDE_ID=serde, SLIB=storage_classes(table).serde))
     unit.change(
         insert(SDS).values(
             SD_ID=storage,
@@ -242,7 +242,7 @@ def insert_storage(unit: Unit, table: Table) -> int:
 
 
 def _storage_values(table: Table) -> dict[str, Any]:
-    classes = STORAGE_CLASSES[FileFormat.TEXT if table.kind is TableKind.VIEW else table.format]
+    classes = storage_classes(table)
     return {
         "INPUT_FORMAT": classes.input_format,
         "OUTPUT_FORMAT": classes.output_format,

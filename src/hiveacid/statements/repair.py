@@ -1,0 +1,101 @@
+"""MSCK REPAIR TABLE: the catalog's partitions become those whose directories are there.
+
+Only directories below the table's own are looked at; a partition with a location of its own is
+dropped only where that is gone. Statistics of what is found are not known.
+"""
+
+from __future__ import annotations
+
+from hiveacid.errors import AlreadyExistsError, InvalidInputError
+from hiveacid.layout.names import BaseName, parse_directory, partition_name
+from hiveacid.model.tables import AcidMode, Partition, Table, TableKind
+from hiveacid.statements.adopt import seed
+from hiveacid.statements.ddl_context import DdlContext, use_write_id
+from hiveacid.statements.listing import Listing
+from hiveacid.statements.values_upkeep import RepairTable
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.listing import discover_partitions
+from hiveacid.txn import footprint
+
+
+def repair(context: DdlContext, statement: RepairTable) -> Listing:
+    """Carries the statement out; the rows say what differed, as Hive's do.
+
+    Raises:
+        NotFoundError: 10001 no such table.
+        InvalidInputError: a view; directories of write ids that the table has not given out.
+    """
+    table = context.metastore.get_table(statement.name)
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError("MSCK is not supported for views", view=str(table.name))
+    if not table.partition_columns:
+        return Listing(("msck",), ())
+    found = _on_disk(table)
+    known = {part.values: part for part in context.metastore.list_partitions(table.name)}
+    missing = [part for values, part in found.items() if values not in known]
+    gone = [
+        part for values, part in known.items() if values not in found and not _exists(part.location)
+    ]
+    if statement.repair and statement.add and missing:
+        with context.locked(footprint.use_table(table.name)):
+            _check_write_ids(context, table, missing)
+            context.metastore.add_partitions(table.name, missing)
+    if statement.repair and statement.drop and gone:
+        with context.locked(footprint.alter_table(table.name)) as transaction:
+            use_write_id(transaction, table)
+            context.metastore.drop_partitions(table.name, [part.values for part in gone])
+    rows = []
+    for title, parts in (
+        ("Partitions not in metastore:", missing if statement.add else []),
+        ("Partitions missing from filesystem:", gone if statement.drop else []),
+    ):
+        if parts:
+            rows.append((title + "".join(f"\t{_shown(table, part)}" for part in parts),))
+    return Listing(("msck",), tuple(rows))
+
+
+def _shown(table: Table, partition: Partition) -> str:
+    keys = [column.name for column in table.partition_columns]
+    return f"{table.name.table}:{partition_name(keys, partition.values)}"
+
+
+def _on_disk(table: Table) -> dict[tuple[str | None, ...], Partition]:
+    """The directories that are partitions of the table by their names; others are passed over."""
+    fs, root = file_system_for(table.location)
+    names = tuple(column.name for column in table.partition_columns)
+    base = table.location.rstrip("/")
+    return {
+        part.values: Partition(part.values, base + part.path[len(root.rstrip("/")) :])
+        for part in discover_partitions(fs, root)
+        if tuple(name.lower() for name in part.names) == names
+    }
+
+
+def _exists(location: str) -> bool:
+    fs, path = file_system_for(location)
+    return fs.exists(path)
+
+
+def _check_write_ids(context: DdlContext, table: Table, parts: list[Partition]) -> None:
+    """What the new partitions hold must be visible: of write ids that were given out."""
+    if table.acid_mode is AcidMode.NONE:
+        return
+    fs, _ = file_system_for(table.location)
+    paths = [file_system_for(part.location)[1] for part in parts]
+    try:
+        seed(context.metastore, table, fs, paths)
+    except AlreadyExistsError as error:
+        (valid,) = context.metastore.valid_write_ids((table.name,))
+        for path in paths:
+            for info in fs.list_directory(path):
+                name = parse_directory(info.path.rpartition("/")[2]) if info.is_directory else None
+                if name is None:
+                    continue
+                highest = name.write_id if isinstance(name, BaseName) else name.max_write_id
+                if highest > valid.hwm:
+                    raise InvalidInputError(
+                        f"{info.path} is of write id {highest}, the table {table.name} has given "
+                        f"out {valid.hwm}: it is not this table's",
+                        table=str(table.name),
+                        path=info.path,
+                    ) from error
