@@ -93,6 +93,45 @@ def ls(
 
 
 @app.command()
+@click.argument("target", metavar="PATH|TABLE")
+@click.option("--columns", metavar="A,B", help="Only these columns.")
+@click.option("--filter", "condition", metavar="TEXT", help="A condition, as in WHERE.")
+@click.option("--partitions", metavar="TEXT", help="A condition on partition columns.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many rows are printed.")
+@click.option("--to", metavar="FILE", help="Write FILE.parquet, FILE.arrow or FILE.csv instead.")
+@_format
+@_metastore
+def read(
+    target: str,
+    columns: str | None,
+    condition: str | None,
+    partitions: str | None,
+    limit: int | None,
+    to: str | None,
+    form: str,
+    url: str | None,
+) -> None:
+    """Print a table's rows, or write them to a file, without Spark.
+
+    Of a PATH every write id counts as committed; a TABLE is read as of now.
+    """
+    from hiveacid.cli import rows
+
+    if to is not None and limit is not None:
+        raise click.UsageError("--limit is for rows that are printed")
+    rows.read(
+        target,
+        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+        condition=condition,
+        partitions=partitions,
+        limit=limit,
+        to=to,
+        form=Format(form),
+        url=url,
+    )
+
+
+@app.command()
 @click.argument("file")
 def dump(file: str) -> None:
     """Print the row events of one ORC FILE, a JSON object a line."""
