@@ -1,0 +1,239 @@
+"""DESCRIBE FORMATTED, SHOW CREATE TABLE and constraints, against the answers of real Hive 4.1.
+
+Cells are compared without padding; what Hive stores and we do not (the time of the last DDL, names
+that it makes up) is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.session import Session, connect
+
+HIVE_CREATE = """\
+CREATE TABLE `a`(
+  `id` int,
+  `v` varchar(5) COMMENT 'the v',
+  `d` decimal(10,2))
+COMMENT 'a table'
+PARTITIONED BY (
+  `p` int COMMENT 'part')
+CLUSTERED BY (
+  `id`)
+INTO 2 BUCKETS
+ROW FORMAT SERDE
+  'org.apache.hadoop.hive.ql.io.orc.OrcSerde'
+STORED AS INPUTFORMAT
+  'org.apache.hadoop.hive.ql.io.orc.OrcInputFormat'
+OUTPUTFORMAT
+  'org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat'
+LOCATION
+  'WAREHOUSE/a'
+TBLPROPERTIES (
+  'bucketing_version'='2',
+  'k'='v',
+  'transactional'='true',
+  'transactional_properties'='default')"""
+
+HIVE_FORMATTED = """\
+# col_name|data_type|comment
+id|int|
+v|varchar(5)|the v
+d|decimal(10,2)|
+# Partition Information
+# col_name|data_type|comment
+p|int|part
+# Detailed Table Information
+Database:|default
+OwnerType:|USER
+Owner:|OWNER
+CreateTime:|TIME
+LastAccessTime:|UNKNOWN
+Retention:|0
+Location:|WAREHOUSE/a
+Table Type:|MANAGED_TABLE
+Table Parameters:
+|COLUMN_STATS_ACCURATE|{\\"BASIC_STATS\\":\\"true\\"}
+|bucketing_version|2
+|comment|a table
+|k|v
+|numFiles|0
+|numPartitions|0
+|numRows|0
+|rawDataSize|0
+|totalSize|0
+|transactional|true
+|transactional_properties|default
+# Storage Information
+SerDe Library:|org.apache.hadoop.hive.ql.io.orc.OrcSerde
+InputFormat:|org.apache.hadoop.hive.ql.io.orc.OrcInputFormat
+OutputFormat:|org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat
+Compressed:|No
+Num Buckets:|2
+Bucket Columns:|[id]
+Sort Columns:|[]"""
+
+HIVE_CONSTRAINTS = """\
+# Constraints
+# Primary Key
+Table:|default.c
+Constraint Name:|pk_id_0
+Column Name:|id
+# Unique Constraints
+Table:|default.c
+Constraint Name:|u1
+Column Name:v|Key Sequence:1
+# Not Null Constraints
+Table:|default.c
+Constraint Name:|nn_c_w
+Column Name:|w
+# Default Constraints
+Table:|default.c
+Constraint Name:|dc_c_v
+Column Name:v|Default Value:'x'
+# Check Constraints
+Table:|default.c
+Constraint Name:|ck_c_000
+Check Value:|ck > 0"""
+
+A = (
+    "create table a (id int, v varchar(5) comment 'the v', d decimal(10,2)) comment 'a table' "
+    "partitioned by (p int comment 'part') clustered by (id) into 2 buckets stored as orc "
+    "tblproperties('transactional'='true','k'='v')"
+)
+C = (
+    "create table c (id int primary key disable novalidate, v string default 'x', "
+    "w int not null enable, ck int check (ck > 0) enable, "
+    "constraint u1 unique (v) disable novalidate rely) stored as orc "
+    "tblproperties('transactional'='true')"
+)
+
+
+@pytest.fixture
+def acid(tmp_path: Path) -> Iterator[Session]:
+    url = f"sqlite:///{tmp_path}/m.db"
+    with connect(None, url, warehouse=str(tmp_path / "wh")) as session:
+        yield session
+
+
+def lines(acid: Session, text: str) -> list[str]:
+    """The rows of a listing, cells separated by ``|``, without empty cells at the end."""
+    rows = acid.sql(text).rows
+    return [found for row in rows if (found := "|".join(cell or "" for cell in row).rstrip("|"))]
+
+
+def test_show_create_table_is_hives(acid: Session, tmp_path: Path) -> None:
+    acid.sql(A)
+    found = "\n".join(line.rstrip() for line in lines(acid, "show create table a"))
+    assert found == HIVE_CREATE.replace("WAREHOUSE", str(tmp_path / "wh"))
+    acid.sql("drop table a")
+    acid.sql(found)
+    assert "\n".join(line.rstrip() for line in lines(acid, "show create table a")) == found
+
+
+def test_describe_formatted_is_hives(acid: Session, tmp_path: Path) -> None:
+    acid.sql(A)
+    table = acid.table("a").definition
+    found = lines(acid, "describe formatted a")
+    (time,) = [line for line in found if line.startswith("CreateTime:")]
+    wanted = (
+        HIVE_FORMATTED.replace("WAREHOUSE", str(tmp_path / "wh"))
+        .replace("OWNER\n", f"{table.owner}\n")
+        .replace("CreateTime:|TIME", time)
+    )
+    assert found == [line.rstrip("|") for line in wanted.split("\n")]
+    acid.sql("alter table a add partition (p=7)")
+    of_partition = lines(acid, "describe formatted a partition (p=7)")
+    assert "# Detailed Partition Information" in of_partition
+    assert "Partition Value:|[7]" in of_partition
+    assert "|numRows|0" in of_partition
+
+
+def test_constraints_are_described_made_again_added_and_dropped(acid: Session) -> None:
+    acid.sql(C)
+    found = lines(acid, "describe formatted c")
+    assert found[found.index("# Constraints") :] == HIVE_CONSTRAINTS.split("\n")
+    text = "\n".join(lines(acid, "show create table c"))
+    before = acid.table("c").definition.properties
+    acid.sql("drop table c")
+    acid.sql(text)
+    after = acid.table("c").definition.properties
+    assert sorted(map(str, after.values())) == sorted(map(str, before.values()))
+    acid.sql("alter table c add constraint ck2 check (id < 100) enable novalidate")
+    acid.sql("alter table c drop constraint u1")
+    acid.sql("alter table c drop constraint nn_c_w")
+    left = lines(acid, "describe formatted c")
+    assert "Constraint Name:|ck2" in left
+    assert "Constraint Name:|u1" not in left
+    assert "# Not Null Constraints" not in left
+    for refused in (
+        "alter table c drop constraint nosuch",
+        "alter table c add constraint pk2 primary key (w) disable novalidate",
+        "alter table c add constraint ck2 check (id < 1)",
+        "create table d (id int primary key enable)",
+        "create external table d (id int not null)",
+    ):
+        with pytest.raises(InvalidInputError):
+            acid.sql(refused)
+
+
+def test_msck_finds_and_forgets_partitions(acid: Session, tmp_path: Path) -> None:
+    acid.sql("create external table e (id int) partitioned by (p int, q string)")
+    root = tmp_path / "wh" / "e"
+    for name in ("p=1/q=a b", "p=2/q=c%2Fd", "other", "_tmp"):
+        (root / name).mkdir(parents=True)
+    acid.sql("alter table e add partition (p=9, q='z')")
+    (root / "p=9" / "q=z").rmdir()
+    (root / "p=9").rmdir()
+    assert lines(acid, "msck table e") == [
+        "Partitions not in metastore:\te:p=1/q=a b\te:p=2/q=c%2Fd"
+    ]
+    assert lines(acid, "show partitions e") == ["p=9/q=z"]
+    acid.sql("msck repair table e")
+    assert lines(acid, "show partitions e") == ["p=1/q=a b", "p=2/q=c%2Fd", "p=9/q=z"]
+    acid.sql("msck repair table e sync partitions")
+    assert lines(acid, "show partitions e") == ["p=1/q=a b", "p=2/q=c%2Fd"]
+
+
+def test_locations_are_set_and_relative_ones_refused(acid: Session, tmp_path: Path) -> None:
+    acid.sql("create table t (id int) partitioned by (p int)")
+    acid.sql("alter table t add partition (p=1) partition (p=2)")
+    there = tmp_path / "there"
+    acid.sql(f"alter table t partition (p=1) set location '{there}'")
+    acid.sql(f"alter table t set location '{tmp_path}/new'")
+    acid.sql("alter table t add partition (p=3)")
+    found = {
+        part.values[0]: part.location
+        for part in acid.runtime.metastore.list_partitions(acid.table("t").name)
+    }
+    assert found == {
+        "1": str(there),
+        "2": f"{tmp_path}/wh/t/p=2",
+        "3": f"{tmp_path}/new/p=3",
+    }
+    with pytest.raises(InvalidInputError, match="not absolute"):
+        acid.sql("alter table t set location 'relative'")
+    with pytest.raises(NotFoundError):
+        acid.sql("alter table t partition (p=77) set location '/x'")
+
+
+@pytest.mark.parametrize("name", ["sp ace", "select", "a-b", "do.t", "ü", "row"])
+def test_names_that_need_quotes(acid: Session, name: str) -> None:
+    columns = (
+        "`a b` int, `select` int, `operation` int, `rowid` int, `row` struct<a:int>, `ü` string"
+    )
+    text = f"create table `{name}` ({columns}) stored as orc"
+    if "." in name:
+        with pytest.raises((InvalidInputError, NotFoundError)):
+            acid.sql(text)
+        return
+    acid.sql(text)
+    assert lines(acid, "show tables") == [name]
+    again = "\n".join(lines(acid, f"show create table `{name}`"))
+    acid.sql(f"drop table `{name}`")
+    acid.sql(again)
+    assert lines(acid, f"show columns in `{name}`")[:3] == ["a b", "select", "operation"]
