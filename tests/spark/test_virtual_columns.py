@@ -29,3 +29,23 @@ def test_offsets_inside_files_are_refused(acid):
     acid.sql(f"create table t (id int) {ACID}")
     with pytest.raises(UnsupportedError, match="BLOCK__OFFSET__INSIDE__FILE"):
         acid.sql("select block__offset__inside__file from t")
+
+
+def test_input_file_name_is_the_file_of_each_row(acid, rows, tmp_path):
+    acid.sql(f"create table t (id int, v string) partitioned by (p int) {ACID}")
+    acid.sql("insert into t values (1,'a',1),(2,'b',2)")
+    acid.sql("insert into t values (3,'c',1)")
+    acid.sql("update t set v = 'z' where id = 1")
+    root = f"file:{tmp_path}/wh/t"
+    found = rows("select id, input__file__name, row__id.writeid from t")
+    assert found == [
+        (1, f"{root}/p=1/delta_0000003_0000003_0001/bucket_00000_0", 3),
+        (2, f"{root}/p=2/delta_0000001_0000001_0000/bucket_00000_0", 1),
+        (3, f"{root}/p=1/delta_0000002_0000002_0000/bucket_00000_0", 2),
+    ]
+    acid.sql("create table plain (id int) stored as orc")
+    assert rows("select input__file__name from plain") == []
+    acid.sql("insert into plain values (1)")
+    assert rows("select x.input__file__name, x.* from plain x") == [
+        (f"file:{tmp_path}/wh/plain/000000_0", 1)
+    ]

@@ -115,13 +115,20 @@ class Job:
 
         return scan(self.context.session(), plan, row_ids=row_ids)
 
+    def scan_target(self, plan: ScanPlan) -> tuple[DataFrame, bool]:
+        """The rows to change, with ``ROW__ID``, and whether they are few and here already."""
+        from hiveacid.spark import local_scan
+
+        rows = local_scan.rows(self.context.session(), plan, row_ids=True)
+        return (self.scan(plan, row_ids=True), False) if rows is None else (rows, True)
+
     def _frame(self, ref: TableRef) -> DataFrame:
-        from hiveacid.spark.virtual import with_virtual
+        from hiveacid.spark.virtual import scan_virtual
 
         table = self.context.table(ref.name)
         plan = self.plan(table, predicate=ref.predicate, columns=ref.columns)
-        frame = self.scan(plan, row_ids=ref.row_id)
-        return with_virtual(frame, {column.value for column in ref.virtual})
+        virtual = {column.value for column in ref.virtual}
+        return scan_virtual(self.context.session(), plan, virtual=virtual)
 
     def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
         """Make a temporary view for each placeholder; returns the view's name for each."""

@@ -71,17 +71,14 @@ def query_schema(context: ExecutionContext, query: Query) -> StructType:
         NotFoundError: no such table.
         pyspark's AnalysisException: the query is wrong.
     """
-    from hiveacid.spark.scan import result_schema
-    from hiveacid.spark.virtual import with_virtual
+    from hiveacid.spark.virtual import empty_virtual
 
     spark = context.session()
     names = {placeholder: f"{placeholder}_schema" for placeholder in query.tables}
     try:
         for placeholder, ref in query.tables.items():
-            schema = result_schema(context.table(ref.name), row_ids=ref.row_id)
-            rows = with_virtual(
-                spark.createDataFrame([], schema), {column.value for column in ref.virtual}
-            )
+            virtual = {column.value for column in ref.virtual}
+            rows = empty_virtual(spark, context.table(ref.name), virtual=virtual)
             rows.createOrReplaceTempView(names[placeholder])
         return spark.sql(with_views(query.text, names)).schema
     finally:
