@@ -4,14 +4,26 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
 from hiveacid.model.tables import BucketSpec, Column
-from hiveacid.model.types import PrimitiveType
+from hiveacid.model.types import (
+    BINARY,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +38,7 @@ def bucket_number(spec: BucketSpec, columns: Sequence[Column]) -> SparkColumn:
     them).
 
     Only the key columns go through Python. pandas knows no integer NULL, so integers cross as a
-    value and a flag, everything else as text: no digit is lost.
+    value and a flag, everything else as text (nested values as JSON): no digit is lost.
     """
     by_name = {column.name: column for column in columns}
     keys = [by_name[name.lower()] for name in spec.columns]
@@ -35,11 +47,17 @@ def bucket_number(spec: BucketSpec, columns: Sequence[Column]) -> SparkColumn:
         value = F.col(f"`{key.name}`")
         if _is_integer(key):
             arguments += [F.coalesce(value.cast("bigint"), F.lit(0).cast("bigint")), value.isNull()]
+        elif isinstance(key.type, _NESTED):
+            arguments += [F.to_json(F.struct(value.alias(_KEY)), _JSON)]
         else:
-            arguments += [value.cast("string")]
+            arguments += [F.hex(value) if _is_binary(key) else value.cast("string")]
     buckets = F.pandas_udf(_bucket_function(spec, keys), "int")  # type: ignore[attr-defined]
     number: SparkColumn = buckets(*arguments)
     return number
+
+
+def _is_binary(column: Column) -> bool:
+    return column.type == BINARY
 
 
 def _is_integer(column: Column) -> bool:
@@ -67,13 +85,54 @@ def _bucket_function(spec: BucketSpec, keys: Sequence[Column]) -> Callable[..., 
                 )
             else:
                 text = pa.array(next(given), type=pa.string(), from_pandas=True)
-                arrays.append(text if target == pa.string() else text.cast(target))
+                arrays.append(_key_values(text, kind, target))
         ids = bucket_ids(arrays, types, n=spec.count, version=spec.version)
         return pandas.Series(ids.to_numpy(zero_copy_only=False))
 
     # pandas_udf reads the annotations, which are text here and name a type-checking import
     buckets.__annotations__ = {}
     return buckets
+
+
+def _key_values(text: pa.Array, kind: HiveType, target: pa.DataType) -> pa.Array:
+    if isinstance(kind, _NESTED):
+        rows = (json.loads(row, parse_float=Decimal)[_KEY] for row in text.to_pylist())
+        return pa.array([_value(row, kind) for row in rows], target)
+    if kind == BINARY:
+        return pa.array([None if v is None else bytes.fromhex(v) for v in text.to_pylist()], target)
+    return text if target == pa.string() else text.cast(target)
+
+
+def _value(found: Any, kind: HiveType) -> Any:
+    """A value of Spark's JSON as Arrow takes it."""
+    if found is None:
+        return None
+    if isinstance(kind, ListType):
+        return [_value(item, kind.element) for item in found]
+    if isinstance(kind, MapType):
+        items = found.items()
+        return [(_value(key, kind.key), _value(item, kind.value)) for key, item in items]
+    if isinstance(kind, StructType):
+        return {name: _value(found.get(name), child) for name, child in kind.fields}
+    convert = _FROM_JSON.get(str(kind), str)
+    return Decimal(found) if isinstance(kind, DecimalType) else convert(found)
+
+
+_KEY: Final = "k"
+_NESTED: Final = (ListType, MapType, StructType)
+_JSON: Final = {
+    "ignoreNullFields": "false",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+_FROM_JSON: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(_INTEGERS, int),
+    "boolean": lambda found: found in (True, "true"),
+    "float": float,
+    "double": float,
+    "date": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+    "binary": base64.b64decode,
+}
 
 
 def to_task(place: str, *, tasks: int) -> str:

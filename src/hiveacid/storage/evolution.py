@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -237,7 +237,7 @@ def _decimal_of(text: str, wanted: DecimalType) -> Decimal | None:
 _WIDE: Final = Context(prec=400)
 
 
-def _converted(array: pa.Array, convert: Callable[[object], object], wanted: HiveType) -> pa.Array:
+def _converted(array: pa.Array, convert: Callable[[Any], object], wanted: HiveType) -> pa.Array:
     """Each different value converted once."""
     different = array.dictionary_encode()
     values = [convert(value.as_py()) for value in different.dictionary]

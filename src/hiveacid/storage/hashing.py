@@ -50,8 +50,23 @@ def bucket_ids(
     """
     if n <= 0:
         raise InvalidInputError(f"number of buckets is {n}, not positive", count=n)
+    if version == _MURMUR_VERSION:
+        arrays = [
+            _with_spare_bytes(array) if str(kind) == "binary" else array
+            for array, kind in zip(arrays, types, strict=True)
+        ]
     hashes = hash_columns(arrays, types, version=version)
     return pa.array(((hashes & np.uint32(0x7FFF_FFFF)) % np.uint32(n)).astype(np.int32))
+
+
+def _with_spare_bytes(array: pa.Array) -> pa.Array:
+    """Binary values as Hive 4.1 hashes them: with the zeros behind them in a fresh buffer, which
+    is half as long again.
+    """
+    lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False)
+    zeros = pa.array([bytes(n // 2) for n in range(int(lengths.max(initial=0)) + 1)], pa.binary())
+    spare = zeros.take(pa.array(lengths.astype(np.int64)))
+    return pc.binary_join_element_wise(array.cast(pa.binary()), spare, b"")
 
 
 def hash_columns(arrays: Sequence[pa.Array], types: Sequence[HiveType], *, version: int) -> Hashes:

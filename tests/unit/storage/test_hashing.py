@@ -144,3 +144,13 @@ def test_bucket_ids_combine_columns_in_order() -> None:
 def test_no_buckets_is_an_error() -> None:
     with pytest.raises(InvalidInputError):
         bucket_ids([pa.array([1], pa.int32())], [parse_type("int")], 0, version=2)
+
+
+def test_binary_keys_are_placed_with_the_spare_bytes_that_hive_hashes():
+    """hive-sql bucketed/dates_v2: Hive 4.1 put b'abc' into bucket 3 of 4 and b'' into 2."""
+    array = pa.array([b"abc", b"", None], pa.binary())
+    kind = parse_type("binary")
+    assert bucket_ids([array], [kind], 4, version=2).to_pylist() == [3, 2, 0]
+    assert bucket_ids([array[1:]], [kind], 4, version=2).to_pylist() == [2, 0]
+    exact = (hash_value(kind, b"abc", version=1) & 0x7FFF_FFFF) % 4
+    assert bucket_ids([array], [kind], 4, version=1).to_pylist() == [exact, 1, 0]
