@@ -16,6 +16,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Protocol
 
+from hiveacid.model.conflicts import CommittedWrite
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
@@ -215,16 +216,26 @@ class TxnStore(Protocol):
         *,
         conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
         excl_write_enabled: bool = False,
+        checked: Collection[TxnId] = (),
         statistics: Sequence[StatisticsChange] = (),
-    ) -> None:
+    ) -> tuple[CommittedWrite, ...]:
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
+
+        With ``ConflictUnit.ROW`` the caller compares rows: where another transaction than those
+        ``checked`` committed a change to the same partitions meanwhile, nothing is done and its
+        changes are returned. Else the answer is empty, and it is committed.
 
         ``excl_write_enabled`` says that exclusive write locks were held: no conflict check.
         ``statistics`` change with the commit; those of what was written without are given up.
 
-        Raises: ConflictError: another transaction committed first (this one is then aborted);
-        TransactionError: aborted or unknown; UnsupportedError: the unit is not available here.
+        Raises: ConflictError: another transaction committed first (this one is then aborted; not
+        with ``ROW``); TransactionError: aborted or unknown; UnsupportedError: the unit is not
+        available here.
         """
+
+    def overlapping_writes(self, txn: TxnId) -> tuple[CommittedWrite, ...]:
+        """The updates and deletes that others committed, since ``txn`` opened, to the partitions
+        where ``txn`` recorded some of its own."""
 
     def abort_txn(self, txn: TxnId, *, reason: AbortReason = AbortReason.NONE) -> None:
         """Abort; an aborted one stays aborted. Raises: TransactionError: committed or unknown."""

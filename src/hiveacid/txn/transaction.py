@@ -16,7 +16,7 @@ request
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from types import TracebackType
 from typing import Protocol
@@ -32,6 +32,7 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.metastore.api import ConflictUnit, Metastore
+from hiveacid.model.conflicts import CommittedWrite
 from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import StatisticsChange
@@ -40,6 +41,7 @@ from hiveacid.model.transactions import AbortReason, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, lock_components
+from hiveacid.txn.overlaps import Overlap, commit_rows
 from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
@@ -273,8 +275,11 @@ class Transaction:
         self._require_open()
         self._statistics.extend(changes)
 
-    def commit(self) -> None:
+    def commit(self, *, overlap: Overlap | None = None) -> None:
         """Make everything visible, in one step.
+
+        With ``overlap``, which compares delete events, two transactions that changed different rows
+        of a partition both commit; without it the first to commit a change to a partition wins.
 
         Raises:
             ConflictError: another transaction changed the same first; this one is aborted.
@@ -284,7 +289,10 @@ class Transaction:
         """
         self._require_open()
         try:
-            self._commit_or_look_up()
+            if overlap is None:
+                self._commit_or_look_up(ConflictUnit.PARTITION, ())
+            else:
+                self._commit_rows(overlap)
         except ConflictError as error:
             self._end(_Phase.ABORTED, "write conflict")
             raise ConflictError(
@@ -410,7 +418,22 @@ class Transaction:
             self._write_ids[table] = found
         return found
 
-    def _commit_or_look_up(self) -> None:
+    def _commit_rows(self, overlap: Overlap) -> None:
+        try:
+            commit_rows(
+                self._id,
+                learn=lambda: self._store.overlapping_writes(self._id),
+                commit=lambda checked: self._commit_or_look_up(ConflictUnit.ROW, checked),
+                sees=self.valid_txns.is_valid,
+                overlap=overlap,
+            )
+        except ConflictError:
+            self._store.abort_txns([self._id], reason=AbortReason.WRITE_CONFLICT)
+            raise
+
+    def _commit_or_look_up(
+        self, unit: ConflictUnit, checked: Collection[TxnId]
+    ) -> Sequence[CommittedWrite]:
         """Commit; where no reply comes, ask what became of it, and commit again if it is open."""
         failure: MetastoreError | None = None
         known_open = False
@@ -420,13 +443,13 @@ class Transaction:
             try:
                 info = None if failure is None else self._store.txn_info(self._id)
                 if info is not None and info.state is TxnState.COMMITTED:
-                    return
-                self._store.commit_txn(
+                    return ()
+                return self._store.commit_txn(
                     self._id,
-                    conflict_unit=ConflictUnit.PARTITION,
+                    conflict_unit=unit,
+                    checked=checked,
                     statistics=tuple(self._statistics),
                 )
-                return
             except MetastoreError as error:
                 failure = error
                 known_open = self._is_known_open()

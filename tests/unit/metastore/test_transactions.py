@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.errors import InvalidInputError, NotFoundError, TransactionError, UnsupportedError
-from hiveacid.metastore.api import ConflictUnit
+from hiveacid.errors import InvalidInputError, NotFoundError, TransactionError
 from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockState, LockType
@@ -149,9 +148,6 @@ def test_bad_arguments_are_refused(metastore: SqlMetastore) -> None:
         _open(metastore, 0)
     with pytest.raises(InvalidInputError):
         metastore.lock([], txn=None, user="u", host="h")
-    (txn,) = _open(metastore)
-    with pytest.raises(UnsupportedError):
-        metastore.commit_txn(txn, conflict_unit=ConflictUnit.ROW)
 
 
 def test_an_insert_sees_that_its_target_was_overwritten_under_a_higher_write_id(

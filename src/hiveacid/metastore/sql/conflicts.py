@@ -8,13 +8,13 @@ conflict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
 
-from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
+from hiveacid.errors import ConflictError, TransactionError
 from hiveacid.metastore.api import ConflictUnit
 from hiveacid.metastore.sql.engine import Database, Row, Unit, one_of
 from hiveacid.metastore.sql.locks import insert_components
@@ -29,6 +29,7 @@ from hiveacid.metastore.sql.schema import (
 )
 from hiveacid.metastore.sql.statistics import apply_changes
 from hiveacid.metastore.sql.txns import abort, forget_open, not_open_error, open_txn_type
+from hiveacid.model.conflicts import CommittedWrite
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import TableName
@@ -36,6 +37,7 @@ from hiveacid.model.transactions import AbortReason, OperationType, TxnState, Tx
 
 _C = TXN_COMPONENTS.c
 _S = WRITE_SET.c
+_W = TXN_TO_WRITE_ID.c
 _COMPACT: Final = OperationType.COMPACT.value
 _INSERTED: Final = OperationType.INSERT.value
 _CHANGED: Final = (OperationType.UPDATE.value, OperationType.DELETE.value)
@@ -106,6 +108,42 @@ _CONFLICT: Final = (
     .order_by(_WON.c.WS_COMMIT_ID, _WON.c.WS_TXNID)
     .limit(1)
 )
+_OVERLAPPING_WRITES: Final = (
+    select(
+        _S.WS_TXNID,
+        _S.WS_COMMIT_ID,
+        _S.WS_DATABASE,
+        _S.WS_TABLE,
+        _S.WS_PARTITION,
+        _S.WS_OPERATION_TYPE,
+        _W.T2W_WRITEID,
+        _C.TC_OPERATION_TYPE,
+    )
+    .join_from(
+        TXN_COMPONENTS,
+        WRITE_SET,
+        and_(
+            _S.WS_DATABASE == _C.TC_DATABASE,
+            _S.WS_TABLE == _C.TC_TABLE,
+            or_(
+                _S.WS_PARTITION == _C.TC_PARTITION,
+                and_(_S.WS_PARTITION.is_(None), _C.TC_PARTITION.is_(None)),
+            ),
+            _S.WS_COMMIT_ID >= bindparam("txn"),
+            _S.WS_TXNID != bindparam("txn"),
+        ),
+    )
+    .outerjoin(
+        TXN_TO_WRITE_ID,
+        and_(
+            _W.T2W_TXNID == _S.WS_TXNID,
+            _W.T2W_DATABASE == _S.WS_DATABASE,
+            _W.T2W_TABLE == _S.WS_TABLE,
+        ),
+    )
+    .where(_MINE, one_of(_C.TC_OPERATION_TYPE, _CHANGED), one_of(_S.WS_OPERATION_TYPE, _CHANGED))
+    .distinct()
+)
 _FORGET_WRITE_SET: Final = delete(WRITE_SET).where(_S.WS_TXNID == bindparam("txn"))
 _COMPLETE: Final = insert(COMPLETED_TXN_COMPONENTS).from_select(
     (
@@ -161,7 +199,6 @@ _LATEST_IN_CONFLICT: Final = (
         or_(_S.WS_PARTITION == _C.TC_PARTITION, _C.TC_PARTITION.is_(None)),
     )
 )
-_W = TXN_TO_WRITE_ID.c
 _NEWER_OVERWRITE: Final = (
     select(_S.WS_TXNID)
     .join_from(WRITE_SET, TXN_COMPONENTS, _OVERLAPPING)
@@ -198,35 +235,47 @@ class SqlCommits:
         *,
         conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
         excl_write_enabled: bool = False,
+        checked: Collection[TxnId] = (),
         statistics: Sequence[StatisticsChange] = (),
-    ) -> None:
+    ) -> tuple[CommittedWrite, ...]:
         """See ``TxnStore``."""
-        if conflict_unit is not ConflictUnit.PARTITION:
-            raise UnsupportedError("Row-level conflicts are not built yet", txn=txn)
+        by_row = conflict_unit is ConflictUnit.ROW and not excl_write_enabled
         with self._db.write() as unit:
             kind = open_txn_type(unit, txn)
             if kind is None:
                 error: TransactionError | ConflictError = not_open_error(unit, txn)
                 if error.context["state"] == "committed":
-                    return
+                    return ()
                 raise error
             operations = frozenset(letter for (letter,) in unit.rows(_OPERATIONS, txn=txn))
+            if by_row and not operations.isdisjoint(_CHANGED):
+                unchecked = _unchecked(unit, txn, checked)
+                if not unchecked:  # now that nobody else can commit: once more
+                    unit.exclude_opens()
+                    unchecked = _unchecked(unit, txn, checked)
+                if unchecked:
+                    return unchecked
             conflict = _log_writes(
                 unit,
                 txn,
                 kind,
                 operations,
-                check=not excl_write_enabled,
+                check=not excl_write_enabled and not by_row,
                 only_changes=self._db.options.use_min_history_level,
             )
             if conflict is None:
                 if kind not in (TxnType.READ_ONLY, TxnType.COMPACTION):
                     apply_changes(unit, txn, statistics)
                 _finish(unit, txn, kind, operations)
-                return
+                return ()
             unit.run(_FORGET_WRITE_SET, txn=txn)
             abort(unit, txn, AbortReason.WRITE_CONFLICT)
         raise conflict
+
+    def overlapping_writes(self, txn: TxnId) -> tuple[CommittedWrite, ...]:
+        """See ``TxnStore``."""
+        with self._db.read() as unit:
+            return _unchecked(unit, txn, ())
 
     def add_dynamic_partitions(
         self,
@@ -262,6 +311,26 @@ class SqlCommits:
         with self._db.read() as unit:
             found = unit.scalar(_NEWER_OVERWRITE, txn=txn)
         return None if found is None else TxnId(found)
+
+
+def _unchecked(unit: Unit, txn: TxnId, checked: Collection[TxnId]) -> tuple[CommittedWrite, ...]:
+    """The changes that overlap those of ``txn``, without those of the transactions checked."""
+    found = [
+        CommittedWrite(
+            winner=TxnId(winner),
+            commit_id=TxnId(commit_id),
+            table=TableName(database, table),
+            partition=partition,
+            operation=OperationType(theirs),
+            write_id=None if write_id is None else WriteId(write_id),
+            mine=OperationType(mine),
+        )
+        for winner, commit_id, database, table, partition, theirs, write_id, mine in unit.rows(
+            _OVERLAPPING_WRITES, txn=txn
+        )
+        if winner not in checked
+    ]
+    return tuple(sorted(found, key=lambda one: (one.commit_id, one.winner)))
 
 
 def _log_writes(

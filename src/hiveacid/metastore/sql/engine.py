@@ -247,33 +247,36 @@ class Database:
 
     def _begin(self, kind: UnitKind) -> Unit:
         """Begin; again with a new connection where the pooled one was cut while it lay idle."""
-        for is_last_try in (False, True):
-            try:
-                connection = self._engine.connect()
-            except (SQLAlchemyError, self._driver_error) as error:
-                raise self._failed(error) from error
-            try:
-                cursor = _raw(connection).cursor()
-                begun = self.dialect.begin(cursor, kind)
-                now_ms = self.clock.now_ms()
-            except BaseException as error:
-                lost = self._drop_if_lost(connection, error)
-                connection.close()
-                if not isinstance(error, (SQLAlchemyError, self._driver_error)):
-                    raise
-                if not lost or is_last_try:
-                    raise self._failed(error) from error
+        try:
+            unit = self._begun(kind, may_be_cut=True)
+            if unit is None:
                 self._engine.dispose()  # the others in the pool were cut with it
-                continue
-            return Unit(
-                connection,
-                cursor,
-                dialect=self.dialect,
-                begun=begun,
-                now_ms=now_ms,
-                compiled=self._compiled,
-            )
-        raise AssertionError("the last try returns or raises")
+                unit = self._begun(kind, may_be_cut=False)
+        except (SQLAlchemyError, self._driver_error) as error:
+            raise self._failed(error) from error
+        assert unit is not None
+        return unit
+
+    def _begun(self, kind: UnitKind, *, may_be_cut: bool) -> Unit | None:
+        """A unit that has begun; None where the connection was found cut, and may be."""
+        connection = self._engine.connect()
+        try:
+            cursor = _raw(connection).cursor()
+            begun = self.dialect.begin(cursor, kind)
+        except BaseException as error:
+            lost = self._drop_if_lost(connection, error)
+            connection.close()
+            if lost and may_be_cut:
+                return None
+            raise
+        return Unit(
+            connection,
+            cursor,
+            dialect=self.dialect,
+            begun=begun,
+            now_ms=self.clock.now_ms(),
+            compiled=self._compiled,
+        )
 
     def _roll_back(self, unit: Unit, error: BaseException) -> bool:
         """Whether the connection is lost: the server rolls back what has lost its client."""

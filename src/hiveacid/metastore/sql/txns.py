@@ -10,7 +10,7 @@ from sqlalchemy.sql import ClauseElement
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo
-from hiveacid.metastore.sql.engine import Database, Row, Unit
+from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Row, Unit
 from hiveacid.metastore.sql.schema import (
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
@@ -158,22 +158,7 @@ class SqlTxns:
                 found = _replicated(unit, repl_policy, source_ids)
                 if found:
                     return found
-            watermark = min_open_txn(unit, options.open_txn_timeout_ms)
-            # Readers take a hole below a row for open until the row is a second old: it must not
-            # look older than its id.
-            unit.take_time()
-            txns = tuple(
-                TxnId(
-                    unit.insert_returning_id(
-                        _INSERT, now=unit.now_ms, user=user, host=host, type=int(txn_type)
-                    )
-                )
-                for _ in range(min(n, options.open_batch_max))
-            )
-            if options.use_min_history_level:
-                unit.run_many(
-                    _INSERT_HISTORY, [{"txn": txn, "min_open": watermark} for txn in txns]
-                )
+            txns = _insert_txns(unit, min(n, options.open_batch_max), user, host, txn_type, options)
             if repl_policy is not None:
                 unit.run_many(
                     _INSERT_REPL_MAP,
@@ -288,6 +273,20 @@ class SqlTxns:
             if unit.scalar(_HWM) < txn:
                 unit.run(_INSERT_COMMITTED, txn=txn)
                 unit.dialect.set_next_txn_id(unit.cursor, txn + 1)
+
+
+def _insert_txns(
+    unit: Unit, n: int, user: str, host: str, txn_type: TxnType, options: MetastoreOptions
+) -> tuple[TxnId, ...]:
+    watermark = min_open_txn(unit, options.open_txn_timeout_ms)
+    # Readers take a hole below a row for open until the row is a second old: it must not look older
+    # than its id.
+    unit.take_time()
+    who = {"now": unit.now_ms, "user": user, "host": host, "type": int(txn_type)}
+    txns = tuple(TxnId(unit.insert_returning_id(_INSERT, **who)) for _ in range(n))
+    if options.use_min_history_level:
+        unit.run_many(_INSERT_HISTORY, [{"txn": txn, "min_open": watermark} for txn in txns])
+    return txns
 
 
 def read_open_txns(unit: Unit, timeout_ms: int, exclude_types: Collection[TxnType]) -> OpenTxns:

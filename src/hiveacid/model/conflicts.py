@@ -1,0 +1,74 @@
+"""Two transactions that changed one partition: when both may commit (pure; ARCHITECTURE section 4).
+
+Hive's rule is the partition: the first committer wins. Ours is the row: a delete event names the
+row it deletes, so two transactions conflict where they hold delete events of the same row. What
+replaces a whole partition (an overwrite, recorded as UPDATE) conflicts with every change to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hiveacid.model.bucket import RowId
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.tables import TableName
+from hiveacid.model.transactions import OperationType
+
+ROWS_NAMED: Final = 10
+"""How many rows an error names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedWrite:
+    """A change that another transaction, the ``winner``, committed to a partition which mine
+    changed too, after mine had opened.
+
+    ``partition`` is None for an unpartitioned table; ``write_id`` is the winner's, None where it is
+    not known any more; ``mine`` is what my transaction did there.
+    """
+
+    winner: TxnId
+    commit_id: TxnId
+    table: TableName
+    partition: str | None
+    operation: OperationType
+    write_id: WriteId | None
+    mine: OperationType
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it conflicts whatever the rows are."""
+        replaces = OperationType.UPDATE in (self.operation, self.mine)
+        return replaces or self.write_id is None
+
+    @property
+    def resource(self) -> str:
+        """Hive's ``db/table/partition``."""
+        return "/".join(filter(None, (self.table.database, self.table.table, self.partition)))
+
+
+def by_partition(
+    writes: Iterable[CommittedWrite],
+) -> Mapping[tuple[TableName, str | None], tuple[CommittedWrite, ...]]:
+    """The writes of each table and partition, the first committed first."""
+    found: dict[tuple[TableName, str | None], list[CommittedWrite]] = {}
+    for one in sorted(writes, key=lambda one: (one.commit_id, one.winner)):
+        found.setdefault((one.table, one.partition), []).append(one)
+    return {place: tuple(those) for place, those in found.items()}
+
+
+def describe_conflict(txn: TxnId, lost_to: CommittedWrite, rows: Sequence[RowId] = ()) -> str:
+    """One sentence that starts with Hive's words."""
+    text = (
+        f"Aborting [txnid:{txn}] due to a write conflict on {lost_to.resource} committed by "
+        f"[txnid:{lost_to.winner},{lost_to.commit_id}] "
+        f"{lost_to.mine.value}/{lost_to.operation.value}"
+    )
+    if not rows:
+        return text
+    named = ", ".join(
+        f"{{writeid:{one.write_id} bucketid:{one.bucket} rowid:{one.row_id}}}" for one in rows
+    )
+    return f"{text}: both changed {named}" + (" ..." if len(rows) == ROWS_NAMED else "")

@@ -1,0 +1,82 @@
+"""Commit at row level: check who committed meanwhile, commit, check who came since, ...
+
+The rows are compared outside the metastore's critical section. The commit itself only verifies
+that nobody has come who was not checked, so the loop ends unless others keep committing to the same
+partitions faster than one comparison takes; each round compares the newcomers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from hiveacid.errors import ConflictError
+from hiveacid.model.bucket import RowId
+from hiveacid.model.conflicts import CommittedWrite, by_partition, describe_conflict
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.tables import TableName
+
+
+class Overlap(Protocol):
+    """Compares delete events, handed in by who knows where the files are."""
+
+    def __call__(
+        self, table: TableName, partition: str | None, winners: Sequence[WriteId]
+    ) -> Sequence[RowId]:
+        """Rows of the partition that my transaction and one of the winners' write ids both
+        deleted, ten at most."""
+
+
+def commit_rows(
+    txn: TxnId,
+    *,
+    learn: Callable[[], Sequence[CommittedWrite]],
+    commit: Callable[[frozenset[TxnId]], Sequence[CommittedWrite]],
+    sees: Callable[[TxnId], bool],
+    overlap: Overlap,
+) -> None:
+    """Commit ``txn`` unless a row it changed was changed by who committed first.
+
+    ``learn`` gives the changes that overlap mine so far; ``commit`` commits unless one was made by
+    a transaction outside the set it gets, and then gives those. What my snapshot ``sees`` is no
+    conflict: its rows were not there for me to change.
+
+    Raises:
+        ConflictError: it is not committed and has to be aborted.
+    """
+    checked: set[TxnId] = set()
+    left = learn()
+    while True:
+        _check(txn, [one for one in left if not sees(one.winner)], overlap)
+        checked.update(one.winner for one in left)
+        left = commit(frozenset(checked))
+        if not left:
+            return
+
+
+def _check(txn: TxnId, writes: Sequence[CommittedWrite], overlap: Overlap) -> None:
+    for (table, partition), those in by_partition(writes).items():
+        decided = next((one for one in those if one.is_decided), None)
+        if decided is not None:
+            raise _conflict(txn, decided, ())
+        winners = {one.write_id: one for one in reversed(those) if one.write_id is not None}
+        rows = overlap(table, partition, tuple(sorted(winners)))
+        if rows:
+            lost_to = next(
+                one
+                for one in those
+                if one.write_id is not None
+                and (len(winners) == 1 or overlap(table, partition, (one.write_id,)))
+            )
+            raise _conflict(txn, lost_to, rows)
+
+
+def _conflict(txn: TxnId, lost_to: CommittedWrite, rows: Sequence[RowId]) -> ConflictError:
+    return ConflictError(
+        describe_conflict(txn, lost_to, rows),
+        txn=txn,
+        winner=lost_to.winner,
+        table=str(lost_to.table),
+        partition=lost_to.partition,
+        rows=tuple(rows),
+    )

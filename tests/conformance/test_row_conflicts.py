@@ -1,0 +1,241 @@
+"""Two writers of one partition: the metastore's half of row-level conflicts, on each database.
+
+Which rows a transaction changed is a set in this file; in a table it is the delete events on disk.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hiveacid.errors import ConflictError
+from hiveacid.metastore.api import ConflictUnit
+from hiveacid.model.bucket import RowId
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.transactions import OperationType, TxnState
+from hiveacid.model.types import parse_type
+from hiveacid.runtime import Runtime, open_runtime
+from hiveacid.settings import Settings
+from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
+from hiveacid.txn.transaction import Transaction
+
+NAME = TableName("default", "t")
+
+
+@pytest.fixture
+def runtime(metastore_url: str, tmp_path: Path) -> Iterator[Runtime]:
+    opened = open_runtime(
+        metastore_url,
+        warehouse=str(tmp_path / "warehouse"),
+        settings=Settings(lock_timeout_s=30, lock_poll_max_s=0.1),
+    )
+    yield opened
+    opened.close()
+
+
+class Rows:
+    """A table of rows 0, 1, 2, ... and which of them each write id deleted in which partition."""
+
+    def __init__(self, runtime: Runtime, *, partitioned: bool = False) -> None:
+        keys = (Column("k", parse_type("string")),) if partitioned else ()
+        self.table = Table(
+            NAME,
+            (Column("a", parse_type("int")),),
+            runtime.table_location(NAME),
+            keys,
+            properties={"transactional": "true"},
+        )
+        runtime.metastore.create_table(self.table)
+        self._runtime = runtime
+        self._deleted: dict[tuple[WriteId, str | None], set[int]] = {}
+        self.compared: list[tuple[str | None, tuple[WriteId, ...]]] = []
+
+    def begin(self, kind: WriteKind = WriteKind.UPDATE) -> Transaction:
+        """A transaction with its locks and its snapshot."""
+        txn = self._runtime.transactions.begin()
+        txn.lock(Footprint(writes=(TableWrite(self.table, kind),)))
+        txn.valid_write_ids(self.table)
+        return txn
+
+    def change(self, txn: Transaction, *rows: int, partition: str | None = None) -> None:
+        """Update some rows: delete events and inserts."""
+        place = (txn.write_id(NAME), partition)
+        self._deleted.setdefault(place, set()).update(rows)
+        for operation in (OperationType.DELETE, OperationType.INSERT):
+            txn.record_write(self.table, [partition], operation)
+
+    def commit(self, txn: Transaction) -> None:
+        """Commit at row level."""
+        mine = txn.write_id(NAME)
+
+        def overlap(
+            table: TableName, partition: str | None, winners: Sequence[WriteId]
+        ) -> Sequence[RowId]:
+            assert table == NAME
+            self.compared.append((partition, tuple(winners)))
+            theirs = set().union(*(self._deleted.get((one, partition), ()) for one in winners))
+            both = self._deleted.get((mine, partition), set()) & theirs
+            return [RowId(1, 0, row) for row in sorted(both)][:10]
+
+        txn.commit(overlap=overlap)
+
+
+def test_writers_of_different_rows_both_commit(runtime: Runtime) -> None:
+    rows = Rows(runtime)
+    one, other = rows.begin(), rows.begin()
+    rows.change(one, 1, 2)
+    rows.change(other, 3)
+    rows.commit(one)
+    rows.commit(other)
+    assert rows.compared == [(None, (1,))]
+    (valid,) = runtime.metastore.valid_write_ids([NAME])
+    assert (valid.hwm, valid.exceptions) == (2, ())
+
+
+def test_of_two_writers_of_one_row_the_second_names_winner_table_and_rows(
+    runtime: Runtime,
+) -> None:
+    rows = Rows(runtime)
+    winner, loser = rows.begin(), rows.begin()
+    rows.change(winner, *range(20))
+    rows.change(loser, *range(5, 40))
+    rows.commit(winner)
+    with pytest.raises(ConflictError, match="write conflict on default/t committed by") as caught:
+        rows.commit(loser)
+    context = caught.value.context
+    assert (context["winner"], context["table"]) == (winner.id, "default.t")
+    named = context["rows"]
+    assert isinstance(named, tuple)
+    assert [one.row_id for one in named] == list(range(5, 15))
+    info = runtime.metastore.txn_info(loser.id)
+    assert info is not None
+    assert (info.state, info.reason) == (TxnState.ABORTED, "write conflicts")
+
+
+def test_the_winner_named_is_the_one_that_changed_the_row(runtime: Runtime) -> None:
+    rows = Rows(runtime)
+    first, second, loser = rows.begin(), rows.begin(), rows.begin()
+    rows.change(first, 1)
+    rows.change(second, 2)
+    rows.change(loser, 2, 3)
+    rows.commit(first)
+    rows.commit(second)
+    with pytest.raises(ConflictError) as caught:
+        rows.commit(loser)
+    assert caught.value.context["winner"] == second.id
+
+
+def test_only_the_same_partition_is_compared(runtime: Runtime) -> None:
+    rows = Rows(runtime, partitioned=True)
+    one, other = rows.begin(), rows.begin()
+    rows.change(one, 1, partition="k=a")
+    rows.change(other, 1, partition="k=b")
+    rows.commit(one)
+    rows.commit(other)
+    assert rows.compared == []
+
+
+def test_an_overwrite_conflicts_with_every_change(runtime: Runtime) -> None:
+    rows = Rows(runtime)
+    store = runtime.metastore
+    opened = store.open_txns(2, user="u", host="h")
+    ids = store.allocate_write_ids(opened, NAME)
+    mine, theirs = opened
+    store.add_dynamic_partitions(mine, ids[mine], NAME, [None], OperationType.DELETE)
+    store.add_dynamic_partitions(theirs, ids[theirs], NAME, [None], OperationType.UPDATE)
+    assert store.commit_txn(theirs, conflict_unit=ConflictUnit.ROW) == ()
+    (found,) = store.overlapping_writes(mine)
+    assert (found.winner, found.write_id, found.is_decided) == (theirs, ids[theirs], True)
+    assert rows.compared == []
+
+
+def test_who_commits_after_the_check_is_checked_too(runtime: Runtime) -> None:
+    """The commit does nothing while somebody is unchecked."""
+    store = runtime.metastore
+    txns = store.open_txns(3, user="u", host="h")
+    ids = store.allocate_write_ids(txns, NAME)
+    for txn in txns:
+        store.add_dynamic_partitions(txn, ids[txn], NAME, [None], OperationType.DELETE)
+    mine, first, second = txns
+    row = ConflictUnit.ROW
+    assert store.commit_txn(first, conflict_unit=row) == ()
+    assert [one.winner for one in store.overlapping_writes(mine)] == [first]
+    assert store.commit_txn(second, conflict_unit=row, checked=[first]) == ()
+    (left,) = store.commit_txn(mine, conflict_unit=row, checked=[first])
+    assert (left.winner, left.write_id) == (second, ids[second])
+    assert left.operation is OperationType.DELETE
+    info = store.txn_info(mine)
+    assert info is not None
+    assert info.state is TxnState.OPEN
+    assert store.commit_txn(mine, conflict_unit=row, checked=[first, second]) == ()
+    assert store.commit_txn(mine, conflict_unit=row) == ()  # again, as after a lost answer
+
+
+def test_what_the_snapshot_sees_is_no_conflict(runtime: Runtime) -> None:
+    """The winner committed after this transaction opened and before its snapshot."""
+    rows = Rows(runtime)
+    early = rows.begin()
+    late = runtime.transactions.begin()
+    rows.change(early, 1)
+    rows.commit(early)
+    late.write_id(NAME)
+    rows.change(late, 1)
+    rows.commit(late)
+    assert rows.compared == []
+
+
+def test_a_hive_client_beside_sees_our_write_set(runtime: Runtime) -> None:
+    """Who decides by partition loses to a commit at row level."""
+    rows = Rows(runtime)
+    ours, hives = rows.begin(), rows.begin()
+    rows.change(ours, 1)
+    rows.change(hives, 2)
+    rows.commit(ours)
+    with pytest.raises(ConflictError, match="write conflict on default/t"):
+        hives.commit()
+
+
+def test_no_update_is_lost_and_disjoint_ones_need_no_retry(runtime: Runtime) -> None:
+    """Threads increment counters: those of their own at once, a common one by trying again."""
+    rows = Rows(runtime)
+    counters: dict[int, list[tuple[WriteId, int]]] = {row: [(WriteId(0), 0)] for row in range(5)}
+    lost: dict[int, int] = dict.fromkeys(range(5), 0)
+    done: list[TxnId] = []
+
+    def increment(row: int) -> None:
+        while True:
+            with suppress(ConflictError), rows.begin() as txn:
+                valid = txn.valid_write_ids(rows.table)
+                seen = max(v for w, v in list(counters[row]) if w == 0 or valid.is_valid(w))
+                counters[row].append((txn.write_id(NAME), seen + 1))
+                rows.change(txn, row)
+                rows.commit(txn)
+                done.append(txn.id)
+                return
+            lost[row] += 1
+
+    def work(own: int) -> None:
+        order = [own] * 8 + [4] * 4
+        random.Random(own).shuffle(order)
+        for row in order:
+            increment(row)
+
+    threads = [threading.Thread(target=work, args=(own,)) for own in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(timeout=120)
+    (valid,) = runtime.metastore.valid_write_ids([NAME])
+    values = {
+        row: max(v for w, v in found if w == 0 or valid.is_valid(w))
+        for row, found in counters.items()
+    }
+    assert values == {0: 8, 1: 8, 2: 8, 3: 8, 4: 16}
+    assert [lost[own] for own in range(4)] == [0, 0, 0, 0]
+    assert len(done) == 48
