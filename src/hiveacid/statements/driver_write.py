@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.names import DEFAULT_PARTITION
 from hiveacid.layout.target import (
     FileKind,
     WriteResult,
@@ -19,9 +19,11 @@ from hiveacid.layout.target import (
     insert_kind,
     partition_values,
 )
+from hiveacid.metastore.api import Catalog
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.ids import StatementId
 from hiveacid.model.tables import Table
+from hiveacid.statements.placement import Placement
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.hashing import bucket_ids
@@ -127,7 +129,8 @@ def _texts(array: pa.Array) -> tuple[list[str | None], npt.NDArray[np.int64]]:
     """
     encoded = array.dictionary_encode()
     values = [
-        None if value in (None, "") else _text(value) for value in encoded.dictionary.to_pylist()
+        None if value in (None, "", DEFAULT_PARTITION) else _text(value)
+        for value in encoded.dictionary.to_pylist()
     ]
     names = {name: place for place, name in enumerate(dict.fromkeys([None, *values]))}
     places = np.array([names[value] for value in [*values, None]], dtype=np.int64)
@@ -211,7 +214,7 @@ def write_empty_base(target: WriteTarget) -> WriteResult:
 
 
 def empty_for_overwrite(
-    table: Table, static: Mapping[str, str | None], written: WriteResult
+    table: Table, static: Mapping[str, str | None], written: WriteResult, *, catalog: Catalog
 ) -> None:
     """Make room for an overwrite of a table without transactions: the old files go, then the new
     come.
@@ -220,6 +223,6 @@ def empty_for_overwrite(
     partitions = {file.partition for file in written.files}
     if all(key in static for key in keys):
         partitions.add(tuple(static[key] for key in keys))
-    fs, root = file_system_for(table.location)
+    placement = Placement.of(table, partitions, catalog=catalog)
     for partition in partitions:
-        empty_plain(fs, f"{root}/{partition_name(keys, partition)}" if keys else root)
+        empty_plain(*file_system_for(placement.location(partition)))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult, WriteTarget
 from hiveacid.model.ids import StatementId, WriteId
-from hiveacid.model.tables import AcidMode, Column, Table, TableName
+from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements import literal_rows
 from hiveacid.statements.arrow_rows import stored_arrays
@@ -23,8 +23,10 @@ from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
 from hiveacid.statements.job import ExecutionContext, Job
 from hiveacid.statements.partition_values import normal_text, partition_column
+from hiveacid.statements.placement import default_location
 from hiveacid.statements.results import InsertResult
 from hiveacid.statements.values import Insert, Literals, Query, TableRef
+from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn.footprint import WriteKind
 
 if TYPE_CHECKING:
@@ -106,11 +108,11 @@ class InsertWork:
             from hiveacid.statements.driver_write import write_arrow
 
             arrays = stored_arrays(table, statement.source, self.stored_columns)
-            return self._with_emptied(target, write_arrow(arrays, target=target))
+            return self._completed(job, target, write_arrow(arrays, target=target))
         written = self._write_literals(job, target)
         if written is None:
             written = self._write_frame(job, target)
-        return self._with_emptied(target, written)
+        return self._completed(job, target, written)
 
     def result(self, written: WriteResult, write_id: WriteId) -> InsertResult:
         """Rows written."""
@@ -194,21 +196,22 @@ class InsertWork:
             ]
         )
 
-    def _with_emptied(self, target: WriteTarget, written: WriteResult) -> WriteResult:
-        """An overwrite without rows empties the table or its static partition, not what is
-        dynamic.
+    def _completed(self, job: Job, target: WriteTarget, written: WriteResult) -> WriteResult:
+        """What a statement does besides writing its rows: an overwrite without rows empties the
+        table or its static partition, not what is dynamic; a static partition is there afterwards.
         """
-        table = self.table
-        if not self.statement.overwrite:
-            return written
-        if table.acid_mode is AcidMode.NONE:
-            from hiveacid.statements.driver_write import empty_for_overwrite
+        from hiveacid.statements.driver_write import empty_for_overwrite, write_empty_base
 
-            empty_for_overwrite(table, self.static, written)
-            return written
+        table, catalog = self.table, job.context.runtime.metastore
         is_static = all(c.name in self.static for c in table.partition_columns)
-        if written.files or not is_static:
-            return written
-        from hiveacid.statements.driver_write import write_empty_base
-
-        return write_empty_base(target)
+        if self.statement.overwrite and table.acid_mode is AcidMode.NONE:
+            empty_for_overwrite(table, self.static, written, catalog=catalog)
+        elif self.statement.overwrite and is_static and not written.files:
+            return write_empty_base(target)
+        if is_static and table.partition_columns and not written.files:
+            values = tuple(self.static[c.name] for c in table.partition_columns)
+            place = default_location(table, values)
+            fs, path = file_system_for(place)
+            fs.create_directory(path)
+            catalog.add_partitions(table.name, [Partition(values, place)])
+        return written

@@ -277,7 +277,8 @@ class LoadWork:
         if self.statement.overwrite and self.table.acid_mode is AcidMode.NONE:
             from hiveacid.statements.driver_write import empty_for_overwrite
 
-            empty_for_overwrite(self.table, self.static, result)
+            catalog = job.context.runtime.metastore
+            empty_for_overwrite(self.table, self.static, result, catalog=catalog)
         return result
 
     def result(self, written: WriteResult, write_id: WriteId) -> LoadResult:

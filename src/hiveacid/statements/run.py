@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.errors import (
@@ -14,7 +13,6 @@ from hiveacid.errors import (
     CommitOutcomeUnknownError,
     ConflictError,
     FormatError,
-    UnsupportedError,
 )
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult
@@ -26,12 +24,12 @@ from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
 from hiveacid.statements.ddl_context import owns_files
 from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
 from hiveacid.statements.kept_statistics import changes_of
+from hiveacid.statements.placement import Placement
 from hiveacid.statements.results import Result
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_ddl import Truncate
 from hiveacid.statements.values_load import Load
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.publish import publish, retract, with_free_names
 from hiveacid.storage.verify import check_tails
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite
 from hiveacid.txn.transaction import Transaction
@@ -111,7 +109,7 @@ def _attempt(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, 
             raise
         except BaseException:
             for job, written in done:
-                _take_back(job, written)
+                _take_back(context, job, written)
             raise
     return tuple(
         work.result(written, job.write_id) for work, (job, written) in zip(works, done, strict=True)
@@ -163,43 +161,19 @@ def _written(job: Job, work: Work) -> WriteResult:
 
 def _publish(context: ExecutionContext, job: Job, written: WriteResult) -> WriteResult:
     table = job.table
-    fs, root = file_system_for(table.location)
-    _, staging = file_system_for(job.staging)
-    keys = [c.name for c in table.partition_columns]
+    touched = {file.partition for file in written.files}
+    placement = Placement.of(table, touched, catalog=context.runtime.metastore)
     if not is_transactional(table):
-        files = with_free_names(fs, root, written.files, partition_columns=keys)
-        written = replace(written, files=files)
-    _check_in_place(context, table, written)
-    publish(fs, root, written.files, partition_columns=keys, staging=staging)
-    if keys:
-        new = {file.partition for file in written.files}
+        written = placement.with_free_names(written)
+    placement.publish(written, staging=job.staging)
+    if table.partition_columns:
+        statistics = initial_statistics(()) if owns_files(table) else {}
         partitions = [
-            Partition(
-                values,
-                f"{table.location}/{partition_name(keys, values)}",
-                initial_statistics(()) if owns_files(table) else {},
-            )
-            for values in new
+            Partition(values, placement.location(values), statistics) for values in touched
         ]
         if partitions:
             context.runtime.metastore.add_partitions(table.name, partitions)
     return written
-
-
-def _check_in_place(context: ExecutionContext, table: Table, written: WriteResult) -> None:
-    """Refuse to write into a partition with a LOCATION of its own: its readers look elsewhere."""
-    keys = [c.name for c in table.partition_columns]
-    touched = {file.partition for file in written.files} if keys else set()
-    if not touched:
-        return
-    for part in context.runtime.metastore.list_partitions(table.name):
-        place = f"{table.location.rstrip('/')}/{partition_name(keys, part.values)}"
-        if part.values in touched and part.location.rstrip("/") != place:
-            raise UnsupportedError(
-                f"writing to a partition outside its table is not built yet: {part.location}",
-                table=str(table.name),
-                location=part.location,
-            )
 
 
 def _record(txn: Transaction, work: Work, written: WriteResult) -> None:
@@ -223,11 +197,13 @@ def _clean_up(job: Job) -> None:
         _LOG.warning("Staging directory stays: %s", error, extra={"path": job.staging})
 
 
-def _take_back(job: Job, written: WriteResult) -> None:
+def _take_back(context: ExecutionContext, job: Job, written: WriteResult) -> None:
     """Remove what an attempt that failed published; nobody can have seen it."""
     try:
-        fs, root = file_system_for(job.table.location)
-        keys = [c.name for c in job.table.partition_columns]
-        retract(fs, root, written.files, partition_columns=keys)
+        touched = {file.partition for file in written.files}
+        catalog = context.runtime.metastore
+        Placement.of(job.table, touched, catalog=catalog).retract(written)
     except AcidError as error:
-        _LOG.warning("Files of an aborted write stay: %s", error, extra={"path": root})
+        _LOG.warning(
+            "Files of an aborted write stay: %s", error, extra={"path": job.table.location}
+        )

@@ -144,15 +144,10 @@ def _escaped(data: pa.Array, row_format: RowFormat) -> pa.Array:
 
 def _timestamp(array: pa.Array) -> pa.Array:
     zone = array.type.tz
-    if zone is not None:
-        array = pc.local_timestamp(array)
-    text = array.cast(pa.timestamp("ns")).cast(pa.string())
-    text = pc.replace_substring_regex(text, r"\.?0{0,9}$", "") if zone is None else text
-    if zone is None:
-        return text
+    text = (array if zone is None else pc.local_timestamp(array)).cast(pa.string())
     text = pc.replace_substring_regex(text, r"(\.[0-9]*?)0+$", r"\1")
-    text = pc.replace_substring_regex(text, r"\.$", ".0")
-    return pc.binary_join_element_wise(text, zone, " ")
+    text = pc.replace_substring_regex(text, r"\.$", "" if zone is None else ".0")
+    return text if zone is None else pc.binary_join_element_wise(text, zone, " ")
 
 
 def java_numbers(array: pa.Array) -> pa.Array:

@@ -1,0 +1,114 @@
+"""Where a statement's files go: below the table, or into a partition with a LOCATION of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hiveacid.layout.names import partition_name
+from hiveacid.layout.target import WriteResult, WrittenFile
+from hiveacid.metastore.api import Catalog
+from hiveacid.model.tables import Table
+from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.publish import publish, retract, with_free_names
+
+_Values = tuple[str | None, ...]
+_COPY_BYTES: Final = 16 * 1024 * 1024
+
+
+def default_location(table: Table, values: _Values) -> str:
+    """Where a partition lies that says nothing of it; the table's root where it has none."""
+    keys = [column.name for column in table.partition_columns]
+    root = table.location.rstrip("/")
+    return f"{root}/{partition_name(keys, values)}" if keys else root
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The partitions of a table that lie elsewhere, by their values."""
+
+    table: Table
+    elsewhere: Mapping[_Values, str]
+
+    @staticmethod
+    def of(table: Table, partitions: Collection[_Values], *, catalog: Catalog) -> Placement:
+        """The placement of some partitions, by their values."""
+        found = {}
+        touched = partitions if table.partition_columns else ()
+        for part in catalog.list_partitions(table.name) if touched else ():
+            if part.values in touched:
+                place = part.location.rstrip("/")
+                if place != default_location(table, part.values):
+                    found[part.values] = place
+        return Placement(table, found)
+
+    def location(self, values: _Values) -> str:
+        """Where a partition lies."""
+        return self.elsewhere.get(values) or default_location(self.table, values)
+
+    def with_free_names(self, written: WriteResult) -> WriteResult:
+        """The files of a plain table under names that are not taken."""
+        files: list[WrittenFile] = []
+        for fs, root, keys, values, group in self._groups(written.files):
+            free = with_free_names(fs, root, group, partition_columns=keys)
+            files += free if values is None else [replace(f, partition=values) for f in free]
+        return replace(written, files=tuple(files))
+
+    def publish(self, written: WriteResult, *, staging: str) -> None:
+        """Move all staged files to their places; the staging directory goes.
+
+        Raises:
+            MissingFileError, StorageError: as ``storage.publish``.
+        """
+        staging_fs, staging_path = file_system_for(staging)
+        for fs, root, keys, values, group in self._groups(written.files):
+            if values is not None and _system(staging) != _system(self.elsewhere[values]):
+                group = _brought_over(group, staging_fs, fs, root)
+            publish(fs, root, group, partition_columns=keys)
+        staging_fs.delete_directory(staging_path)
+
+    def retract(self, written: WriteResult) -> None:
+        """Take back what ``publish`` moved.
+
+        Raises:
+            StorageError: the file system failed.
+        """
+        for fs, root, keys, _, group in self._groups(written.files):
+            retract(fs, root, group, partition_columns=keys)
+
+    def _groups(
+        self, files: Sequence[WrittenFile]
+    ) -> Iterator[tuple[FileSystem, str, Sequence[str], _Values | None, Sequence[WrittenFile]]]:
+        """Files by root: those below the table, then for each partition elsewhere its own, as
+        files of a table that lies there.
+        """
+        below = [file for file in files if file.partition not in self.elsewhere]
+        keys = [column.name for column in self.table.partition_columns]
+        yield (*file_system_for(self.table.location), keys, None, below)
+        for values, place in self.elsewhere.items():
+            group = [replace(f, partition=()) for f in files if f.partition == values]
+            yield (*file_system_for(place), (), values, group)
+
+
+def _system(location: str) -> str:
+    """What tells file systems apart: scheme and authority; '' for files of this machine."""
+    scheme, separator, rest = location.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}" if separator and scheme != "file" else ""
+
+
+def _brought_over(
+    files: Sequence[WrittenFile], source: FileSystem, target: FileSystem, root: str
+) -> list[WrittenFile]:
+    """Copies of staged files on the partition's own file system, hidden until they are moved."""
+    moved = []
+    for file in files:
+        name = file.staged_path.rpartition("/")[2]
+        copy = f"{root}/_hiveacid_staging_{file.directory}_{name}"
+        _, staged = file_system_for(file.staged_path)
+        target.create_directory(root)
+        with source.open_input(staged) as given, target.open_output(copy) as out:
+            while block := given.read(_COPY_BYTES):
+                out.write(block)
+        moved.append(replace(file, staged_path=copy))
+    return moved
