@@ -7,6 +7,7 @@ from typing import Any
 
 from hiveacid.layout.events import SYSTEM_FIELDS
 from hiveacid.model.tables import Column
+from hiveacid.storage.arrow_texts import readable
 from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.json_values import json_values
@@ -35,7 +36,7 @@ def dump(path: str, *, logical_bytes: int | None = None) -> Iterator[dict[str, A
 
 
 def _events(batch: EventBatch, file_columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
-    values = [json_values(array) for array in batch.columns]
+    values = [json_values(readable(array)) for array in batch.columns]
     names = [column.name for column in file_columns]
     ids = batch.identities
     system = (

@@ -21,6 +21,7 @@ from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice, chosen_expression, condition_of
 from hiveacid.reading.source import Leasing, PathSource, Source, source_of
+from hiveacid.storage.arrow_texts import readable
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.conditions import Condition, filtered, kept_partitions, partition_arrays
 from hiveacid.storage.filesystem import file_system_for
@@ -230,7 +231,7 @@ class _Scan:
         if not arrays:
             yield batch
             return
-        table = pa.table(arrays)
+        table = pa.table({name: readable(array) for name, array in arrays.items()})
         if self.condition.expression is not None:
             table = filtered(table, self.condition.expression)
         if not self.output.names:

@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +25,12 @@ from hiveacid.layout.events import (
     is_event_schema,
     is_positional_row,
 )
+from hiveacid.layout.metadata import STATS_KEY
 from hiveacid.layout.original import OriginalRows
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
+from hiveacid.storage.damage import check_columns, is_checkable
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.native import only_inserts
@@ -100,6 +102,15 @@ class BucketFileReader:
         """The user columns in the file, in order."""
         self._numbers = self._column_numbers()
         self._as_seconds: orc.ORCFile | None = None
+        self._statistics: tuple[tuple[Any, ...], ...] | None = None
+        if not self.is_acid and self.rows and self.tail and STATS_KEY in self.tail.user_metadata:
+            self.close()
+            raise FormatError(
+                f"{path} is damaged: its metadata tell of row events, its columns do not",
+                path=path,
+                expected=", ".join((*SYSTEM_FIELDS, ROW)),
+                found=", ".join(name for name, _ in root.fields),
+            )
 
     def __enter__(self) -> BucketFileReader:
         return self
@@ -191,6 +202,7 @@ class BucketFileReader:
             except _WideTimestampsError:
                 streams = StripeStreams(self._source, self.tail, number)
                 batch = self._read_stripe(self._open_as_seconds(), number, names)
+            self._check_stripe(batch, number, names)
             yield EventBatch(
                 first_row=stripe.first_row,
                 rows=stripe.rows,
@@ -202,6 +214,40 @@ class BucketFileReader:
                 else None,
                 row_is_null=self._row_is_null(batch),
             )
+
+    def _check_stripe(
+        self, batch: pa.RecordBatch | None, number: int, names: Sequence[str]
+    ) -> None:
+        """The data are what the stripe's statistics say; else they are damaged."""
+        if batch is None or self.tail is None or not is_checkable(self.tail.footer):
+            return
+        if self._statistics is None:
+            self._statistics = self._stripe_statistics()
+        if len(self._statistics) != len(self.tail.stripes):
+            return
+        root = self.tail.types[0].children
+        found = {
+            root[i]: batch.column(name)
+            for i, name in self._root.values()
+            if name in names and name in batch.schema.names
+        }
+        if self.is_acid and self._root[ROW][1] in batch.schema.names:
+            row = batch.column(self._root[ROW][1])
+            places = {name: i for i, (name, _) in enumerate(self.fields)}
+            for field, array in zip(row.type, row.flatten(), strict=True):
+                found[self._numbers[places[field.name]]] = array
+        kinds = [node.kind for node in self.tail.footer.types]
+        try:
+            check_columns(found, self._statistics[number], kinds)
+        except FormatError as error:
+            raise self._damaged(error) from error
+
+    def _stripe_statistics(self) -> tuple[tuple[Any, ...], ...]:
+        assert self.tail is not None
+        try:
+            return self.tail.stripe_statistics()
+        except FormatError as error:
+            raise self._damaged(error) from error
 
     def _column_numbers(self) -> tuple[int, ...]:
         """The ORC column number of each user column."""
@@ -242,11 +288,11 @@ class BucketFileReader:
                 continue
             name, kind = self.fields[i]
             array = found[name]
-            if streams is not None and self.tail is not None:
-                array = timestamps_of(array, self._numbers[i], self.tail, streams)
-            if self.tail is not None and self.tail.has_julian_dates:
-                array = from_julian(array)
             try:
+                if streams is not None and self.tail is not None:
+                    array = timestamps_of(array, self._numbers[i], self.tail, streams)
+                if self.tail is not None and self.tail.has_julian_dates:
+                    array = from_julian(array)
                 arrays.append(evolve_column(array, kind, table_columns[i].type, unit=unit))
             except FormatError as error:
                 raise FormatError(

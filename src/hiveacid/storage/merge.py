@@ -180,8 +180,17 @@ def _only_of(reader: BucketFileReader) -> int | None:
     found = reader.statistics_range(BUCKET)
     if found is None:
         return None
-    low, high = bucket_id_of(found[0]), bucket_id_of(found[1])
+    try:
+        low, high = bucket_id_of(found[0]), bucket_id_of(found[1])
+    except FormatError as error:
+        raise _damaged(reader.path, error) from error
     return low if low == high else None
+
+
+def _damaged(path: str, error: FormatError) -> FormatError:
+    """An error about numbers in a file, with the file's path."""
+    found = {key: value for key, value in error.context.items() if key != "path"}
+    return FormatError(f"{path} is damaged: {error.message}", path=path, **found)  # type: ignore[arg-type]
 
 
 class _RowFilter:

@@ -32,6 +32,7 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage import orc_proto
+from hiveacid.storage.damage import check_footer
 from hiveacid.storage.filesystem import FileSystem
 
 MAGIC: Final = b"ORC"
@@ -227,6 +228,7 @@ def parse_tail(end: bytes) -> OrcTail:
     block = int(postscript.compressionBlockSize) or 256 * 1024
     raw = decompress(end[footer_start:footer_end], compression=compression, block_bytes=block)
     footer = parse_message(orc_proto.Footer, raw, what="footer")
+    check_footer(footer)
     return OrcTail(
         compression=compression,
         block_bytes=block,
@@ -303,7 +305,7 @@ def decompress(section: bytes, *, compression: Compression, block_bytes: int) ->
 def _decompress_chunk(chunk: bytes, compression: Compression, block_bytes: int) -> bytes:
     try:
         if compression is Compression.ZLIB:
-            return zlib.decompress(chunk, wbits=-15)
+            return _inflated(chunk)
         if compression is Compression.SNAPPY:
             size = _varint(chunk)
             return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=size))
@@ -314,6 +316,15 @@ def _decompress_chunk(chunk: bytes, compression: Compression, block_bytes: int) 
     except (zlib.error, OSError, ValueError, IndexError, pa.ArrowException) as error:
         raise _not_orc(f"{compression.name} data", "damaged bytes") from error
     raise _not_orc("NONE, ZLIB, SNAPPY, LZ4 or ZSTD compression", compression.name)
+
+
+def _inflated(chunk: bytes) -> bytes:
+    """A whole deflate stream and nothing behind it: damage that ends it early is found."""
+    stream = zlib.decompressobj(wbits=-15)
+    data = stream.decompress(chunk)
+    if not stream.eof or stream.unused_data:
+        raise ValueError("the stream ends early")
+    return data
 
 
 def _varint(data: bytes) -> int:

@@ -23,12 +23,15 @@ from hiveacid.storage.arrow_types import arrow_type, hive_type
 from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.orc_tail import tail_bytes_needed
 from hiveacid.storage.text_parse import parse_rows
 from hiveacid.storage.text_spans import TextBuffer
 
 PARQUET_MAGIC: Final = b"PAR1"
 ORC_MAGIC: Final = b"ORC"
 _MAGIC_BYTES: Final = 4
+_TAIL_BYTES: Final = 256
+"""An ORC postscript has at most 255 bytes, and one that tells its length."""
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 """How Hadoop compresses a text file whose name ends so."""
@@ -274,7 +277,7 @@ def open_plain_reader(
 
 
 def found_format(fs: FileSystem, path: str) -> FileFormat:
-    """What a file's first bytes say it is; a text file says nothing.
+    """What a file's first or last bytes say it is; a text file says nothing.
 
     Raises:
         MissingFileError: no such file.
@@ -282,6 +285,17 @@ def found_format(fs: FileSystem, path: str) -> FileFormat:
     """
     with fs.open_input(path) as source:
         head = source.read(_MAGIC_BYTES)
-    if head.startswith(ORC_MAGIC):
+        source.seek(max(source.size() - _TAIL_BYTES, 0))
+        end = source.read(_TAIL_BYTES)
+    if head.startswith(ORC_MAGIC) or _ends_as_orc(end):
         return FileFormat.ORC
-    return FileFormat.PARQUET if head.startswith(PARQUET_MAGIC) else FileFormat.TEXT
+    is_parquet = head.startswith(PARQUET_MAGIC) or end.endswith(PARQUET_MAGIC)
+    return FileFormat.PARQUET if is_parquet else FileFormat.TEXT
+
+
+def _ends_as_orc(end: bytes) -> bool:
+    """Whether a file with a damaged beginning ends as ORC does."""
+    try:
+        return tail_bytes_needed(end) > 0
+    except FormatError:
+        return False

@@ -1,0 +1,166 @@
+"""What an ORC file says twice: its footer against itself, its data against the statistics.
+
+ORC has no checksums. A flipped bit mostly breaks the compression, an encoding, or a count; where
+it does not, the statistics that Java's and C++'s writers keep of each stripe tell: the number of
+values, least, greatest and sum of integers, the bytes of texts, the number of trues. They do not
+tell texts and binaries of the same length, timestamps, or values exchanged for one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import FormatError
+
+_JAVA, _CPP = 0, 1
+_STATISTICS_OF: Final[Mapping[int, str]] = {
+    0: "bucketStatistics",
+    1: "intStatistics",
+    2: "intStatistics",
+    3: "intStatistics",
+    4: "intStatistics",
+    5: "doubleStatistics",
+    6: "doubleStatistics",
+    7: "stringStatistics",
+    9: "timestampStatistics",
+    14: "decimalStatistics",
+    15: "dateStatistics",
+    16: "stringStatistics",
+    17: "stringStatistics",
+    18: "timestampStatistics",
+}
+"""Kind of a type -> the statistics that a column of it may have."""
+_KINDS_OF_STATISTICS: Final = frozenset(_STATISTICS_OF.values())
+_STRUCT: Final = 12
+_CHAR: Final = 17
+_FIRST_GREGORIAN_DAY: Final = -141_427
+
+
+def check_footer(footer: Any) -> None:
+    """The parts of a footer (a parsed message) fit together.
+
+    Raises:
+        FormatError: they do not; context ``expected`` and ``found``.
+    """
+    if footer.types and footer.types[0].kind != _STRUCT:
+        raise _damage("a struct as root", f"kind {footer.types[0].kind}")
+    names = [name for node in footer.types for name in node.fieldNames]
+    if not all(isinstance(name, str) for name in names):
+        raise _damage("field names in UTF-8", repr(next(n for n in names if type(n) is not str)))
+    rows = sum(stripe.numberOfRows for stripe in footer.stripes)
+    if rows != footer.numberOfRows:
+        raise _damage(f"stripes of {footer.numberOfRows} rows", f"{rows} rows")
+    if footer.statistics and len(footer.statistics) != len(footer.types):
+        raise _damage(f"statistics of {len(footer.types)} columns", f"{len(footer.statistics)}")
+    for node, known in zip(footer.types, footer.statistics, strict=False):
+        _check_kind(known, kind=node.kind)
+
+
+def _check_kind(known: Any, *, kind: int) -> None:
+    """The statistics are of the type's kind."""
+    found = {field.name for field, _ in known.ListFields()} & _KINDS_OF_STATISTICS
+    if found - {_STATISTICS_OF.get(kind, "")}:
+        raise _damage(f"statistics of a type of kind {kind}", ", ".join(found))
+
+
+def is_checkable(footer: Any) -> bool:
+    """Whether the writer is one whose statistics are known to be kept, and it kept them."""
+    return footer.writer in (_JAVA, _CPP) and footer.rowIndexStride > 0
+
+
+def check_column(array: pa.Array, known: Any, *, kind: int) -> None:
+    """A stripe's column holds what its statistics (a parsed message) say.
+
+    Raises:
+        FormatError: it does not; context ``expected`` and ``found``.
+    """
+    if pa.types.is_union(array.type):
+        return
+    if known.HasField("numberOfValues"):
+        _same("values", known.numberOfValues, len(array) - array.null_count)
+    if known.HasField("intStatistics") and pa.types.is_integer(array.type):
+        _check_integers(array, known.intStatistics)
+    elif known.HasField("stringStatistics") and kind != _CHAR:
+        sum_bytes = known.stringStatistics
+        if sum_bytes.HasField("sum") and sum_bytes.sum >= 0 and not pa.types.is_nested(array.type):
+            _same("bytes of text", sum_bytes.sum, pc.sum(pc.binary_length(array)).as_py() or 0)
+    elif known.HasField("bucketStatistics") and pa.types.is_boolean(array.type):
+        for count in known.bucketStatistics.count[:1]:
+            _same("trues", count, pc.sum(array).as_py() or 0)
+    elif known.HasField("dateStatistics") and pa.types.is_date32(array.type):
+        found = known.dateStatistics
+        days = array.cast(pa.int32())
+        if found.HasField("minimum") and found.minimum >= _FIRST_GREGORIAN_DAY:
+            _check_ends(days, found.minimum, found.maximum)
+    elif known.HasField("doubleStatistics") and pa.types.is_floating(array.type):
+        _check_floats(array, known.doubleStatistics)
+    elif known.HasField("decimalStatistics") and pa.types.is_decimal(array.type):
+        _check_decimals(array, known.decimalStatistics)
+
+
+def _check_integers(array: pa.Array, known: Any) -> None:
+    if not (known.HasField("minimum") and known.HasField("maximum")):
+        return
+    _check_ends(array, known.minimum, known.maximum)
+    if known.HasField("sum"):
+        values = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+        # both sides wrap round at 64 bits
+        total = int(values.astype(np.int64, copy=False).sum())
+        _same("a sum", known.sum, total)
+
+
+def _check_ends(array: pa.Array, low: object, high: object) -> None:
+    if array.null_count == len(array):
+        return
+    found = pc.min_max(array).as_py()
+    _same("a least value", low, found["min"])
+    _same("a greatest value", high, found["max"])
+
+
+def _check_floats(array: pa.Array, known: Any) -> None:
+    if not (known.HasField("minimum") and known.HasField("maximum")):
+        return
+    if pc.any(pc.is_nan(array)).as_py() or known.minimum != known.minimum:
+        return
+    if known.minimum <= known.maximum:
+        _check_ends(array.cast(pa.float64()), known.minimum, known.maximum)
+
+
+def _check_decimals(array: pa.Array, known: Any) -> None:
+    if not (known.HasField("minimum") and known.HasField("maximum")):
+        return
+    try:
+        low, high = Decimal(known.minimum), Decimal(known.maximum)
+    except (InvalidOperation, TypeError) as error:
+        raise _damage("statistics that are decimals", repr(known.minimum)) from error
+    _check_ends(array, low, high)
+
+
+def _same(what: str, expected: object, found: object) -> None:
+    if expected != found:
+        raise _damage(f"{what} of {expected}", str(found))
+
+
+def _damage(expected: str, found: str) -> FormatError:
+    return FormatError(f"expected {expected}, found {found}", expected=expected, found=found)
+
+
+def check_columns(
+    columns: Mapping[int, pa.Array], statistics: Sequence[Any], kinds: Sequence[int]
+) -> None:
+    """Each column (by its number) of a stripe against the stripe's statistics.
+
+    Raises:
+        FormatError: one differs; context ``expected`` and ``found``.
+    """
+    if len(statistics) != len(kinds):
+        raise _damage(f"statistics of {len(kinds)} columns", f"{len(statistics)}")
+    for number, array in columns.items():
+        _check_kind(statistics[number], kind=kinds[number])
+        check_column(array, statistics[number], kind=kinds[number])
