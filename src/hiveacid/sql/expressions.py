@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.functions import FUNCTIONS, WORDS
 from hiveacid.sql.lexer import TokenKind, name_of, position
 from hiveacid.sql.scopes import DottedName, Edit, Scope, VirtualName
 from hiveacid.statements.values import VirtualColumn
@@ -124,9 +125,25 @@ class ExpressionParser(ABC):
             self.region(scope, _never)
         cursor.expect(")")
 
+    def _call(self, scope: Scope) -> None:
+        """A call of a function that Spark spells otherwise."""
+        cursor = self.cursor
+        name = cursor.next()
+        opening, closing = FUNCTIONS[name.key]
+        scope.edits.append(Edit(name.start, cursor.token.end, opening))
+        self.group(scope)
+        end = cursor.tokens[cursor.at - 1]
+        scope.edits.append(Edit(end.start, end.end, closing))
+
     def _name(self, scope: Scope) -> None:
         cursor = self.cursor
+        if cursor.key in FUNCTIONS and cursor.peek(1).key == "(":
+            self._call(scope)
+            return
         first = cursor.next()
+        if first.key in WORDS and cursor.key != ".":
+            scope.edits.append(Edit(first.start, first.end, WORDS[first.key]))
+            return
         parts, second = [name_of(first)], first.start
         while cursor.key == "." and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED):
             cursor.next()

@@ -18,6 +18,12 @@ TEXTS = {
     "select `t`.id from `default.t`": "select `t`.id from P0 as `t`",
     "select default.t.id, default.t.* from default.t": "select t.id, `t`.* from P0 as `t`",
     "select x.t.id from t x": "select x.t.id from P0 x",
+    # functions that Spark spells otherwise, nested and with subqueries inside
+    "select size(v), istrue(isfalse(id > 1)), t.size from t": "select coalesce(size(v), -1), "
+    "coalesce(coalesce(not (id > 1), false), false), t.size from P0 as `t`",
+    "select floor_day(mid((select v from t), 1))": "select date_trunc('DAY', substring((select v "
+    "from P0 as `t`), 1))",
+    "select logged_in_user(), size": "select current_user(), size",
     # views become their queries, with the columns that the catalog has
     "select w.x from w": "select w.x from"
     " (SELECT * FROM (select id from P0 as `t`) AS `w`(`x`)) as `w`",
