@@ -75,6 +75,13 @@ class Settings:
     conflict_backoff_s: float = _setting(
         0.1, "conflict.backoff_s", "Pause before the first such retry; it doubles each time."
     )
+    conflict_unit: str = _setting(
+        "partition",
+        "conflict.unit",
+        "What two concurrent transactions must not both change: a partition (or an unpartitioned "
+        "table), as in Hive, or a row.",
+        choices=("partition", "row"),
+    )
     snapshot_retries: int = _setting(
         5,
         "snapshot.retries",

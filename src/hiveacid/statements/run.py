@@ -16,9 +16,10 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult
+from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
-from hiveacid.model.tables import Partition, Table
+from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.statements import arrow_changes, checks, insert, load, truncate
 from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
 from hiveacid.statements.ddl_context import owns_files
@@ -30,8 +31,10 @@ from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Up
 from hiveacid.statements.values_ddl import Truncate
 from hiveacid.statements.values_load import Load
 from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.overlap import overlapping_rows
 from hiveacid.storage.verify import check_tails
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite
+from hiveacid.txn.overlaps import Overlap
 from hiveacid.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -104,7 +107,8 @@ def _attempt(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, 
         txn.lock(_footprint(context, works))
         try:
             done.extend(_carry_out(context, txn, work) for work in works)
-            txn.commit()
+            by_row = context.settings.conflict_unit == "row"
+            txn.commit(overlap=_overlap(context, txn) if by_row else None)
         except CommitOutcomeUnknownError:
             raise
         except BaseException:
@@ -114,6 +118,19 @@ def _attempt(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, 
     return tuple(
         work.result(written, job.write_id) for work, (job, written) in zip(works, done, strict=True)
     )
+
+
+def _overlap(context: ExecutionContext, txn: Transaction) -> Overlap:
+    """Compares delete events on disk, of this transaction and of those that committed first."""
+
+    def rows(
+        table: TableName, partition: str | None, winners: Sequence[WriteId]
+    ) -> Sequence[RowId]:
+        fs, root = file_system_for(context.table(table).location)
+        path = root if partition is None else f"{root}/{partition}"
+        return overlapping_rows(fs, path, mine=txn.write_id(table), others=winners)
+
+    return rows
 
 
 def _footprint(context: ExecutionContext, works: Sequence[Work]) -> Footprint:
