@@ -7,6 +7,7 @@ batches.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,8 @@ from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.tables import Column, Partition
 from hiveacid.model.types import CharType
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.spark.assign import stored_type
+from hiveacid.spark.assign import key_value, stored_type
+from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge import merge_read
@@ -76,7 +78,8 @@ def arrow_schema(plan: ScanPlan, *, row_ids: bool) -> t.StructType:
 def as_table_types(frame: DataFrame, plan: ScanPlan, *, row_ids: bool) -> DataFrame:
     """Columns of ``arrow_schema`` as the table's types, in the plan's order."""
     data, keys = _wanted(plan)
-    columns = [F.col(f"`{c.name}`").cast(spark_type(c.type)).alias(c.name) for c in (*data, *keys)]
+    columns = [F.col(quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in data]
+    columns += [F.expr(key_value(quoted(c.name), c)).alias(c.name) for c in keys]
     return frame.select(*columns, *(["ROW__ID"] if row_ids else []))
 
 
@@ -105,9 +108,12 @@ def _units(part: PartPlan) -> list[Unit]:
 
 @dataclass(frozen=True, slots=True)
 class ArrowScanTask:
-    """Reads the units whose numbers it is given."""
+    """Reads the units whose numbers it is given.
 
-    units: tuple[Unit, ...]
+    Each unit is pickled by itself: a task gets all of them, and unpacks its own.
+    """
+
+    units: tuple[bytes, ...]
     table_columns: tuple[Column, ...]
     columns: tuple[Column, ...]
     keys: tuple[int, ...]
@@ -122,7 +128,7 @@ class ArrowScanTask:
         table, wanted = plan.snapshot.table, set(plan.columns)
         keys = [n for n, c in enumerate(table.partition_columns) if c.name in wanted]
         return ArrowScanTask(
-            units=tuple(units),
+            units=tuple(map(pickle.dumps, units)),
             table_columns=table.columns,
             columns=_wanted(plan)[0],
             keys=tuple(keys),
@@ -131,17 +137,11 @@ class ArrowScanTask:
             row_ids=row_ids,
         )
 
-    @staticmethod
-    def whole(plan: ScanPlan, *, row_ids: bool) -> ArrowScanTask:
-        """A task whose units are the plan's partitions."""
-        units = [Unit(p.part.partition, p.part.directory, p.selection) for p in plan.parts]
-        return ArrowScanTask.of(plan, units, row_ids=row_ids)
-
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of unit numbers in, batches of rows out."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from self.read(self.units[number])
+                yield from self.read(pickle.loads(self.units[number]))
 
     def read(self, unit: Unit) -> Iterator[pa.RecordBatch]:
         """The rows of one unit."""

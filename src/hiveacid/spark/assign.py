@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as t
 
+from hiveacid.layout.names import DEFAULT_PARTITION
 from hiveacid.model.tables import Column
-from hiveacid.model.types import CharType, HiveType, PrimitiveType, VarcharType
-from hiveacid.spark.text import quoted
+from hiveacid.model.types import STRING, CharType, HiveType, PrimitiveType, VarcharType
+from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
 
 if TYPE_CHECKING:
@@ -98,12 +99,24 @@ def partition_text(column: Column) -> str:
     """The text of a partition column's value in a directory name; NULL stands for the default
     partition.
 
-    An empty string goes to the default partition too (real-hive.md 9).
+    An empty string goes to the default partition too, and so does that partition's name, which is
+    how its rows read (real-hive.md 9).
     """
     text = f"cast({quoted(column.name)} as string)"
     if isinstance(column.type, PrimitiveType) and column.type.name != "string":
         return text
-    return f"nullif({text}, '')"
+    return f"nullif(nullif({text}, ''), '{DEFAULT_PARTITION}')"
+
+
+def key_value(text: str, column: Column) -> str:
+    """The value of a partition column from an expression for its text, NULL in the default
+    partition.
+
+    The default partition of a string column reads as its name, as in Hive (real-hive.md 9).
+    """
+    if column.type == STRING:
+        text = f"coalesce({text}, {literal(DEFAULT_PARTITION)})"
+    return f"cast({text} as {spark_type(column.type).simpleString()})"
 
 
 def constrained(

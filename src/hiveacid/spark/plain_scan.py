@@ -13,6 +13,7 @@ from pyspark.sql import types as t
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.snapshot import DataFile, SnapshotPart
 from hiveacid.model.tables import Column, FileFormat, Partition, Table
+from hiveacid.spark.assign import key_value
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.plain_task import read_files
 from hiveacid.spark.text import literal, quoted
@@ -100,13 +101,18 @@ def _read_plain(
             reader = file_reader(spark, with_keys)
             if keys:
                 reader = reader.option("basePath", spark_path(table.location))
-            frames.append(load(reader.format(format), in_place))
+            frame = load(reader.format(format), in_place)
+            values = [
+                f"{key_value(quoted(c.name), c)} as {quoted(c.name)}"
+                for c in table.partition_columns
+            ]
+            frames.append(frame.selectExpr(*[quoted(c.name) for c in table.columns], *values))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
 def partition_literal(column: Column, value: str | None) -> str:
-    """The value of a partition column as Spark reads it from a directory's name."""
-    return f"cast({literal(value)} as {spark_type(column.type).simpleString()})"
+    """The value of a partition column from the text in a directory's name."""
+    return key_value(literal(value), column)
 
 
 def partition_literals(table: Table, partition: Partition) -> list[str]:

@@ -17,7 +17,8 @@ from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.row_format import row_format
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.types import CharType
-from hiveacid.spark.assign import stored_type
+from hiveacid.spark.assign import key_value, stored_type
+from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.plain_read import plain_read
@@ -41,7 +42,8 @@ def read_files(
         PlainScanTask(table, units), t.StructType(fields)
     )
     return frame.select(
-        *[F.col(f"`{c.name}`").cast(spark_type(c.type)).alias(c.name) for c in table.all_columns]
+        *[F.col(quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in table.columns],
+        *[F.expr(key_value(quoted(c.name), c)).alias(c.name) for c in table.partition_columns],
     )
 
 

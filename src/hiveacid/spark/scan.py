@@ -33,6 +33,7 @@ from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark import arrow_scan, deletes, local_scan, plain_scan
+from hiveacid.spark.assign import key_value
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.plain_scan import (
@@ -272,7 +273,7 @@ def _joined(
     values = spark.createDataFrame(rows, known).selectExpr(
         _PATH,
         *[
-            f"cast({text} as {spark_type(c.type).simpleString()}) as {quoted(c.name)}"
+            f"{key_value(text, c)} as {quoted(c.name)}"
             for c, text in zip(table.partition_columns, texts, strict=True)
         ],
         deletes.PART,
