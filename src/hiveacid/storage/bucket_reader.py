@@ -26,6 +26,7 @@ from hiveacid.layout.events import (
     is_positional_row,
 )
 from hiveacid.layout.metadata import STATS_KEY
+from hiveacid.layout.names import BUCKET_PREFIX, looks_acid
 from hiveacid.layout.original import OriginalRows
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
@@ -103,10 +104,10 @@ class BucketFileReader:
         self._numbers = self._column_numbers()
         self._as_seconds: orc.ORCFile | None = None
         self._statistics: tuple[tuple[Any, ...], ...] | None = None
-        if not self.is_acid and self.rows and self.tail and STATS_KEY in self.tail.user_metadata:
+        if not self.is_acid and self.rows and self._should_hold_events():
             self.close()
             raise FormatError(
-                f"{path} is damaged: its metadata tell of row events, its columns do not",
+                f"{path} should hold row events by its name and metadata, and does not",
                 path=path,
                 expected=", ".join((*SYSTEM_FIELDS, ROW)),
                 found=", ".join(name for name, _ in root.fields),
@@ -248,6 +249,13 @@ class BucketFileReader:
             return self.tail.stripe_statistics()
         except FormatError as error:
             raise self._damaged(error) from error
+
+    def _should_hold_events(self) -> bool:
+        """Raw rows have other names (``000000_0``) in bases and deltas, and no such metadata."""
+        assert self.tail is not None
+        directory, _, name = self.path.rpartition("/")
+        in_acid = looks_acid(directory.rpartition("/")[2])
+        return STATS_KEY in self.tail.user_metadata or (in_acid and name.startswith(BUCKET_PREFIX))
 
     def _column_numbers(self) -> tuple[int, ...]:
         """The ORC column number of each user column."""
