@@ -8,9 +8,6 @@ from enum import Enum
 
 from hiveacid.model.types import HiveType
 
-BY_POSITION = "hiveacid.columns.by_position"
-"""A property of ours; where it is ``true``, data files are read by position, not by name."""
-
 
 class AcidMode(Enum):
     """How a table takes part in transactions (format.md 1.9)."""
@@ -106,13 +103,6 @@ class Table:
             return AcidMode.NONE
         mode = self.properties.get("transactional_properties", "default").lower()
         return AcidMode.INSERT_ONLY if mode == "insert_only" else AcidMode.FULL
-
-    @property
-    def is_read_by_position(self) -> bool:
-        """Whether files may name their columns otherwise: a column was renamed, or Hive wrote
-        ``_col0, ...`` (format.md 4.1). Hive goes by position always; so do we.
-        """
-        return self.properties.get(BY_POSITION) == "true"
 
     @property
     def all_columns(self) -> tuple[Column, ...]:

@@ -135,10 +135,11 @@ def _change(cursor: Cursor, name: TableName) -> ddl.ChangeColumn:
     new = cursor.name("column name").lower()
     kind = parse_column_type(cursor)
     comment = cursor.string() if cursor.accept("COMMENT") else None
-    if cursor.key in ("FIRST", "AFTER"):
-        raise UnsupportedError("changing the order of columns is not supported")
+    after = "" if cursor.accept("FIRST") else None
+    if cursor.accept("AFTER"):
+        after = cursor.name("column name").lower()
     cursor.accept_any("CASCADE", "RESTRICT")
-    return ddl.ChangeColumn(name, old, Column(new, kind, comment))
+    return ddl.ChangeColumn(name, old, Column(new, kind, comment), after)
 
 
 def _compact(cursor: Cursor, name: TableName, partition: ddl.PartitionText) -> ddl.Compact:

@@ -11,23 +11,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import replace
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.events import ROW
 from hiveacid.layout.names import (
     BaseName,
-    parse_bucket_file,
     parse_directory,
     parse_original_file,
 )
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION, LONG_MIN, TxnId
-from hiveacid.model.tables import BY_POSITION, AcidMode, Partition, Table
-from hiveacid.model.types import StructType
+from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import discover_partitions
-from hiveacid.storage.orc_tail import read_tail
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,26 +54,6 @@ def adopt(metastore: Metastore, table: Table) -> None:
         return
     paths = [part.path for part in found]
     seed(metastore, table, fs, paths)
-    if table.acid_mode is AcidMode.FULL and _has_other_names(table, fs, paths):
-        properties = {**table.properties, BY_POSITION: "true"}
-        metastore.alter_table(table.name, replace(table, properties=properties))
-
-
-def _has_other_names(table: Table, fs: FileSystem, paths: Iterable[str]) -> bool:
-    """Whether some file of row events names its columns otherwise than the table does."""
-    names = [column.name for column in table.columns]
-    for path in paths:
-        for info in fs.list_recursive(path):
-            if info.is_directory or parse_bucket_file(info.path.rpartition("/")[2]) is None:
-                continue
-            if info.size_bytes == 0:
-                continue
-            fields = dict(read_tail(fs, info.path).root.fields)
-            row = fields.get(ROW) or fields.get(ROW.lower())
-            found = [name.lower() for name, _ in row.fields] if isinstance(row, StructType) else []
-            if found != names[: len(found)]:
-                return True
-    return False
 
 
 def _location(table: Table, root: str, path: str) -> str:

@@ -19,9 +19,9 @@ from hiveacid.errors import (
 from hiveacid.layout.names import partition_name
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import (
-    BY_POSITION,
     BucketSpec,
     Column,
+    FileFormat,
     Partition,
     Table,
     TableKind,
@@ -277,14 +277,45 @@ def _change_column(context: DdlContext, table: Table, statement: ddl.ChangeColum
     check_type_change(old, statement.column)
     comment = statement.column.comment
     new = replace(statement.column, comment=old.comment if comment is None else comment)
-    columns = tuple(new if column is old else column for column in table.columns)
+    columns = _placed(table, tuple(new if c is old else c for c in table.columns), new, statement)
     check_columns(columns, table.partition_columns)
     changed = replace(table, columns=columns, bucket=_renamed(table.bucket, old.name, new.name))
-    if new.name != old.name:
-        changed = replace(changed, properties={**changed.properties, BY_POSITION: "true"})
     with context.locked(footprint.alter_table(table.name)) as transaction:
         use_write_id(transaction, table)
         context.metastore.alter_table(table.name, changed)
+
+
+def _placed(
+    table: Table, columns: tuple[Column, ...], column: Column, statement: ddl.ChangeColumn
+) -> tuple[Column, ...]:
+    """``columns`` with ``column`` where the statement wants it.
+
+    Raises:
+        InvalidInputError: files that are read by position would give other columns' values.
+    """
+    if statement.after is None:
+        return columns
+    if table.format is FileFormat.ORC:
+        raise InvalidInputError(
+            f"Reordering columns is not supported for table {table.name}. SerDe may be"
+            " incompatible",
+            code=10312,
+            table=str(table.name),
+        )
+    rest = [one for one in columns if one is not column]
+    names = ["", *(one.name for one in rest)]
+    if statement.after not in names:
+        raise InvalidInputError(
+            f"Invalid column reference {statement.after}",
+            code=10002,
+            table=str(table.name),
+            column=statement.after,
+        )
+    place = names.index(statement.after)
+    moved = (*rest[:place], column, *rest[place:])
+    for old, new in zip(table.columns, moved, strict=True):
+        check_type_change(old, new)
+    return moved
 
 
 def _renamed(bucket: BucketSpec | None, old: str, new: str) -> BucketSpec | None:
@@ -293,16 +324,17 @@ def _renamed(bucket: BucketSpec | None, old: str, new: str) -> BucketSpec | None
     return replace(bucket, columns=tuple(new if name == old else name for name in bucket.columns))
 
 
-_WIDER: Final = ("tinyint", "smallint", "int", "bigint", "float", "double")
+_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_TEXTS: Final = ("string", "varchar", "char")
 
 
 def check_type_change(old: Column, new: Column) -> None:
-    """Stored values of the old type can be read as the new one.
+    """Stored values of the old type can be read as the new one, by the metastore's rule.
 
     Raises:
         InvalidInputError: they cannot.
     """
-    if old.type == new.type or _widens(old.type, new.type):
+    if old.type == new.type or _widens(_family(old.type), _family(new.type)):
         return
     raise InvalidInputError(
         "The following columns have types incompatible with the existing columns in their "
@@ -313,19 +345,18 @@ def check_type_change(old: Column, new: Column) -> None:
     )
 
 
-def _widens(old: HiveType, new: HiveType) -> bool:
-    if isinstance(new, PrimitiveType) and new.name == "string":
-        simple = (PrimitiveType, DecimalType, CharType, VarcharType)
-        return isinstance(old, simple) and str(old) != "binary"
-    if isinstance(old, VarcharType) and isinstance(new, VarcharType):
-        return new.length >= old.length
-    if isinstance(old, CharType) and isinstance(new, CharType):
-        return new.length >= old.length
-    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
-        whole = new.precision - new.scale >= old.precision - old.scale
-        return whole and new.scale >= old.scale
-    if not isinstance(old, PrimitiveType) or not isinstance(new, PrimitiveType):
-        return False
-    if old.name not in _WIDER or new.name not in _WIDER:
-        return False
-    return _WIDER.index(old.name) <= _WIDER.index(new.name)
+def _family(kind: HiveType) -> str:
+    """The type without lengths and digits, which the metastore does not compare."""
+    if isinstance(kind, PrimitiveType | DecimalType | CharType | VarcharType):
+        return str(kind).partition("(")[0]
+    return str(kind)
+
+
+def _widens(old: str, new: str) -> bool:
+    if old == new:
+        return True
+    if old in _NUMBERS and new in _NUMBERS:
+        return _NUMBERS.index(old) < _NUMBERS.index(new)
+    if old in _TEXTS:
+        return new in (*_TEXTS, "double", "decimal")
+    return new in _TEXTS and (old in _NUMBERS or old in ("date", "timestamp"))

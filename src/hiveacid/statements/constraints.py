@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.tables import BY_POSITION, Table
+from hiveacid.model.tables import Table
 
 CONSTRAINT_PREFIXES: Final = (
     "hiveacid.not_null.",
@@ -100,7 +100,7 @@ def key_constraints(table: Table) -> tuple[KeyConstraint, ...]:
 
 def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties without those of ours that users do not set, by key."""
-    hidden = (*CONSTRAINT_PREFIXES, BY_POSITION)
+    hidden = tuple(CONSTRAINT_PREFIXES)
     return {key: properties[key] for key in sorted(properties) if not key.startswith(hidden)}
 
 

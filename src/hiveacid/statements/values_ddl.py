@@ -236,11 +236,15 @@ class AddColumns:
 
 @dataclass(frozen=True, slots=True)
 class ChangeColumn:
-    """ALTER TABLE name CHANGE [COLUMN] old new type [COMMENT ...]."""
+    """ALTER TABLE name CHANGE [COLUMN] old new type [COMMENT ...] [FIRST | AFTER column].
+
+    ``after`` is the column that it follows, '' for the first place, None where it stays.
+    """
 
     name: TableName
     old_name: str
     column: Column
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
