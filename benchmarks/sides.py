@@ -26,7 +26,7 @@ class Side(Protocol):
 
 
 class HiveAcid:
-    """Full ACID tables, unpartitioned and unbucketed, zlib (Hive's default)."""
+    """Full ACID tables, zlib (Hive's default); unpartitioned and unbucketed if not said."""
 
     def __init__(self, acid: Session) -> None:
         self.acid = acid
@@ -38,11 +38,11 @@ class HiveAcid:
         with metastore.database.read() as unit:
             return int(unit.cursor.execute("PRAGMA synchronous").fetchone()[0])
 
-    def create(self, table: str, columns: str = COLUMNS) -> None:
+    def create(self, table: str, columns: str = COLUMNS, clauses: str = "") -> None:
         """A fresh, empty table."""
         self.drop(table)
         self.acid.sql(
-            f"create table {table} ({columns}) stored as orc"
+            f"create table {table} ({columns}) {clauses} stored as orc"
             " tblproperties ('transactional'='true', 'orc.compress'='ZLIB')"
         )
 
@@ -69,7 +69,7 @@ class FlatOrc:
 
     def __init__(self, spark: SparkSession, directory: Path) -> None:
         self._spark = spark
-        self._directory = directory
+        self.directory = directory
 
     def load(self, table: str, rows: DataFrame) -> int:
         """Spark's ORC writer with zlib."""
@@ -87,7 +87,7 @@ class FlatOrc:
         return self._spark.sql(text.format(table=view))
 
     def _path(self, table: str) -> str:
-        return str(self._directory / table)
+        return str(self.directory / table)
 
 
 def sums(side: Side, table: str) -> Sums:

@@ -50,7 +50,7 @@ class Bench:
             self.flat.drop(CLEAN)
             self.ours.load(CLEAN, self.lineitem())
             self.flat.load(CLEAN, self.lineitem())
-            _equal("checksums", checksum(self.ours, CLEAN), checksum(self.flat, CLEAN))
+            equal("checksums", checksum(self.ours, CLEAN), checksum(self.flat, CLEAN))
 
     def load_ours(self, table: str, *, workload: str, side: str, kept: bool) -> None:
         """Measure one load of ours and check it."""
@@ -59,8 +59,8 @@ class Bench:
         loaded = self.meter.measure(
             workload, side, lambda: self.ours.load(table, self.lineitem()), rows=rows, kept=kept
         )
-        _equal("rows loaded", loaded, rows)
-        _equal("table loaded", sums(self.ours, table), self.made.loaded)
+        equal("rows loaded", loaded, rows)
+        equal("table loaded", sums(self.ours, table), self.made.loaded)
 
 
 def warm_up(bench: Bench) -> None:
@@ -84,14 +84,14 @@ def load(bench: Bench) -> None:
         bench.flat.drop("loaded")
         work = lambda: bench.flat.load("loaded", bench.lineitem())  # noqa: E731
         bench.meter.measure("load", OTHER, work, rows=rows, kept=kept)
-        _equal("flat table", sums(bench.flat, "loaded"), bench.made.loaded)
+        equal("flat table", sums(bench.flat, "loaded"), bench.made.loaded)
         bench.flat.drop("loaded")
 
     def ours(kept: bool) -> None:
         bench.load_ours("loaded", workload="load", side=OURS, kept=kept)
         bench.ours.drop("loaded")
 
-    _interleave(bench.rounds, ours, flat)
+    interleave(bench.rounds, ours, flat)
 
 
 def scan(bench: Bench) -> None:
@@ -102,16 +102,16 @@ def scan(bench: Bench) -> None:
     def runner(side: HiveAcid | FlatOrc, name: str) -> Callable[[bool], None]:
         def run(kept: bool) -> None:
             for workload, text in (("q1", Q1), ("full", ALL_COLUMNS), ("count", COUNT)):
-                work = _reading(side, text, _noop if workload == "full" else _collect)
+                work = _reading(side, text, noop if workload == "full" else collect)
                 answer = bench.meter.measure(workload, name, work, rows=rows, kept=kept)
                 if workload != "full":
-                    _equal(workload, answers.setdefault(workload, answer), answer)
+                    equal(workload, answers.setdefault(workload, answer), answer)
 
         return run
 
     answers: dict[str, Any] = {}
-    _interleave(bench.rounds, runner(bench.ours, OURS), runner(bench.flat, OTHER))
-    _equal("count(*)", answers["count"], [(rows,)])
+    interleave(bench.rounds, runner(bench.ours, OURS), runner(bench.flat, OTHER))
+    equal("count(*)", answers["count"], [(rows,)])
 
 
 def delete(bench: Bench) -> None:
@@ -124,18 +124,18 @@ def delete(bench: Bench) -> None:
         result = bench.meter.measure(
             "delete", OURS, lambda: bench.ours.run(DELETE_KEYS, table), rows=rows
         )
-        _equal("rows deleted", result.rows, rows)
-        _equal("table after DELETE", sums(bench.ours, table), bench.made.deleted)
+        equal("rows deleted", result.rows, rows)
+        equal("table after DELETE", sums(bench.ours, table), bench.made.deleted)
 
     def runner(name: str, side: str, expected: Sums) -> Callable[[bool], None]:
         def run(kept: bool) -> None:
-            work = lambda: _collect(bench.ours.query(Q1, name))  # noqa: E731
+            work = lambda: collect(bench.ours.query(Q1, name))  # noqa: E731
             bench.meter.measure("q1_deleted", side, work, rows=expected.rows, kept=kept)
 
         return run
 
     dirty = runner(table, OURS, bench.made.deleted)
-    _interleave(bench.rounds, dirty, runner(CLEAN, OTHER, bench.made.loaded))
+    interleave(bench.rounds, dirty, runner(CLEAN, OTHER, bench.made.loaded))
     bench.ours.drop(table)
 
 
@@ -149,14 +149,14 @@ def merge(bench: Bench) -> None:
             "merge", OURS, lambda: bench.ours.run(MERGE_CHANGES, table), rows=rows
         )
         counts = (result.updated, result.inserted, result.deleted)
-        _equal("rows merged", counts, (bench.made.updates, bench.made.inserts, 0))
-        _equal("table after MERGE", sums(bench.ours, table), bench.made.merged)
+        equal("rows merged", counts, (bench.made.updates, bench.made.inserts, 0))
+        equal("table after MERGE", sums(bench.ours, table), bench.made.merged)
     bench.ours.drop(table)
 
 
 def insert(bench: Bench) -> None:
     """INSERT ... VALUES of three rows, many times; then a count right after the last."""
-    _equal("PRAGMA synchronous", bench.ours.synchronous(), _FULL)
+    equal("PRAGMA synchronous", bench.ours.synchronous(), _FULL)
     for turn in range(bench.rounds + 1):
         kept = turn > 0
         bench.ours.create("few", _SMALL)
@@ -167,13 +167,13 @@ def insert(bench: Bench) -> None:
         counted = bench.meter.measure(
             "insert_count",
             OURS,
-            lambda: _collect(bench.ours.query(COUNT, "few")),
+            lambda: collect(bench.ours.query(COUNT, "few")),
             rows=rows,
             kept=kept,
         )
-        _equal("rows after the INSERTs", counted, [(rows,)])
-        total = _collect(bench.ours.query("select sum(id), sum(amount) from {table}", "few"))
-        _equal("sums", total, [(rows * (rows - 1) // 2, rows * (rows - 1) / 4)])
+        equal("rows after the INSERTs", counted, [(rows,)])
+        total = collect(bench.ours.query("select sum(id), sum(amount) from {table}", "few"))
+        equal("sums", total, [(rows * (rows - 1) // 2, rows * (rows - 1) / 4)])
     bench.ours.drop("few")
 
 
@@ -195,7 +195,8 @@ def _insert_of(bench: Bench, number: int) -> Callable[[], object]:
     return lambda: bench.ours.run(f"insert into {{table}} values {values}", "few")
 
 
-def _interleave(rounds: int, *sides: Callable[[bool], None]) -> None:
+def interleave(rounds: int, *sides: Callable[[bool], object]) -> None:
+    """A warm-up and ``rounds`` rounds; who goes first alternates."""
     for turn in range(rounds + 1):
         for side in sides if turn % 2 else reversed(sides):
             side(turn > 0)
@@ -207,15 +208,18 @@ def _reading(
     return lambda: sink(side.query(text, CLEAN))
 
 
-def _collect(frame: DataFrame) -> list[tuple[Any, ...]]:
+def collect(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """The rows."""
     return [tuple(row) for row in frame.collect()]
 
 
-def _noop(frame: DataFrame) -> list[tuple[Any, ...]]:
+def noop(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """Every column of every row is made and thrown away."""
     frame.write.format("noop").mode("overwrite").save()
     return []
 
 
-def _equal(what: str, found: object, expected: object) -> None:
+def equal(what: str, found: object, expected: object) -> None:
+    """Raises WrongResultError where they are not."""
     if found != expected:
         raise WrongResultError(f"{what}: found {found}, expected {expected}")

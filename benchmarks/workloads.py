@@ -67,5 +67,14 @@ WORKLOADS: Final = (
     Workload("merge", "merge", "MERGE, 70 % update, 30 % insert", "our load", 1.5, Unit.RATIO),
     Workload("insert", "insert", "INSERT VALUES, p50", "", 0.060, Unit.SECONDS, jobs_max=0),
     Workload("insert_count", "insert", "count(*) after the INSERTs", "", 2.0, Unit.SECONDS),
+    Workload("lookup", "lookup", "rows of a key, 7 x 8 buckets", "full scan", 0.3, Unit.RATIO),
+    Workload("range", "lookup", "0.1 % range of a key", "full scan", 0.3, Unit.RATIO),
+    Workload("partitions", "lookup", "both halves of the years", "full scan", 1.2, Unit.RATIO),
+    Workload("arrow_key", "lookup", "read_arrow of a key", "", 0.3, Unit.SECONDS),
+    Workload("update_one", "lookup", "UPDATE of a key", "", 1.0, Unit.SECONDS),
+    Workload("deltas", "deltas", "q1, 50 deltas, 1 % deleted", "clean table", 1.3, Unit.RATIO),
+    Workload("dynamic", "dynamic", "write 1,000 partitions", "Spark's ORC writer", 2, Unit.RATIO),
+    Workload("plan_one", "many", "plan 1 of 10,000 partitions", "", 1.0, Unit.SECONDS),
+    Workload("plan_all", "many", "plan 10,000 partitions", "", 30.0, Unit.SECONDS),
 )
 STAGES: Final = tuple(dict.fromkeys(workload.stage for workload in WORKLOADS))
