@@ -345,6 +345,12 @@ class LockManager(Protocol):
         Raises: TransactionError: it is acquired and belongs to a transaction.
         """
 
+    def break_deadlock(self) -> tuple[TxnId, ...]:
+        """Abort the youngest of some transactions that wait for each other.
+
+        Returns it, then whom it waited for, and so on round; empty where nobody does.
+        """
+
     def release_locks(self, txn: TxnId) -> None:
         """Drop the locks of a transaction that goes on as a lease of its snapshot.
 

@@ -7,7 +7,7 @@ per conflict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -124,6 +124,36 @@ def overlaps(requested: LockInfo, existing: LockInfo) -> bool:
         or existing.partition is None
         or requested.partition == existing.partition
     )
+
+
+def find_deadlock(waits: Iterable[tuple[TxnId, TxnId]]) -> tuple[TxnId, ...]:
+    """A cycle among (who waits, for whom): the youngest transaction, then whom it waits for, and so
+    on; empty where there is none.
+
+    >>> find_deadlock([(1, 2), (4, 3), (2, 3), (3, 2)])
+    (3, 2)
+    """
+    follows: dict[TxnId, list[TxnId]] = {}
+    for waiting, holder in waits:
+        follows.setdefault(waiting, []).append(holder)
+    finished: set[TxnId] = set()
+    for start in sorted(follows):
+        path: list[TxnId] = []
+        branches = [iter((start,))]
+        while branches:
+            following = next(branches[-1], None)
+            if following is None:
+                branches.pop()
+                if path:
+                    finished.add(path.pop())
+            elif following in path:
+                cycle = path[path.index(following) :]
+                first = cycle.index(max(cycle))
+                return tuple(cycle[first:] + cycle[:first])
+            elif following not in finished:
+                path.append(following)
+                branches.append(iter(follows.get(following, ())))
+    return ()
 
 
 def must_wait(requested: LockInfo, existing: LockInfo, *, semantics: LockSemantics) -> bool:

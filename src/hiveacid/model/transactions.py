@@ -62,3 +62,5 @@ class AbortReason(Enum):
     TIMEOUT = "heartbeat time-out"
     ROLLBACK = "rollback"
     COMPACTION = "compaction transaction abort"
+    DEADLOCK = "deadlock"
+    """followed by the transactions that waited for each other"""

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Iterable
 
 from hiveacid.clock import Clock
-from hiveacid.errors import AcidError, MetastoreError
+from hiveacid.errors import AcidError, MetastoreError, NotFoundError
 from hiveacid.metastore.api import TxnStore
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import LockId, TxnId
 from hiveacid.settings import Settings
 from hiveacid.txn.threads import Threads
 
@@ -34,6 +34,7 @@ class Heartbeat:
         self._mutex = threading.Lock()
         self._lost: dict[TxnId, Callable[[], None]] = {}
         self._leases: dict[TxnId, tuple[float, Callable[[], None]]] = {}
+        self._locks: set[LockId] = set()
         self._stop: Callable[[], None] | None = None
 
     def add(
@@ -52,16 +53,24 @@ class Heartbeat:
             self._lost[txn] = on_lost
             if lease_s is not None and on_lease_over is not None:
                 self._leases[txn] = (self._clock.monotonic_s() + lease_s, on_lease_over)
-            if self._stop is None:
-                self._stop = self._threads.every(
-                    self._settings.txn_timeout_s / 2, self.beat, name="hiveacid-heartbeat"
-                )
+            self._start()
 
     def remove(self, txn: TxnId) -> None:
         """Forget a transaction that has ended."""
         with self._mutex:
             self._lost.pop(txn, None)
             self._leases.pop(txn, None)
+
+    def add_lock(self, lock: LockId) -> None:
+        """Keep a lock without a transaction alive."""
+        with self._mutex:
+            self._locks.add(lock)
+            self._start()
+
+    def remove_lock(self, lock: LockId) -> None:
+        """Forget a lock that was given back."""
+        with self._mutex:
+            self._locks.discard(lock)
 
     def stop(self) -> None:
         """End the background work."""
@@ -79,7 +88,10 @@ class Heartbeat:
             _end_lease(end)
         with self._mutex:
             txns = sorted(self._lost)
+            locks = sorted(self._locks)
         try:
+            for lock in locks:
+                self._beat_lock(lock)
             for first, last in _runs(txns):
                 found = self._store.heartbeat_range(first, last)
                 for txn in (*found.aborted, *found.missing):
@@ -87,6 +99,19 @@ class Heartbeat:
             self._store.run_housekeeping(interval_s=self._settings.housekeeping_interval_s)
         except MetastoreError as error:
             _LOG.warning("Heartbeat failed: %s", error, extra={"txns": txns})
+
+    def _beat_lock(self, lock: LockId) -> None:
+        try:
+            self._store.heartbeat(lock=lock)
+        except NotFoundError as error:
+            _LOG.warning("A lock is lost: %s", error, extra={"lock": lock})
+            self.remove_lock(lock)
+
+    def _start(self) -> None:
+        if self._stop is None:
+            self._stop = self._threads.every(
+                self._settings.txn_timeout_s / 2, self.beat, name="hiveacid-heartbeat"
+            )
 
     def _tell_lost(self, txn: TxnId) -> None:
         with self._mutex:

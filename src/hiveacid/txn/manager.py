@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import LockId, TxnId
+from hiveacid.model.locks import LockComponent
 from hiveacid.model.transactions import TxnType
 from hiveacid.settings import Settings
 from hiveacid.txn.heartbeat import Heartbeat
 from hiveacid.txn.threads import DaemonThreads, Threads
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
 _OPEN_TRIES = 5
@@ -97,6 +100,30 @@ class TransactionManager:
             except MetastoreError as error:
                 if not error.context.get("retryable") or tries_left == 0:
                     raise
+
+    def lock(self, components: Sequence[LockComponent]) -> LockId:
+        """Take locks that belong to no transaction (LOCK TABLE), waiting for them; they are kept
+        alive until they are given back. Transactions of the same client wait for them too.
+
+        Raises:
+            LockError: not granted before the deadline.
+        """
+        lock = wait_for_lock(
+            self._metastore,
+            components,
+            txn=None,
+            user=self._user,
+            host=self._host,
+            clock=self._clock,
+            settings=self._settings,
+        )
+        self._heartbeat.add_lock(lock)
+        return lock
+
+    def unlock(self, lock: LockId) -> None:
+        """Give such locks back (UNLOCK TABLE); nothing happens where they are lost."""
+        self._heartbeat.remove_lock(lock)
+        self._metastore.unlock(lock)
 
     def keep_alive(self, transaction: Transaction) -> None:
         """Send heartbeats for the transaction until it is forgotten."""

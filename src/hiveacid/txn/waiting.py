@@ -8,8 +8,9 @@ from datetime import datetime, timezone
 from hiveacid.clock import Clock
 from hiveacid.errors import LockError, NotFoundError, TransactionError
 from hiveacid.metastore.api import LockResponse, Metastore, TxnInfo
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
+from hiveacid.model.transactions import AbortReason
 from hiveacid.settings import Settings
 
 
@@ -17,18 +18,20 @@ def wait_for_lock(
     metastore: Metastore,
     components: Sequence[LockComponent],
     *,
-    txn: TxnId,
+    txn: TxnId | None,
     user: str,
     host: str,
     clock: Clock,
     settings: Settings,
-) -> None:
-    """Request the components and wait until all are granted.
+) -> LockId:
+    """Request the components and wait until all are granted; without a transaction the caller sends
+    the lock's heartbeats and gives it back.
 
-    While it waits, abandoned transactions are timed out. On any failure the request is taken back.
+    While it waits, abandoned transactions are timed out and deadlocks are broken. On any failure
+    the request is taken back.
 
     Raises:
-        LockError: the deadline passed.
+        LockError: the deadline passed, or the transaction was aborted to break a deadlock.
         TransactionError: the transaction was ended meanwhile.
     """
     started_s = clock.monotonic_s()
@@ -42,23 +45,37 @@ def wait_for_lock(
             clock.sleep_s(min(pause_s, left_s))
             pause_s = min(pause_s * 2, settings.lock_poll_max_s)
             metastore.perform_timeouts()
+            metastore.break_deadlock()
             found = _check(metastore, found, txn)
     except BaseException:
         if found.state is LockState.WAITING:
             metastore.unlock(found.lock_id)
         raise
+    return found.lock_id
 
 
-def _check(metastore: Metastore, found: LockResponse, txn: TxnId) -> LockResponse:
+def _check(metastore: Metastore, found: LockResponse, txn: TxnId | None) -> LockResponse:
     try:
         return metastore.check_lock(found.lock_id)
     except NotFoundError as error:
+        if txn is None:
+            raise LockError(
+                f"Lock {found.lock_id} was given up while it waited: its heartbeat was lost",
+                lock_id=found.lock_id,
+            ) from error
         # The rows of a transaction's request vanish only with the transaction.
         info = metastore.txn_info(txn)
+        reason = None if info is None else info.reason
+        if reason is not None and reason.startswith(AbortReason.DEADLOCK.value):
+            raise LockError(
+                f"Transaction {txn} was aborted to break a {reason}",
+                txn=txn,
+                blocked_by=found.blocked_by,
+            ) from error
         what = "unknown" if info is None else info.state.name.lower()
         raise TransactionError(
             f"Transaction {txn} was ended while it waited for locks: {what}"
-            + ("" if info is None or info.reason is None else f" ({info.reason})"),
+            + ("" if reason is None else f" ({reason})"),
             txn=txn,
             state=what,
         ) from error

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import and_, bindparam, delete, insert, select, update
 
 from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.metastore.api import LockResponse
 from hiveacid.metastore.sql.engine import Database, Row, Unit
 from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID, TXN_COMPONENTS
 from hiveacid.metastore.sql.txns import (
+    abort,
     heartbeat_lock,
     heartbeat_txn,
     no_such_lock,
@@ -30,9 +31,10 @@ from hiveacid.model.locks import (
     LockSemantics,
     LockState,
     LockType,
+    find_deadlock,
     must_wait,
 )
-from hiveacid.model.transactions import OperationType
+from hiveacid.model.transactions import AbortReason, OperationType
 
 _L = HIVE_LOCKS.c
 _COLUMNS: Final = (
@@ -99,6 +101,19 @@ _BLOCK: Final = (
     update(HIVE_LOCKS)
     .where(_OF_REQUEST, _L.HL_LOCK_INT_ID == bindparam("component"))
     .values(HL_BLOCKEDBY_EXT_ID=bindparam("by"), HL_BLOCKEDBY_INT_ID=bindparam("by_component"))
+)
+_HOLDER = HIVE_LOCKS.alias("holder")
+_WAITS: Final = (
+    select(_L.HL_TXNID, _HOLDER.c.HL_TXNID)
+    .join_from(
+        HIVE_LOCKS,
+        _HOLDER,
+        and_(
+            _HOLDER.c.HL_LOCK_EXT_ID == _L.HL_BLOCKEDBY_EXT_ID,
+            _HOLDER.c.HL_LOCK_INT_ID == _L.HL_BLOCKEDBY_INT_ID,
+        ),
+    )
+    .where(_L.HL_LOCK_STATE == LockState.WAITING.value, _L.HL_TXNID != 0, _HOLDER.c.HL_TXNID != 0)
 )
 _DELETE: Final = delete(HIVE_LOCKS).where(_OF_REQUEST)
 _RELEASE: Final = delete(HIVE_LOCKS).where(_L.HL_TXNID == bindparam("txn"))
@@ -192,6 +207,20 @@ class SqlLocks:
                 )
             unit.run(_DELETE, lock=lock)
 
+    def break_deadlock(self) -> tuple[TxnId, ...]:
+        """See ``LockManager``. A request notes one of those in its way: where that one ends, it
+        looks again and notes another, so no cycle stays hidden.
+        """
+        with self._db.read() as unit:
+            if not find_deadlock(_waits(unit)):
+                return ()
+        with self._db.write() as unit:
+            cycle = find_deadlock(_waits(unit))
+            if not cycle:
+                return ()
+            detail = f": {' waits for '.join(f'txnid:{txn}' for txn in (*cycle, cycle[0]))}"
+            return cycle if abort(unit, cycle[0], AbortReason.DEADLOCK, detail=detail) else ()
+
     def release_locks(self, txn: TxnId) -> None:
         """See ``LockManager``."""
         with self._db.write() as unit:
@@ -221,6 +250,10 @@ class SqlLocks:
                 ),
             )
         )
+
+
+def _waits(unit: Unit) -> list[tuple[TxnId, TxnId]]:
+    return [(TxnId(waiting), TxnId(holder)) for waiting, holder in unit.rows(_WAITS)]
 
 
 def insert_components(unit: Unit, rows: Sequence[dict[str, object]]) -> None:

@@ -27,6 +27,7 @@ from hiveacid.model.valid import ValidTxnList
 _T = TXNS.c
 _OPEN: Final = TxnState.OPEN.value
 _COMMITTED: Final = TxnState.COMMITTED.value
+_REASON_CHARS_MAX: Final = 128
 
 _MIN_OPEN: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == _OPEN)
 _LOW_BOUNDARY: Final = (
@@ -344,9 +345,10 @@ def open_txn_type(unit: Unit, txn: TxnId) -> TxnType | None:
     return None if row is None else TxnType(row[0] or 0)
 
 
-def abort(unit: Unit, txn: TxnId, reason: AbortReason) -> bool:
+def abort(unit: Unit, txn: TxnId, reason: AbortReason, *, detail: str = "") -> bool:
     """Abort an open transaction; False where it is not open. What it wrote stays recorded."""
-    if unit.run(_SET_ABORTED, txn=txn, reason=reason.value) == 0:
+    text = f"{reason.value}{detail}"[:_REASON_CHARS_MAX]
+    if unit.run(_SET_ABORTED, txn=txn, reason=text) == 0:
         return False
     mine = {"txn": txn}
     unit.run_together(*forget_open(txn), (_DELETE_REBUILD_LOCKS, mine), (_DELETE_REPL_MAP, mine))

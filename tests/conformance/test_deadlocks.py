@@ -1,0 +1,109 @@
+"""Transactions that wait for each other's locks, and locks without a transaction."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from hiveacid.errors import LockError
+from hiveacid.model.locks import LockState
+from hiveacid.model.tables import TableName
+from hiveacid.model.transactions import TxnState
+from hiveacid.runtime import Runtime, open_runtime
+from hiveacid.settings import Settings
+from hiveacid.txn.footprint import Footprint, alter_table, use_table
+
+A, B, C = (TableName("default", name) for name in "abc")
+
+
+@pytest.fixture
+def runtime(metastore_url: str, tmp_path: Path) -> Iterator[Runtime]:
+    settings = Settings(txn_timeout_s=60, lock_timeout_s=60, lock_poll_max_s=0.1)
+    opened = open_runtime(metastore_url, warehouse=str(tmp_path), settings=settings)
+    yield opened
+    opened.close()
+
+
+def _in_a_ring(runtime: Runtime, tables: list[TableName]) -> list[str]:
+    """Each takes a table, then that of the next; what each came to."""
+    all_have_one = threading.Barrier(len(tables))
+
+    def work(at: int) -> str:
+        with runtime.transactions.begin() as txn:
+            txn.lock(Footprint(definitions=alter_table(tables[at])))
+            all_have_one.wait(timeout=60)
+            try:
+                txn.lock(Footprint(definitions=alter_table(tables[(at + 1) % len(tables)])))
+            except LockError as error:
+                txn.abort("deadlock")
+                return f"{txn.id}: {error}"
+            txn.commit()
+            return "committed"
+
+    with ThreadPoolExecutor(len(tables)) as pool:
+        return [
+            one.result(timeout=120) for one in [pool.submit(work, n) for n in range(len(tables))]
+        ]
+
+
+@pytest.mark.parametrize("tables", [[A, B], [A, B, C]], ids=["two", "three"])
+def test_of_transactions_in_a_ring_the_youngest_is_aborted_and_all_are_named(
+    runtime: Runtime, tables: list[TableName]
+) -> None:
+    came_to = _in_a_ring(runtime, tables)
+    failed = [one for one in came_to if one != "committed"]
+    assert len(failed) == 1, came_to
+    victim, _, text = failed[0].partition(": ")
+    assert int(victim) == len(tables)
+    assert text.startswith(f"Transaction {victim} was aborted to break a deadlock: ")
+    assert all(f"txnid:{n + 1}" in text for n in range(len(tables)))
+    (info,) = runtime.metastore.show_txns()
+    assert (info.id, info.state) == (int(victim), TxnState.ABORTED)
+    assert runtime.metastore.show_locks() == ()
+
+
+def test_waiting_is_no_deadlock(runtime: Runtime) -> None:
+    store = runtime.metastore
+    first, second = store.open_txns(2, user="u", host="h")
+    store.lock(alter_table(A), txn=first, user="u", host="h")
+    found = store.lock(alter_table(A), txn=second, user="u", host="h")
+    assert found.state is LockState.WAITING
+    assert store.break_deadlock() == ()
+    store.commit_txn(first)
+    assert store.check_lock(found.lock_id).state is LockState.ACQUIRED
+
+
+def test_a_lock_without_a_transaction_keeps_others_out_until_it_is_given_back(
+    runtime: Runtime,
+) -> None:
+    lock = runtime.transactions.lock(use_table(A))
+    store = runtime.metastore
+    (txn,) = store.open_txns(1, user="u", host="h")
+    found = store.lock(alter_table(A), txn=txn, user="u", host="h")
+    assert (found.state, found.blocked_by and found.blocked_by.lock_id) == (LockState.WAITING, lock)
+    before = store.show_locks(txn=None)[0].last_heartbeat_ms
+    runtime.clock.sleep_s(0.01)
+    runtime.transactions.heartbeat.beat()
+    assert next(one for one in store.show_locks() if one.lock_id == lock).last_heartbeat_ms > before
+    runtime.transactions.unlock(lock)
+    assert store.check_lock(found.lock_id).state is LockState.ACQUIRED
+    runtime.transactions.heartbeat.beat()
+
+
+def test_a_lock_whose_client_is_gone_is_dropped_by_whoever_waits(
+    metastore_url: str, tmp_path: Path
+) -> None:
+    settings = Settings(txn_timeout_s=0.3, lock_timeout_s=30, lock_poll_max_s=0.1)
+    with_settings = {"warehouse": str(tmp_path), "settings": settings}
+    gone = open_runtime(metastore_url, **with_settings)  # type: ignore[arg-type]
+    gone.transactions.lock(alter_table(A))
+    gone.transactions.heartbeat.stop()
+    runtime = open_runtime(metastore_url, **with_settings)  # type: ignore[arg-type]
+    lock = runtime.transactions.lock(alter_table(A))
+    assert [one.lock_id for one in runtime.metastore.show_locks()] == [lock]
+    gone.close()
+    runtime.close()
