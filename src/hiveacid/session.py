@@ -32,6 +32,7 @@ from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.checks import check_inserts
 from hiveacid.statements.ddl_context import DdlContext
+from hiveacid.statements.definitions import check_query_columns
 from hiveacid.statements.describe import describe
 from hiveacid.statements.explain import explain
 from hiveacid.statements.listing import Listing
@@ -340,6 +341,7 @@ class Session:
     def _create_from(self, value: ddl.CreateTable, frame: DataFrame) -> None:
         """Makes the table with the frame's columns and puts its rows in; all or nothing."""
         columns = _columns_of(frame.schema)
+        check_query_columns(value, columns)
         names = [column.name for column in columns]
         plain = replace(value, query=None)
         table = definitions.create_table(self._ddl_context(), plain, columns=columns)

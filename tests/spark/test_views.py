@@ -99,3 +99,18 @@ def test_views_are_replaced_altered_renamed_and_never_circular(acid, rows):
     acid.sql("drop view if exists z")
     with pytest.raises(NotFoundError):
         acid.table("z")
+
+
+def test_create_table_as_select_needs_types_and_no_columns(acid, rows):
+    for text, code in {
+        f"create table t {ACID} as select 1 as a, null as n": 10305,
+        f"create table t partitioned by (p int) {ACID} as select 1 as a": 10068,
+    }.items():
+        with pytest.raises(InvalidInputError) as caught:
+            acid.sql(text)
+        assert caught.value.code == code
+    assert rows("show tables") == []
+    acid.sql(f"create table t clustered by (a) into 2 buckets {ACID} as select 1 as a, 2")
+    acid.sql("create table p partitioned by (b) stored as orc as select 1 as a, 2 as b")
+    assert rows("select a, _c1 from t") == [(1, 2)]
+    assert rows("show partitions p") == [("b=2",)]

@@ -109,9 +109,9 @@ def _drop_partitions(cursor: Cursor, name: TableName) -> ddl.DropPartitions:
     found = []
     while True:
         cursor.expect("PARTITION", "(")
-        conditions = [_condition(cursor)]
+        conditions = [partition_condition(cursor)]
         while cursor.accept(",") or cursor.accept("AND"):
-            conditions.append(_condition(cursor))
+            conditions.append(partition_condition(cursor))
         cursor.expect(")")
         found.append(tuple(conditions))
         if not cursor.accept(","):
@@ -120,7 +120,8 @@ def _drop_partitions(cursor: Cursor, name: TableName) -> ddl.DropPartitions:
     return ddl.DropPartitions(name, tuple(found), if_exists)
 
 
-def _condition(cursor: Cursor) -> ddl.PartitionCondition:
+def partition_condition(cursor: Cursor) -> ddl.PartitionCondition:
+    """column operator constant"""
     column = cursor.name("partition specification").lower()
     operator = _OPERATORS.get(cursor.key)
     if operator is None:
@@ -134,12 +135,15 @@ def _change(cursor: Cursor, name: TableName) -> ddl.ChangeColumn:
     old = cursor.name("column name").lower()
     new = cursor.name("column name").lower()
     kind = parse_column_type(cursor)
+    reader = ConstraintReader()
+    constrained = reader.column(cursor, new)
     comment = cursor.string() if cursor.accept("COMMENT") else None
     after = "" if cursor.accept("FIRST") else None
     if cursor.accept("AFTER"):
         after = cursor.name("column name").lower()
     cursor.accept_any("CASCADE", "RESTRICT")
-    return ddl.ChangeColumn(name, old, Column(new, kind, comment), after)
+    constraints = reader.value() if constrained else None
+    return ddl.ChangeColumn(name, old, Column(new, kind, comment), after, constraints)
 
 
 def _compact(cursor: Cursor, name: TableName, partition: ddl.PartitionText) -> ddl.Compact:

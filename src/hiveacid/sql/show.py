@@ -5,6 +5,7 @@ from __future__ import annotations
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
+from hiveacid.sql.alter import partition_condition
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
 from hiveacid.sql.lexer import TokenKind
@@ -23,8 +24,7 @@ def parse_show(cursor: Cursor) -> ddl.DdlStatement:
     if cursor.accept("VIEWS"):
         return ShowViews(_database(cursor), _pattern(cursor))
     if cursor.accept("PARTITIONS"):
-        name = cursor.table_name()
-        return ddl.ShowPartitions(name, optional_partition(cursor))
+        return _partitions(cursor)
     if cursor.accept("COLUMNS"):
         return _columns(cursor)
     if cursor.accept("TBLPROPERTIES"):
@@ -57,6 +57,25 @@ def _pattern(cursor: Cursor) -> str | None:
     if cursor.accept("LIKE") or cursor.token.kind is TokenKind.STRING:
         return cursor.string("pattern")
     return None
+
+
+def _partitions(cursor: Cursor) -> ddl.ShowPartitions:
+    name = cursor.table_name()
+    partition = optional_partition(cursor)
+    conditions: list[ddl.PartitionCondition] = []
+    if cursor.accept("WHERE"):
+        conditions.append(partition_condition(cursor))
+        while cursor.accept("AND"):
+            conditions.append(partition_condition(cursor))
+    order: list[tuple[str, bool]] = []
+    if cursor.accept("ORDER", "BY"):
+        while True:
+            column = cursor.name("order by").lower()
+            order.append((column, cursor.accept_any("ASC", "DESC") == "DESC"))
+            if not cursor.accept(","):
+                break
+    limit = cursor.integer("limit clause") if cursor.accept("LIMIT") else None
+    return ddl.ShowPartitions(name, partition, tuple(conditions), tuple(order), limit)
 
 
 def _columns(cursor: Cursor) -> ddl.ShowColumns:

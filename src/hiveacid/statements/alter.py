@@ -7,7 +7,7 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -38,11 +38,11 @@ from hiveacid.statements.ddl_context import (
     use_write_id,
 )
 from hiveacid.statements.definitions import altered, check_columns, checked, without
+from hiveacid.statements.partition_conditions import meets
 from hiveacid.statements.partition_values import (
     full_values,
     normal_text,
     partition_column,
-    sort_key,
 )
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn import footprint
@@ -79,7 +79,7 @@ def execute(context: DdlContext, statement: AlterStatement) -> None:
     if isinstance(statement, ddl.SetTableProperties):
         _set_properties(context, table, statement.properties)
     elif isinstance(statement, ddl.UnsetTableProperties):
-        changed = without(table, statement.keys)
+        changed = without(table, statement.keys, if_exists=statement.if_exists)
         with context.locked(footprint.alter_table(table.name)):
             context.metastore.alter_table(table.name, changed)
     elif isinstance(statement, ddl.AddPartitions):
@@ -96,6 +96,10 @@ def execute(context: DdlContext, statement: AlterStatement) -> None:
         _add_columns(context, table, statement)
     else:
         _change_column(context, table, statement)
+        if statement.constraints is not None:
+            changed = context.metastore.get_table(table.name)
+            added = ddl.AddConstraints(table.name, statement.constraints)
+            alter_details.execute(context, changed, added)
 
 
 # -------------------------------------------------------------------- properties, conversion
@@ -144,16 +148,6 @@ def _add_partitions(context: DdlContext, table: Table, statement: ddl.AddPartiti
             files.create_directory(path)
 
 
-_COMPARE: Final[Mapping[str, Callable[[tuple[int, object], tuple[int, object]], bool]]] = {
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
-
-
 def _drop_partitions(context: DdlContext, table: Table, statement: ddl.DropPartitions) -> None:
     columns = [column.name for column in table.partition_columns]
     for conditions in statement.conditions:
@@ -164,28 +158,11 @@ def _drop_partitions(context: DdlContext, table: Table, statement: ddl.DropParti
         doomed = []
         for partition in context.metastore.list_partitions(table.name):
             values = dict(zip(columns, partition.values, strict=True))
-            if any(_meets(table, values, conditions) for conditions in statement.conditions):
+            if any(meets(table, values, conditions) for conditions in statement.conditions):
                 doomed.append(partition.values)
         for partition in context.metastore.drop_partitions(table.name, doomed):
             if owns_files(table):
                 delete_location(partition.location)
-
-
-def _meets(
-    table: Table,
-    values: Mapping[str, str | None],
-    conditions: tuple[ddl.PartitionCondition, ...],
-) -> bool:
-    for condition in conditions:
-        column = partition_column(table, condition.column)
-        wanted = normal_text(condition.text, column)
-        stored = values[column.name]
-        if condition.operator not in ("=", "!=") and (wanted is None or stored is None):
-            return False
-        compare = _COMPARE[condition.operator]
-        if not compare(sort_key(stored, column), sort_key(wanted, column)):
-            return False
-    return True
 
 
 def _rename_partition(context: DdlContext, table: Table, statement: ddl.RenamePartition) -> None:

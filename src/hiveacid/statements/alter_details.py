@@ -9,6 +9,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Table
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import (
+    check_constraint_texts,
     constraint_properties,
     with_constraints,
     without_constraint,
@@ -32,6 +33,7 @@ def execute(context: DdlContext, table: Table, statement: DetailStatement) -> No
         return
     if isinstance(statement, ddl.AddConstraints):
         found = statement.constraints
+        check_constraint_texts(table.columns, defaults=found.defaults, checks=found.checks)
         added = constraint_properties(
             not_null=found.not_null,
             defaults=found.defaults,

@@ -9,12 +9,13 @@ key as JSON, which is information only. They are not shown as table properties.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.tables import Table
+from hiveacid.model.tables import Column, Table
 
 CONSTRAINT_PREFIXES: Final = (
     "hiveacid.not_null.",
@@ -132,6 +133,46 @@ def constraint_properties(
         }
         found[f"{_KEY}{name}"] = json.dumps(values)
     return found
+
+
+def check_constraint_texts(
+    columns: Sequence[Column], *, defaults: Mapping[str, str], checks: Sequence[str]
+) -> None:
+    """A DEFAULT literal has its column's type; a CHECK names columns of the table and no query.
+
+    Raises:
+        InvalidInputError: 10326.
+    """
+    types = {column.name: column.type for column in columns}
+    for column, text in defaults.items():
+        found = _literal_type(text)
+        wanted = str(types.get(column, found))
+        if found is not None and not wanted.startswith(_DEFAULTS_OF[found]):
+            raise InvalidInputError(
+                f"Invalid Constraint syntax Invalid type: {found} for default value: {text}. "
+                f"Please make sure that the type is compatible with column type: {wanted}",
+                code=10326,
+                column=column,
+            )
+    for text in checks:
+        if _QUERY.search(text):
+            raise InvalidInputError(
+                f"Invalid Constraint syntax Invalid CHECK constraint expression: {text}. Invalid "
+                "Constraint syntax Subqueries are not allowed in Check Constraints",
+                code=10326,
+            )
+
+
+_DEFAULTS_OF: Final = {"string": ("string", "char", "varchar"), "int": ("int",)}
+_QUERY: Final = re.compile(r"\(\s*select\b", re.IGNORECASE)
+_INTEGER: Final = re.compile(r"-?\d+")
+
+
+def _literal_type(text: str) -> str | None:
+    """The type of a literal of which Hive allows only columns of its own; None for others."""
+    if text[:1] in ("'", '"'):
+        return "string"
+    return "int" if _INTEGER.fullmatch(text) else None
 
 
 def with_constraints(table: Table, added: Mapping[str, str]) -> dict[str, str]:

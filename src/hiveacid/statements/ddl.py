@@ -18,7 +18,7 @@ from hiveacid.settings import Settings
 from hiveacid.statements import alter
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.adopt import adopt
-from hiveacid.statements.constraints import constraint_properties
+from hiveacid.statements.constraints import check_constraint_texts, constraint_properties
 from hiveacid.statements.ddl_context import (
     DdlContext,
     delete_location,
@@ -173,6 +173,9 @@ def _definition(
             code=10326,
             table=str(statement.name),
         )
+    check_constraint_texts(
+        statement.columns, defaults=statement.defaults, checks=statement.checks
+    )
     properties |= constraint_properties(
         not_null=statement.not_null,
         defaults=statement.defaults,

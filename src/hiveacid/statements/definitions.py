@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Table, TableKind
+from hiveacid.statements.values_ddl import CreateTable
 
 
 def checked(table: Table) -> Table:
@@ -117,6 +118,29 @@ def check_acid(table: Table) -> None:
         )
 
 
+def check_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> None:
+    """A table can be made of a query with these columns.
+
+    Raises:
+        InvalidInputError: 10305 a column without a type; 10068 columns, or partition columns with
+            types, where the query's own are meant.
+    """
+    if statement.partition_columns or statement.columns:
+        raise InvalidInputError(
+            "CREATE-TABLE-AS-SELECT does not support partitioning in the target table",
+            code=10068,
+            table=str(statement.name),
+        )
+    for column in columns:
+        if str(column.type) == "void":
+            raise InvalidInputError(
+                "CREATE-TABLE-AS-SELECT creates a VOID type, please use CAST to specify the type, "
+                f"near field: {column.name}",
+                code=10305,
+                table=str(statement.name),
+            )
+
+
 def altered(table: Table, changes: Mapping[str, str]) -> Table:
     """The table with these properties set; the result may be transactional where it was not.
 
@@ -166,13 +190,22 @@ def _full_acid(table: Table) -> Table:
         ) from error
 
 
-def without(table: Table, keys: tuple[str, ...]) -> Table:
+def without(table: Table, keys: tuple[str, ...], *, if_exists: bool) -> Table:
     """The table with these properties unset.
 
     Raises:
-        InvalidInputError: ``transactional`` is among them.
+        InvalidInputError: ``transactional`` is among them; 10215 one is not there.
     """
     gone = {_key(key) for key in keys}
+    missing = sorted(gone - table.properties.keys())
+    if missing and not if_exists:
+        raise InvalidInputError(
+            "Please use the following syntax if not sure whether the property existed or not: "
+            "ALTER TABLE tableName UNSET TBLPROPERTIES IF EXISTS (key1, key2, ...) The following "
+            f"property {missing[0]} does not exist in {table.name}",
+            code=10215,
+            table=str(table.name),
+        )
     if table.acid_mode is not AcidMode.NONE and "transactional" in gone:
         raise InvalidInputError(
             f"TBLPROPERTIES with 'transactional'='true' cannot be unset: {table.name}",

@@ -22,7 +22,8 @@ from hiveacid.statements.constraints import (
     shown_properties,
 )
 from hiveacid.statements.listing import Listing, matching
-from hiveacid.statements.partition_values import normal_spec
+from hiveacid.statements.partition_conditions import meets
+from hiveacid.statements.partition_values import normal_spec, partition_column, sort_key
 from hiveacid.statements.values_views import ShowViews
 
 ShowStatement = (
@@ -105,9 +106,14 @@ def _partitions(metastore: Metastore, table: Table, statement: ddl.ShowPartition
     found = []
     for partition in metastore.list_partitions(table.name):
         values = dict(zip(names, partition.values, strict=True))
-        if all(values[name] == text for name, text in wanted.items()):
-            found.append(partition_name(names, partition.values))
-    return Listing(("partition",), tuple((name,) for name in sorted(found)))
+        chosen = all(values[name] == text for name, text in wanted.items())
+        if chosen and meets(table, values, statement.conditions):
+            found.append((partition_name(names, partition.values), values))
+    found.sort(key=lambda one: one[0])
+    for key, descending in reversed(statement.order):
+        column = partition_column(table, key)
+        found.sort(key=lambda one: sort_key(one[1][column.name], column), reverse=descending)
+    return _names("partition", tuple(name for name, _ in found[: statement.limit]))
 
 
 def _table_properties(table: Table, key: str | None) -> Listing:

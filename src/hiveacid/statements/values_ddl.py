@@ -245,6 +245,7 @@ class ChangeColumn:
     old_name: str
     column: Column
     after: str | None = None
+    constraints: Constraints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +281,16 @@ class ShowTables:
 
 @dataclass(frozen=True, slots=True)
 class ShowPartitions:
-    """SHOW PARTITIONS name [PARTITION (...)]."""
+    """SHOW PARTITIONS name [PARTITION (...)] [WHERE conditions] [ORDER BY columns] [LIMIT n].
+
+    All ``conditions`` hold; ``order`` pairs a column with whether it is descending.
+    """
 
     name: TableName
     partition: PartitionText = ()
+    conditions: tuple[PartitionCondition, ...] = ()
+    order: tuple[tuple[str, bool], ...] = ()
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

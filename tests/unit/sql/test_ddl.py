@@ -56,7 +56,8 @@ VALUES = {
         properties={"transactional": "true", "k": "v"},
         comment="c",
     ),
-    "create external table if not exists x (id int) row format serde 'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe' stored as textfile": (
+    "create external table if not exists x (id int) row format serde "
+    "'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe' stored as textfile": (
         ddl.CreateTable(X, ID, format=FileFormat.TEXT, external=True, if_not_exists=True)
     ),
     "create transactional table x (id int)": (

@@ -237,3 +237,39 @@ def test_names_that_need_quotes(acid: Session, name: str) -> None:
     acid.sql(f"drop table `{name}`")
     acid.sql(again)
     assert lines(acid, f"show columns in `{name}`")[:3] == ["a b", "select", "operation"]
+
+
+def test_partitions_are_shown_by_condition_order_and_limit(acid: Session) -> None:
+    acid.sql("create table t (id int) partitioned by (p int, q string)")
+    acid.sql("alter table t add partition (p=2,q='b') partition (p=10,q='a') partition (p=1,q='c')")
+    shown = "show partitions t where p > 1 order by p desc limit 2"
+    assert lines(acid, shown) == ["p=10/q=a", "p=2/q=b"]
+    assert lines(acid, "show partitions t order by q") == ["p=10/q=a", "p=2/q=b", "p=1/q=c"]
+    assert lines(acid, "show partitions t where p >= 1 and q = 'c'") == ["p=1/q=c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    {
+        "alter table t unset tblproperties ('nosuch')": 10215,
+        "create table x (id int default 'abc')": 10326,
+        "create table x (id string default 1)": 10326,
+        "create table x (id int check (id in (select 1)))": 10326,
+        "alter table t add constraint c check (id in (select 1))": 10326,
+    }.items(),
+)
+def test_refused_with_hives_number(acid: Session, text: str, code: int) -> None:
+    acid.sql("create table t (id int)")
+    with pytest.raises(InvalidInputError) as caught:
+        acid.sql(text)
+    assert caught.value.code == code
+    acid.sql("alter table t unset tblproperties if exists ('nosuch')")
+
+
+def test_change_column_takes_a_constraint(acid: Session) -> None:
+    acid.sql("create table t (id int, v string)")
+    acid.sql("alter table t change column v v string constraint nn1 not null enable novalidate")
+    acid.sql("alter table t change column id id int constraint d1 default 5 enable novalidate")
+    found = lines(acid, "describe formatted t")
+    assert "Constraint Name:|nn1" in found
+    assert "Column Name:id|Default Value:5" in found

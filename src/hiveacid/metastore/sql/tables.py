@@ -150,8 +150,9 @@ class SqlTables:
                 _rename(unit, ids, name, table.name)
             if table.location != ids.location:
                 _move_partitions(unit, ids, table.location)
-            was = dict(unit.rows(_PARAMS, id=ids.table)).get("transactional", "false")
-            if table.location != ids.location or (was == "true") != _is_transactional(table):
+            was: dict[str, str] = dict(unit.rows(_PARAMS, id=ids.table))
+            converted = (was.get("transactional") == "true") != _is_transactional(table)
+            if table.location != ids.location or converted:
                 forget_statistics(unit, table=ids.table)
             _delete_details(unit, ids, but=STATISTICS_KEYS)
             unit.change(
