@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hiveacid.layout.plan import ScanPlan
-from hiveacid.spark.arrow_scan import ArrowScanTask, arrow_schema, as_table_types
+from hiveacid.spark.arrow_scan import ArrowScanTask, Unit, arrow_schema, as_table_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,10 +61,11 @@ def _is_small(spark: SparkSession, plan: ScanPlan) -> bool:
 
 
 def _read(plan: ScanPlan, *, row_ids: bool) -> list[pa.RecordBatch] | None:
-    task = ArrowScanTask.whole(plan, row_ids=row_ids)
+    task = ArrowScanTask.of(plan, (), row_ids=row_ids)
     batches: list[pa.RecordBatch] = []
     count = size = 0
-    for unit in task.units:
+    for part in plan.parts:
+        unit = Unit(part.part.partition, part.part.directory, part.selection)
         for batch in task.read(unit):
             count += batch.num_rows
             size += batch.nbytes

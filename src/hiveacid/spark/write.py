@@ -10,9 +10,11 @@ that is taken twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from hiveacid.errors import (
@@ -104,14 +106,19 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
 
 
 def write_events(
-    spark: SparkSession, events: DataFrame, *, target: WriteTarget, places: int
+    spark: SparkSession,
+    events: DataFrame,
+    *,
+    target: WriteTarget,
+    places: int,
+    local: bool = False,
 ) -> WriteResult:
     """Write row events: ``ACTION``, ``IDENTITY`` (NULL for new rows), partition columns, data
     columns.
 
     The data columns may be absent where nothing but deletes is written. ``places`` is how many
     pairs of partition and bucket number the snapshot has: more tasks than that would have nothing
-    to do.
+    to do. ``local`` events are few, and none is a new row of its own: the driver writes them.
 
     Raises:
         CardinalityError: two events for one row.
@@ -125,7 +132,7 @@ def write_events(
         for c, name in zip(table.partition_columns, names, strict=True)
     ]
     new = "null"
-    if table.bucket is not None and data:
+    if table.bucket is not None and data and target.insert_statement is not None:
         events = events.withColumn(_NEW_BUCKET, bucket_number(table.bucket, table.columns))
         new = _NEW_BUCKET
     decoded = f"shiftright({IDENTITY[1]} & {_BUCKET_BITS}, 16)"
@@ -140,6 +147,9 @@ def write_events(
         *texts,
         *[quoted(c.name) for c in data],
     )
+    task = EventTask(target=target, parts=len(names), writers_max=WRITERS_MAX)
+    if local:
+        return _run_here(frame, task, (*names, _BUCKET, *IDENTITY))
     tasks = max(1, min(max(places, 2), _task_limit(spark)))
     spread = _spread(data) if target.insert_statement is not None else "0L"
     place = f"coalesce(cast({_BUCKET} as bigint), {spread})"
@@ -147,9 +157,7 @@ def write_events(
         place = f"{place} + cast(hash({', '.join(names)}) as bigint)"
     frame = frame.repartition(tasks, F.expr(to_task(place, tasks=tasks)))
     frame = frame.sortWithinPartitions(*names, _BUCKET, *IDENTITY)
-    return _run(
-        spark, frame, EventTask(target=target, parts=len(names), writers_max=WRITERS_MAX), target
-    )
+    return _run(spark, frame, task, target)
 
 
 def _spread(data: Sequence[Column]) -> str:
@@ -168,8 +176,7 @@ def _task_limit(spark: SparkSession) -> int:
 def _run(
     spark: SparkSession, frame: DataFrame, task: Callable[..., Any], target: WriteTarget
 ) -> WriteResult:
-    fs, path = file_system_for(target.staging)
-    fs.create_directory(path)
+    _make_staging(target)
     if any(letter in column.name for column in target.table.columns for letter in ".`"):
         # mapInArrow does not quote the names of its columns; the tasks go by position
         frame = frame.toDF(*[f"_{number}" for number in range(len(frame.columns))])
@@ -178,21 +185,44 @@ def _run(
             found = _collected(frame, task)
         except _TooManyWriters:
             found = _collected(frame.coalesce(WRITERS_MAX), task)
-    return write_result(
-        target,
-        [
-            WrittenFile(
-                partition=tuple(json.loads(row["part"])),
-                directory=row["directory"],
-                name=row["name"],
-                staged_path=row["staged"],
-                kind=FileKind(row["kind"]),
-                rows=row["rows"],
-                size_bytes=row["bytes"],
-            )
-            for row in found
-        ],
-    )
+    return _result(target, found)
+
+
+def _run_here(frame: DataFrame, task: EventTask, order: Sequence[str]) -> WriteResult:
+    """What a job would do, in this process."""
+    _make_staging(task.target)
+    try:
+        rows = frame.toArrow()
+    except Exception as error:  # as in _collected
+        known = statement_error(error)
+        if known is error:
+            raise
+        raise known from error
+    places = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order])
+    batches = rows.take(places).combine_chunks().to_batches()
+    found = pa.Table.from_batches(task(iter(batches)))
+    return _result(task.target, found.to_pylist())
+
+
+def _make_staging(target: WriteTarget) -> None:
+    fs, path = file_system_for(target.staging)
+    fs.create_directory(path)
+
+
+def _result(target: WriteTarget, found: Sequence[Row | Mapping[str, Any]]) -> WriteResult:
+    files = [
+        WrittenFile(
+            partition=tuple(json.loads(row["part"])),
+            directory=row["directory"],
+            name=row["name"],
+            staged_path=row["staged"],
+            kind=FileKind(row["kind"]),
+            rows=row["rows"],
+            size_bytes=row["bytes"],
+        )
+        for row in found
+    ]
+    return write_result(target, files)
 
 
 class _TooManyWriters(Exception):
