@@ -21,6 +21,7 @@ from hiveacid.spark.types import spark_type
 from hiveacid.spark.zones import is_utc
 from hiveacid.storage.footers import tail_of
 from hiveacid.storage.native import is_native_plain
+from hiveacid.storage.plain_readers import parquet_has_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -61,12 +62,14 @@ def _is_native(table: Table, partition: Partition, file: DataFile, *, utc: bool)
     """Whether Spark's own reader reads a file of the table as Hive does.
 
     Text never: Spark has no reader of Hive's rows. Parquet unless there are times, which each
-    writer stores in its own calendar and zone.
+    writer stores in its own calendar and zone, or types that were changed.
     """
     if table.format is FileFormat.ORC:
         return is_native_plain(tail_of(partition.location, file), table.columns, utc=utc)
     times = any(word in str(c.type) for c in table.columns for word in ("timestamp", "date"))
-    return table.format is FileFormat.PARQUET and not times
+    if table.format is not FileFormat.PARQUET or times:
+        return False
+    return parquet_has_types(partition.location, file, table.columns)
 
 
 def _read_plain(

@@ -226,13 +226,17 @@ class ParquetFileWriter:
 
     def _opened(self) -> parquet.ParquetWriter:
         if self._writer is None:
+            adds_facts = hasattr(parquet.ParquetWriter, "add_key_value_metadata")
             self._writer = parquet.ParquetWriter(
                 self._file.stream(),
                 self._schema,
                 compression=self._compression,
                 use_deprecated_int96_timestamps=True,
-                store_schema=False,
+                store_schema=not adds_facts,  # Arrow before 16 writes the facts with its schema
+                write_page_checksum=True,
             )
+            if adds_facts:
+                self._writer.add_key_value_metadata(_PARQUET_FACTS)
         return self._writer
 
     def close(self) -> BucketFile | None:

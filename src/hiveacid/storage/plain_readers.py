@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from types import TracebackType
 from typing import Final
 
@@ -14,15 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from hiveacid.errors import FormatError
+from hiveacid.errors import FormatError, UnsupportedError
 from hiveacid.layout.original import OriginalRows
+from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import HiveType, PrimitiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type
 from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.evolution import evolve_column, from_julian
-from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.filesystem import FileSystem, file_system_for, storage_error
 from hiveacid.storage.orc_tail import tail_bytes_needed
 from hiveacid.storage.text_parse import parse_rows
 from hiveacid.storage.text_spans import TextBuffer
@@ -180,13 +183,15 @@ class ParquetFileReader(_PlainReader):
         """
         super().__init__(fs, path)
         try:
-            self._file = parquet.ParquetFile(self._source, coerce_int96_timestamp_unit="us")
+            self._file = parquet.ParquetFile(
+                self._source, coerce_int96_timestamp_unit="us", page_checksum_verification=True
+            )
         except (pa.ArrowException, OSError) as error:
             self._source.close()
             raise self._damaged(error) from error
         self.rows = self._file.metadata.num_rows
         self._schema = self._file.schema_arrow
-        self.fields = tuple((f.name.lower(), hive_type(f.type)) for f in self._schema)
+        self.fields = tuple(_known_fields(self._schema))
         facts = self._file.metadata.metadata or {}
         made_by = str(self._file.metadata.created_by)
         hybrid = b"false" if made_by.startswith("parquet-mr") else b"true"
@@ -227,11 +232,13 @@ class ParquetFileReader(_PlainReader):
                     ),
                     batch.num_rows,
                 )
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise self._damaged(error) from error
 
     def _column(self, array: pa.Array, column: Column) -> pa.Array:
         array = self._wall_clock(array)
+        if pa.types.is_binary(array.type) and pa.types.is_string(arrow_type(column.type)):
+            array = array.view(pa.string())  # old writers did not say that bytes are text
         try:
             return evolve_column(array, hive_type(array.type), column.type)
         except FormatError as error:
@@ -251,6 +258,32 @@ class ParquetFileReader(_PlainReader):
                 pc.assume_timezone(array, "UTC").cast(pa.timestamp(array.type.unit, tz=self._zone))
             )
         return from_julian(array) if self._is_hybrid else array
+
+
+def _known_fields(schema: pa.Schema) -> Iterator[tuple[str, HiveType]]:
+    """The columns whose types Hive has."""
+    for field in schema:
+        with suppress(UnsupportedError):
+            yield field.name.lower(), hive_type(field.type)
+
+
+@lru_cache(maxsize=100_000)
+def parquet_has_types(location: str, file: DataFile, columns: tuple[Column, ...]) -> bool:
+    """Whether the columns that a Parquet file below ``location`` has are of the table's types.
+
+    Raises:
+        FormatError: not a Parquet file, or a damaged one.
+        MissingFileError: no such file.
+        StorageError: reading failed.
+    """
+    fs, root = file_system_for(location)
+    with ParquetFileReader(fs, f"{root}/{file.path}") as reader:
+        found = dict(reader.fields)
+    return all(
+        arrow_type(found[column.name]) == arrow_type(column.type)
+        for column in columns
+        if column.name in found
+    )
 
 
 def open_plain_reader(
