@@ -203,7 +203,16 @@ class Session:
         return listing_frame(self._spark, listing)
 
     def execute(
-        self, statement: Query | Insert | Inserts | Update | Delete | Merge | Load | ArrowChange
+        self,
+        statement: Query
+        | Insert
+        | Inserts
+        | Update
+        | Delete
+        | Merge
+        | Load
+        | Analyze
+        | ArrowChange,
     ) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.
 
@@ -213,6 +222,8 @@ class Session:
             AcidError: whatever the statement runs into.
         """
         names, prefix = self._names()
+        if isinstance(statement, Analyze):
+            return self._keep_up(statement)
         if isinstance(statement, Query):
             statement = bind_query(statement, names, prefix=prefix)
         elif isinstance(statement, (Update, Delete, Merge)):

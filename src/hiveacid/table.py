@@ -30,6 +30,7 @@ from hiveacid.statements.values import (
     VirtualColumn,
 )
 from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_upkeep import Analyze
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +44,7 @@ class Executor(Protocol):
     """What a table handle needs of its session."""
 
     def execute(
-        self, statement: Query | Insert | Update | Delete | Merge | Load | ArrowChange
+        self, statement: Query | Insert | Update | Delete | Merge | Load | Analyze | ArrowChange
     ) -> object:
         """Carry a statement out."""
 
@@ -188,6 +189,22 @@ class AcidTable:
             InvalidInputError: 10297, 10414 as Hive.
         """
         return cast(DeleteResult, self.session.execute(Delete(self.name, where)))
+
+    def analyze(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        partition: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """ANALYZE TABLE: count rows and files; ``columns`` takes statistics of columns, too (empty:
+        of all). ``partition`` narrows it to the partitions with these values.
+
+        Raises:
+            InvalidInputError: 10091 a view, 10002 no such column.
+            NotFoundError: 10006 no such partition.
+        """
+        names = None if columns is None else tuple(name.lower() for name in columns)
+        self.session.execute(Analyze(self.name, tuple((partition or {}).items()), names))
 
     def merge(
         self, source: DataFrame, *, on: Expression, alias: str = "t", source_alias: str = "s"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,7 @@ ArrowChange: TypeAlias = "ArrowDelete | ArrowMerge"
 class ArrowDeleteWork:
     """One DELETE."""
 
+    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: ArrowDelete
     kind: WriteKind = WriteKind.DELETE
@@ -126,6 +127,7 @@ class ArrowMergeWork:
     inserts.
     """
 
+    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: ArrowMerge
     partitions: tuple[str, ...] | None = None

@@ -15,11 +15,10 @@ _Values = tuple[str | None, ...]
 
 
 def changes_of(work: Work, written: WriteResult, *, catalog: Catalog) -> list[StatisticsChange]:
-    """One change for each partition written to or emptied; none where the statement does not know
-    how many rows each of its files has.
+    """One change for each partition written to or emptied; without a number of rows where the
+    statement does not know how many each of its files has.
     """
-    if not getattr(type(work), "COUNTS_ROWS", False):
-        return []
+    counted = getattr(type(work), "COUNTS_ROWS", False)
     table = work.table
     keys = [column.name for column in table.partition_columns]
     found = []
@@ -29,12 +28,13 @@ def changes_of(work: Work, written: WriteResult, *, catalog: Catalog) -> list[St
         files = [file for file in written.files if file.partition == values]
         gone = sum(file.rows for file in files if file.kind is FileKind.DELETE)
         come = sum(file.rows for file in files if file.kind is not FileKind.DELETE)
-        filled = [file for file in files if file.rows]  # an overwrite without rows leaves a file
+        # an overwrite without rows leaves a file
+        filled = [file for file in files if file.rows or not counted]
         found.append(
             StatisticsChange(
                 table.name,
                 partition_name(keys, values) if keys else None,
-                rows=come - gone,
+                rows=come - gone if counted else None,
                 files=len(filled),
                 size_bytes=sum(file.size_bytes for file in filled),
                 replaces=work.kind is WriteKind.OVERWRITE,
