@@ -22,7 +22,7 @@ from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import HiveType, PrimitiveType
-from hiveacid.storage.arrow_types import arrow_type, hive_type
+from hiveacid.storage.arrow_types import arrow_type, hive_type, with_children
 from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, file_system_for, storage_error
@@ -186,14 +186,19 @@ class ParquetFileReader(_PlainReader):
             self._file = parquet.ParquetFile(
                 self._source, coerce_int96_timestamp_unit="us", page_checksum_verification=True
             )
-        except (pa.ArrowException, OSError) as error:
+            footer = self._file.metadata
+            made_by = str(footer.created_by)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             self._source.close()
             raise self._damaged(error) from error
-        self.rows = self._file.metadata.num_rows
+        self.rows = footer.num_rows
+        in_groups = sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
+        if in_groups != self.rows:
+            self._source.close()
+            raise self._damaged(ValueError(f"{in_groups} rows in row groups of {self.rows}"))
         self._schema = self._file.schema_arrow
         self.fields = tuple(_known_fields(self._schema))
-        facts = self._file.metadata.metadata or {}
-        made_by = str(self._file.metadata.created_by)
+        facts = footer.metadata or {}
         hybrid = b"false" if made_by.startswith("parquet-mr") else b"true"
         if b"org.apache.spark.version" in facts:
             hybrid = b"true"
@@ -257,7 +262,16 @@ class ParquetFileReader(_PlainReader):
             array = pc.local_timestamp(
                 pc.assume_timezone(array, "UTC").cast(pa.timestamp(array.type.unit, tz=self._zone))
             )
-        return from_julian(array) if self._is_hybrid else array
+        return from_julian(array) if self._is_hybrid else _gregorian_times(array)
+
+
+def _gregorian_times(array: pa.Array) -> pa.Array:
+    """Times alone are of the old calendar before 1582 whatever the file says: INT96 has Julian
+    days, which Hive 4.1 takes so always.
+    """
+    if pa.types.is_timestamp(array.type):
+        return from_julian(array)
+    return with_children(array, _gregorian_times) if pa.types.is_nested(array.type) else array
 
 
 def _known_fields(schema: pa.Schema) -> Iterator[tuple[str, HiveType]]:

@@ -99,6 +99,25 @@ def test_dates_and_times_of_the_old_calendar_are_read_as_they_were_written(tmp_p
     ]  # fmt: skip
 
 
+def test_times_before_1582_are_written_as_hive_reads_them_and_come_back(tmp_path):
+    """Hive 4.1 read the instant of 1500-01-02 as 1499-12-24: INT96 is Julian to it."""
+    times = [
+        datetime.datetime(1500, 1, 2, 3, 4, 5, 123456),
+        datetime.datetime(1, 1, 1),
+        datetime.datetime(1500, 2, 28),
+        datetime.datetime(1582, 10, 4, 23, 59, 59),
+        datetime.datetime(1582, 10, 15),
+        datetime.datetime(9999, 12, 31),
+        None,
+    ]
+    table = columns(ts="timestamp", a="array<timestamp>")
+    rows = pa.table({"ts": pa.array(times, pa.timestamp("us")), "a": [[t] for t in times]})
+    path = written(tmp_path / "f", FileFormat.PARQUET, table, rows)
+    stored = parquet.ParquetFile(path, coerce_int96_timestamp_unit="us").read()
+    assert str(stored.column("ts")[0]) == "1500-01-11 03:04:05.123456"
+    assert read(path, table) == [{"ts": t, "a": [t]} for t in times]
+
+
 def test_times_are_the_wall_clock_of_the_writers_zone(tmp_path):
     instant = pa.array([datetime.datetime(2020, 1, 1, 15, 0)], pa.timestamp("us"))
     path = foreign(tmp_path / "f", {"writer.time.zone": "Asia/Tokyo"}, pa.table({"ts": instant}))
