@@ -11,12 +11,15 @@ import pyarrow as pa
 import pytest
 
 from hiveacid.errors import FormatError
+from hiveacid.layout.events import EVENT_FIELDS
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
+from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import scan
+from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
 from hiveacid.storage.planning import plan_scan
@@ -136,3 +139,27 @@ def test_renamed_columns_are_read_by_position_as_hive_does(acid, tmp_path, rows)
     assert rows("select * from s") == [("1", "x"), ("2", "y2")]
     shown = [row[0] for row in acid.sql("show tblproperties s").collect()]
     assert not any(key.startswith("hiveacid.") for key in shown)
+
+
+def test_update_events_of_hive_2_are_read_through_spark(spark, tmp_path):
+    """Hive before 3 (format.md 4.7): the newest event of a row counts."""
+    columns = (Column("id", parse_type("int")),)
+    for write_id, (operation, row_id, value) in enumerate([(0, 0, 1), (0, 1, 2), (1, 0, 7)], 1):
+        directory = tmp_path / f"delta_{write_id:07d}_{write_id:07d}"
+        directory.mkdir()
+        original = 1 if operation else write_id
+        numbers = [operation, original, 0, row_id, write_id]
+        kinds = [pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int64()]
+        arrays = [pa.array([n], kind) for n, kind in zip(numbers, kinds, strict=True)]
+        row = pa.array([{"id": value}], pa.struct([("id", pa.int32())]))
+        path = str(directory / "bucket_00000")
+        fs, _ = file_system_for(path)
+        with BucketFileWriter(fs, path, columns=columns, kind=FileKind.INSERT) as writer:
+            writer.write_events(pa.record_batch([*arrays, row], list(EVENT_FIELDS)))
+    valid = ValidWriteIdList.everything()
+    fs, root = file_system_for(str(tmp_path))
+    found = resolve(list_partition(fs, root), valid, None)
+    table = Table(TableName("d", "t"), columns, root, properties={"transactional": "true"})
+    snapshot = Snapshot(table, valid, (SnapshotPart(Partition((), root), found),))
+    rows = scan(spark, plan_scan(snapshot), row_ids=False).collect()
+    assert sorted(row.id for row in rows) == [2, 7]

@@ -34,11 +34,22 @@ def test_columns_added_renamed_and_widened_over_old_files(acid, rows):
     assert rows("select c, e from t") == [("ABC", "1500-03-01"), ("LONGER", "text")]
 
 
+def test_values_that_the_new_type_does_not_hold(acid, rows):
+    """What Hive 4.1 returned after the same statements."""
+    acid.sql(f"create table t (v varchar(6), d decimal(12,4), i int, s struct<x:int>) {ACID}")
+    acid.sql("insert into t select 'abcdef', 1234.5678, 7, named_struct('x', 1)")
+    acid.sql("alter table t change v v varchar(2)")
+    acid.sql("alter table t change d d decimal(5,2)")
+    acid.sql("alter table t change i i decimal(10,2)")
+    acid.sql("alter table t change s s struct<x:bigint,y:string>")
+    assert rows("select v, d, i, s.x, s.y from t") == [("ab", None, Decimal("7.00"), 1, None)]
+
+
 def test_replaced_columns_keep_the_values_of_their_places(acid, rows):
     acid.sql(f"create table t (a int, b string) partitioned by (p int) {ACID}")
-    acid.sql("insert into t values (1, 'x', 1), (2, '3.5', 2)")
-    acid.sql("alter table t replace columns (x bigint, y double, z date) cascade")
-    assert rows("select * from t") == [(1, None, None, 1), (2, 3.5, None, 2)]
+    acid.sql("insert into t values (1, 'x', 1), (2, 'long', 2)")
+    acid.sql("alter table t replace columns (x bigint, y varchar(2), z date) cascade")
+    assert rows("select * from t") == [(1, "x", None, 1), (2, "lo", None, 2)]
     with pytest.raises(InvalidInputError, match="cannot drop columns"):
         acid.sql("alter table t replace columns (x bigint)")
 
@@ -48,15 +59,20 @@ def test_replaced_columns_keep_the_values_of_their_places(acid, rows):
     [
         ("change a a smallint", "types incompatible"),
         ("change b b int", "types incompatible"),
+        ("change b b double", "types incompatible"),
+        ("change f f decimal(10,2)", "types incompatible"),
+        ("change o o string", "types incompatible"),
+        ("change dt dt timestamp", "types incompatible"),
         ("change a a int after b", "Reordering columns is not supported"),
         ("change b b string first", "Reordering columns is not supported"),
     ],
 )
 def test_what_hive_refuses_is_refused(acid, rows, change, message):
-    acid.sql(f"create table t (a int, b string) {ACID}")
+    acid.sql(f"create table t (a int, b string, f float, o boolean, dt date) {ACID}")
     with pytest.raises(InvalidInputError, match=message):
         acid.sql(f"alter table t {change}")
-    assert [row[0] for row in acid.sql("describe t").collect()] == ["a", "b"]
+    found = [row[0] for row in acid.sql("describe t").collect()]
+    assert found == ["a", "b", "f", "o", "dt"]
 
 
 def test_columns_of_a_text_table_change_places(acid, rows):
@@ -81,3 +97,13 @@ def test_intervals_are_no_column_types(acid):
     with pytest.raises((InvalidInputError, UnsupportedError)):
         acid.sql(f"create table t (i interval_day_time) {ACID}")
     assert acid.sql("show tables").collect() == []
+
+
+def test_the_default_partition_of_text_columns_reads_as_its_name(acid, rows):
+    acid.sql(f"create table t (id int) partitioned by (p varchar(8), q string, n int) {ACID}")
+    acid.sql("insert into t values (1, null, '', null)")
+    expected = (1, "__HIVE_D", "__HIVE_DEFAULT_PARTITION__", None)
+    assert rows("select * from t where p is not null and n is null") == [expected]
+    acid.sql("update t set id = 2 where q = '__HIVE_DEFAULT_PARTITION__'")
+    assert rows("select id, p from t") == [(2, "__HIVE_D")]
+    assert len(acid.sql("show partitions t").collect()) == 1

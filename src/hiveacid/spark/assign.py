@@ -105,17 +105,24 @@ def partition_text(column: Column) -> str:
     text = f"cast({quoted(column.name)} as string)"
     if isinstance(column.type, PrimitiveType) and column.type.name != "string":
         return text
-    return f"nullif(nullif({text}, ''), '{DEFAULT_PARTITION}')"
+    return f"nullif(nullif({text}, ''), {literal(_default_text(column))})"
+
+
+def _default_text(column: Column) -> str:
+    """How the rows of the default partition read."""
+    length = column.type.length if isinstance(column.type, CharType | VarcharType) else None
+    return DEFAULT_PARTITION[:length]
 
 
 def key_value(text: str, column: Column) -> str:
     """The value of a partition column from an expression for its text, NULL in the default
     partition.
 
-    The default partition of a string column reads as its name, as in Hive (real-hive.md 9).
+    The default partition of a text column reads as its name, cut to the column's length, as in
+    Hive (real-hive.md 9).
     """
-    if column.type == STRING:
-        text = f"coalesce({text}, {literal(DEFAULT_PARTITION)})"
+    if column.type == STRING or isinstance(column.type, CharType | VarcharType):
+        text = f"coalesce({text}, {literal(_default_text(column))})"
     return f"cast({text} as {spark_type(column.type).simpleString()})"
 
 

@@ -7,6 +7,7 @@ table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -26,7 +27,7 @@ from hiveacid.model.tables import (
     Table,
     TableKind,
 )
-from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.model.types import HiveType
 from hiveacid.statements import alter_details
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.conversion import convert
@@ -276,7 +277,7 @@ def _placed(
         raise InvalidInputError(
             f"Reordering columns is not supported for table {table.name}. SerDe may be"
             " incompatible",
-            code=10312,
+            code=10311,
             table=str(table.name),
         )
     rest = [one for one in columns if one is not column]
@@ -301,12 +302,13 @@ def _renamed(bucket: BucketSpec | None, old: str, new: str) -> BucketSpec | None
     return replace(bucket, columns=tuple(new if name == old else name for name in bucket.columns))
 
 
-_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 _TEXTS: Final = ("string", "varchar", "char")
 
 
 def check_type_change(old: Column, new: Column) -> None:
-    """Stored values of the old type can be read as the new one, by the metastore's rule.
+    """The column may change its type, as Hive 4.1 was seen to allow: to a longer number, to text,
+    from one text or decimal to any other, a nested type to any of its kind.
 
     Raises:
         InvalidInputError: they cannot.
@@ -314,8 +316,8 @@ def check_type_change(old: Column, new: Column) -> None:
     if old.type == new.type or _widens(_family(old.type), _family(new.type)):
         return
     raise InvalidInputError(
-        "The following columns have types incompatible with the existing columns in their "
-        f"respective positions : {new.name}",
+        "Unable to alter table. The following columns have types incompatible with the existing"
+        f" columns in their respective positions : {new.name}",
         column=new.name,
         old=str(old.type),
         new=str(new.type),
@@ -323,10 +325,8 @@ def check_type_change(old: Column, new: Column) -> None:
 
 
 def _family(kind: HiveType) -> str:
-    """The type without lengths and digits, which the metastore does not compare."""
-    if isinstance(kind, PrimitiveType | DecimalType | CharType | VarcharType):
-        return str(kind).partition("(")[0]
-    return str(kind)
+    """The type without lengths, digits and what is nested, which Hive does not compare."""
+    return re.split("[(<]", str(kind), maxsplit=1)[0]
 
 
 def _widens(old: str, new: str) -> bool:
@@ -334,6 +334,4 @@ def _widens(old: str, new: str) -> bool:
         return True
     if old in _NUMBERS and new in _NUMBERS:
         return _NUMBERS.index(old) < _NUMBERS.index(new)
-    if old in _TEXTS:
-        return new in (*_TEXTS, "double", "decimal")
-    return new in _TEXTS and (old in _NUMBERS or old in ("date", "timestamp"))
+    return new in _TEXTS and old in (*_NUMBERS, *_TEXTS, "date", "timestamp")

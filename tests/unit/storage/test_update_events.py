@@ -21,6 +21,8 @@ from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge import merge_read
+from hiveacid.storage.native import is_native
+from hiveacid.storage.orc_tail import read_tail
 
 FS = file_system_for("/")[0]
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
@@ -121,3 +123,12 @@ def test_updates_in_a_base_are_a_format_error(tmp_path: Path) -> None:
     write_events(tmp_path / "base_0000001", [(Operation.UPDATE, 1, 0, 1, "x")])
     with pytest.raises(FormatError, match="update or delete events among its rows"):
         read(tmp_path, ValidWriteIdList.everything())
+
+
+def test_sparks_reader_is_not_given_files_with_updates(tmp_path: Path) -> None:
+    write_events(tmp_path / "delta_0000001_0000001", [(Operation.INSERT, 1, 0, 1, "x")])
+    write_events(tmp_path / "delta_0000002_0000002", [(Operation.UPDATE, 1, 0, 2, "y")])
+    tails = [
+        read_tail(FS, str(tmp_path / f"delta_000000{n}_000000{n}" / "bucket_00000")) for n in (1, 2)
+    ]
+    assert [is_native(tail, COLUMNS, utc=True) for tail in tails] == [True, False]

@@ -1,0 +1,202 @@
+"""Any value of any type, written by us, is the same through Spark's scan (ORC's Java reader),
+through Spark and Arrow, and through ``read_arrow``; in any time zone of the session.
+"""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hiveacid import read_arrow
+from hiveacid.layout.resolve import resolve
+from hiveacid.layout.snapshot import Snapshot, SnapshotPart
+from hiveacid.layout.target import FileKind
+from hiveacid.model.tables import Column, Partition, Table, TableName
+from hiveacid.model.types import parse_type
+from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.spark.scan import scan
+from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.bucket_writer import BucketFileWriter
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.listing import list_partition
+from hiveacid.storage.planning import plan_scan
+
+FS = file_system_for("/")[0]
+EPOCH = datetime.datetime(1970, 1, 1)
+SECOND = datetime.timedelta(seconds=1)
+LAST = datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+MOMENT = st.datetimes(datetime.datetime(1, 1, 1), LAST).filter(
+    lambda t: not -SECOND < t - EPOCH < 0 * SECOND
+)
+
+
+def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
+    most = 10**precision - 1
+    return st.integers(-most, most).map(lambda n: Decimal(f"{n}e-{scale}"))
+
+
+def whole(bits: int) -> st.SearchStrategy[int]:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return st.sampled_from([low, high, 0, -1]) | st.integers(low, high)
+
+
+TYPES: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
+    "b": ("boolean", st.booleans()),
+    "t": ("tinyint", whole(8)),
+    "s": ("smallint", whole(16)),
+    "i": ("int", whole(32)),
+    "l": ("bigint", whole(64)),
+    "f": ("float", st.floats(width=32)),
+    "d": ("double", st.floats() | st.sampled_from([-0.0, 4.9e-324, 1.7976931348623157e308])),
+    "m": ("decimal(18,4)", decimals(18, 4)),
+    "m2": ("decimal(38,18)", decimals(38, 18)),
+    "m3": ("decimal(38,0)", decimals(38, 0)),
+    "c": ("char(5)", TEXT.map(lambda text: text[:5].rstrip(" "))),
+    "v": ("varchar(5)", TEXT.map(lambda text: text[:5])),
+    "x": ("string", TEXT | st.sampled_from(["", "\0", " "])),
+    "y": ("binary", st.binary(max_size=5)),
+    "dt": ("date", st.dates()),
+    "ts": ("timestamp", MOMENT),
+    "z": ("timestamp with local time zone", MOMENT),
+    "a": ("array<int>", st.lists(st.none() | whole(32), max_size=3)),
+    "n": (
+        "struct<p:array<struct<q:date,r:decimal(10,2)>>,u:timestamp,w:map<string,double>>",
+        st.fixed_dictionaries(
+            {
+                "p": st.none()
+                | st.lists(
+                    st.none()
+                    | st.fixed_dictionaries(
+                        {"q": st.none() | st.dates(), "r": st.none() | decimals(10, 2)}
+                    ),
+                    max_size=2,
+                ),
+                "u": st.none() | MOMENT,
+                "w": st.none()
+                | st.dictionaries(TEXT, st.none() | st.floats(), max_size=2).map(
+                    lambda found: list(found.items())
+                ),
+            }
+        ),
+    ),
+}
+COLUMNS = tuple(Column(name, parse_type(kind)) for name, (kind, _) in TYPES.items())
+ROWS = st.lists(
+    st.fixed_dictionaries({name: st.none() | values for name, (_, values) in TYPES.items()}),
+    min_size=1,
+    max_size=12,
+)
+
+
+def write(
+    root: Path, rows: list[dict[str, Any]], columns: tuple[Column, ...] = COLUMNS
+) -> Snapshot:
+    directory = root / "delta_0000001_0000001_0000"
+    directory.mkdir(parents=True)
+    schema = pa.schema([(c.name, arrow_type(c.type)) for c in columns])
+    with BucketFileWriter(
+        FS,
+        str(directory / "bucket_00000"),
+        columns=columns,
+        kind=FileKind.INSERT,
+        write_id=1,
+        bucket_property=536870912,
+    ) as writer:
+        writer.write_rows(pa.RecordBatch.from_pylist(rows, schema=schema))
+    valid = ValidWriteIdList.everything()
+    found = resolve(list_partition(FS, str(root)), valid, None)
+    properties = {"transactional": "true"}
+    table = Table(TableName("d", "t"), columns, str(root), properties=properties)
+    return Snapshot(table, valid, (SnapshotPart(Partition((), str(root)), found),))
+
+
+def through_spark(spark: Any, snapshot: Snapshot) -> list[dict[str, Any]]:
+    batches = scan(spark, plan_scan(snapshot), row_ids=True)._collect_as_arrow()
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    rows.sort(key=lambda row: row.pop("ROW__ID")["rowid"])
+    return rows
+
+
+def plain(value: Any) -> Any:
+    """Comparable: NaN as text, signs of zeros kept, no zones, no blanks behind a char."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=None)
+    if isinstance(value, dict):
+        return {
+            name: one.rstrip(" ") if name == "c" and one is not None else plain(one)
+            for name, one in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(ROWS)
+def test_extreme_values_are_the_same_through_every_reader(spark, tmp_path_factory, rows):
+    root = tmp_path_factory.mktemp("extreme")
+    snapshot = write(root, rows)
+    expected = plain(rows)
+    assert plain(through_spark(spark, snapshot)) == expected
+    assert plain(read_arrow(str(root)).read_all().to_pylist()) == expected
+
+
+def exists(moment: datetime.datetime, zone: ZoneInfo) -> bool:
+    try:
+        back = moment.replace(tzinfo=zone).astimezone(datetime.timezone.utc).astimezone(zone)
+    except OverflowError:
+        return False
+    return back.replace(tzinfo=None) == moment
+
+
+@pytest.fixture
+def zone(spark):
+    old = spark.conf.get("spark.sql.session.timeZone")
+    yield lambda name: spark.conf.set("spark.sql.session.timeZone", name)
+    spark.conf.set("spark.sql.session.timeZone", old)
+
+
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(MOMENT, min_size=1, max_size=20),
+    st.sampled_from(["America/New_York", "Asia/Kolkata", "Europe/Berlin"]),
+)
+def test_a_timestamp_is_a_wall_clock_in_any_session_zone(
+    spark, zone, tmp_path_factory, moments, name
+):
+    kept = [moment for moment in moments if exists(moment, ZoneInfo(name))]
+    snapshot = write(
+        tmp_path_factory.mktemp("zones"),
+        [{"ts": moment} for moment in [*kept, None]],
+        (Column("ts", parse_type("timestamp")),),
+    )
+    zone(name)
+    frame = scan(spark, plan_scan(snapshot), row_ids=True)
+    shown = frame.selectExpr("ROW__ID.rowid", "cast(ts as timestamp_ntz) ts").collect()
+    assert [row.ts for row in sorted(shown)] == [*kept, None]
+
+
+def test_statements_write_the_wall_clock_of_the_session(acid, zone, tmp_path):
+    zone("America/New_York")
+    acid.sql("create table w (t timestamp) stored as orc tblproperties ('transactional'='true')")
+    acid.sql("insert into w values (timestamp '1969-07-20 20:17:40.25')")
+    acid.sql("insert into w select timestamp '1883-01-01 00:00:00'")
+    wall = sorted(row["t"] for row in read_arrow(str(tmp_path / "wh/w")).read_all().to_pylist())
+    assert [str(value) for value in wall] == ["1883-01-01 00:00:00", "1969-07-20 20:17:40.250000"]
+    found = acid.sql("select cast(t as string) t from w order by t").collect()
+    assert [row.t for row in found] == ["1883-01-01 00:00:00", "1969-07-20 20:17:40.25"]
