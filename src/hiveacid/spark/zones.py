@@ -7,6 +7,7 @@ or stand for two times, and those of before 1900 depend on the library.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,8 +17,13 @@ _UTC = frozenset({"UTC", "Z", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zu
 
 
 def is_utc(spark: SparkSession) -> bool:
-    """Whether the session's time zone and the JVM's are UTC; asks the JVM by a query."""
+    """Whether the session's time zone and the JVM's are UTC; asks the JVM by a query, once."""
     if spark.conf.get("spark.sql.session.timeZone") not in _UTC:
         return False
-    zone = "java_method('java.time.ZoneId', 'systemDefault')"
-    return bool(spark.sql(f"select {zone}").collect()[0][0] in _UTC)
+    if spark not in _JVM_ZONES:
+        zone = "java_method('java.time.ZoneId', 'systemDefault')"
+        _JVM_ZONES[spark] = spark.sql(f"select {zone}").collect()[0][0]
+    return _JVM_ZONES[spark] in _UTC
+
+
+_JVM_ZONES: weakref.WeakKeyDictionary[SparkSession, str] = weakref.WeakKeyDictionary()
