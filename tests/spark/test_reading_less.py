@@ -166,3 +166,31 @@ def test_few_rows_are_changed_by_the_driver(bucketed, acid, rows, routes, layout
     assert set(routes) == {"_native"}
     (kept,) = (name for name in layout("b") if "p=1/delete_delta" in name and "_0000004_" in name)
     assert kept.split("/")[1:] == ["delete_delta_0000004_0000004_0000", kept.rpartition("/")[2]]
+
+
+def test_aggregates_over_all_come_from_metadata_where_it_is_exact(acid, rows, spark):
+    acid.sql(
+        f"create table g (i int, d date, x decimal(10,2), s string) partitioned by (p int) {ACID}"
+    )
+    acid.sql(
+        "insert into g values (1, '2020-01-01', 1.5, 'a', 1), (-7, '1999-12-31', -2, null, 2),"
+        " (null, null, 100.25, 'b', 2)"
+    )
+    text = "count(*), count(i), min(i), max(d), min(x), max(p)"
+    expected = acid.sql(f"select {text} from g where rand() >= 0").collect()
+
+    def jobs():
+        spark._jsc.sc().listenerBus().waitUntilEmpty()
+        return spark._jsc.sc().statusStore().jobsList(None).size()
+
+    before = jobs()
+    frame = acid.sql(f"select {text} from g")
+    assert frame.collect() == expected
+    assert jobs() == before
+    assert frame.columns == ["count(1)", "count(i)", "min(i)", "max(d)", "min(x)", "max(p)"]
+    assert frame.dtypes == acid.sql(f"select {text} from g where rand() >= 0").dtypes
+    acid.sql("delete from g where i = -7")
+    assert rows("select count(i), min(i), max(x) from g") == rows(
+        "select count(i), min(i), max(x) from g where rand() >= 0"
+    )
+    assert rows("select min(s), max(s) from g") == [("a", "b")]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from hiveacid.errors import NotFoundError, UnsupportedError
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
-from hiveacid.sql.needs import columns_of_statement, condition_on, counted_as
+from hiveacid.sql.needs import aggregates_of, columns_of_statement, condition_on
 from hiveacid.sql.parse import ParsedExplain, Statement, parse_expression
 from hiveacid.sql.parsed import (
     Assignment,
@@ -118,8 +118,8 @@ def _target(name: TableName, names: Names, splicer: Splicer) -> Table:
 
 def _query(fragment: Fragment, splicer: Splicer) -> Query:
     text = splicer.text(fragment)
-    counts = counted_as(fragment.text) if len(splicer.tables) == 1 else None
-    return Query(text, dict(splicer.tables), counts)
+    aggregates = aggregates_of(fragment.text) if len(splicer.tables) == 1 else ()
+    return Query(text, dict(splicer.tables), aggregates)
 
 
 def _value(expression: ParsedExpression, column: str | None, table: Table, splicer: Splicer) -> str:

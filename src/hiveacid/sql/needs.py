@@ -21,9 +21,10 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Table
 from hiveacid.sql.conditions import parse_condition
-from hiveacid.sql.cursor import NOT_AN_ALIAS
-from hiveacid.sql.lexer import Token, TokenKind, name_of, tokenize
+from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor
+from hiveacid.sql.lexer import TokenKind, name_of, tokenize
 from hiveacid.sql.scopes import Relation, Scope
+from hiveacid.statements.values import Aggregate
 
 _BEFORE_STAR = frozenset({"SELECT", "DISTINCT", "ALL", "(", ",", "."})
 """After these a ``*`` stands for columns; elsewhere it multiplies."""
@@ -100,32 +101,56 @@ def columns_of_statement(source: str, table: Table) -> frozenset[str] | None:
     return frozenset(column.name for column in table.all_columns if column.name in words)
 
 
-def counted_as(query: str) -> str | None:
-    """The result's column where the query is ``SELECT count(*) [AS name] FROM table [alias]``, as
-    Spark calls it; None for any other.
+def aggregates_of(query: str) -> tuple[Aggregate, ...]:
+    """The aggregates of a query that is nothing but ``SELECT count(*), min(c), ... FROM table
+    [alias]``, named as Spark names them; empty for any other.
     """
-    *tokens, _ = tokenize(query)
-    names = (TokenKind.WORD, TokenKind.QUOTED)
-    if [token.key for token in tokens[:3]] != ["SELECT", "COUNT", "("] or len(tokens) < 7:
-        return None
-    if tokens[3].text not in ("*", "1") or tokens[4].key != ")":
-        return None
-    at = 5 + (tokens[5].key == "AS")
-    column = "count(1)"
-    if tokens[at].key != "FROM":
-        column, at = name_of(tokens[at]), at + 1
-    if at >= len(tokens) or tokens[at].key != "FROM":
-        return None
-    rest = tokens[at + 1 :]
-    table = 3 if len(rest) > 1 and rest[1].key == "." else 1
-    alias = rest[table:]
-    alias = alias[1:] if alias and alias[0].key == "AS" else alias
-    plain = all(token.kind in names for token in (*rest[:table:2], *alias))
-    return column if rest and plain and len(alias) <= 1 and _is_alias(alias) else None
+    cursor = Cursor(source=query, tokens=tokenize(query))
+    found: list[Aggregate] = []
+    if not cursor.accept("SELECT"):
+        return ()
+    while True:
+        one = _aggregate(cursor)
+        if one is None:
+            return ()
+        found.append(one)
+        if not cursor.accept(","):
+            break
+    return tuple(found) if cursor.accept("FROM") and _is_one_table(cursor) else ()
 
 
-def _is_alias(tokens: list[Token]) -> bool:
-    return all(token.key not in NOT_AN_ALIAS for token in tokens)
+def _aggregate(cursor: Cursor) -> Aggregate | None:
+    function = cursor.key.lower()
+    if function not in ("count", "min", "max") or cursor.peek(1).key != "(":
+        return None
+    cursor.skip(2)
+    argument = cursor.next()
+    if not cursor.accept(")"):
+        return None
+    column = name_of(argument) if argument.kind in _NAMES else None
+    if column is None and (function != "count" or argument.text not in ("*", "1")):
+        return None
+    title = f"{function}({'1' if column is None else column})"
+    explicit = cursor.accept("AS")
+    if cursor.token.kind in _NAMES and (explicit or cursor.key != "FROM"):
+        title = name_of(cursor.next())
+    return Aggregate(function, None if column is None else column.lower(), title)
+
+
+def _is_one_table(cursor: Cursor) -> bool:
+    """Whether a table's name and perhaps an alias are all that is left."""
+    if cursor.token.kind not in _NAMES:
+        return False
+    cursor.next()
+    if cursor.key == "." and cursor.peek(1).kind in _NAMES:
+        cursor.skip(2)
+    cursor.accept("AS")
+    if cursor.token.kind in _NAMES and cursor.key not in NOT_AN_ALIAS:
+        cursor.next()
+    return cursor.at_end()
+
+
+_NAMES = (TokenKind.WORD, TokenKind.QUOTED)
 
 
 @lru_cache(maxsize=64)

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import Table, TableName
-from hiveacid.spark.text import quoted
-from hiveacid.statements.job import ExecutionContext, Job, is_transactional, with_views
+from hiveacid.model.tables import TableName
+from hiveacid.statements.job import ExecutionContext, Job, with_views
+from hiveacid.statements.metadata_answers import known_aggregates
 from hiveacid.statements.values import Query, TableRef
 from hiveacid.txn.footprint import Footprint, TableRead
-from hiveacid.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,13 +35,12 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
     txn = context.runtime.transactions.begin(read_only=True)
     try:
         txn.lock(Footprint(reads=tuple(TableRead(table) for table in tables)))
-        if query.counts is not None:
-            (table,) = tables
-            count = _known_count(context, txn, table)
-            if count is not None:
-                txn.close()
-                return spark.sql(f"SELECT {count}L AS {quoted(query.counts)}")
         job = Job(context, txn, tables[0], WriteId(0), (), "")
+        if query.aggregates:
+            known = known_aggregates(job, tables[0], query.aggregates)
+            if known is not None:
+                txn.close()
+                return spark.sql(known)
         try:
             frame = query_frame(job, query)
         finally:
@@ -52,16 +50,6 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
     except BaseException:
         txn.close()
         raise
-
-
-def _known_count(context: ExecutionContext, txn: Transaction, table: Table) -> int | None:
-    """How many rows this transaction sees, where the table's statistics are those of its snapshot.
-
-    A table without transactions has no snapshot: its files may be anybody's.
-    """
-    if not is_transactional(table) or not context.settings.count_from_statistics:
-        return None
-    return context.runtime.metastore.row_count(table.name, txn.valid_write_ids(table))
 
 
 def query_schema(context: ExecutionContext, query: Query) -> StructType:

@@ -57,15 +57,25 @@ class TableRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Aggregate:
+    """``count``, ``min`` or ``max`` of a column (None: of the rows), called ``title``."""
+
+    function: str
+    column: str | None
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A SELECT: Spark SQL ``text`` in which ``tables``' placeholders stand for tables of ours.
 
-    ``counts`` is the result's column where the query is a mere count of one whole table's rows.
+    ``aggregates`` are all that it asks for, of all of its one table; empty where it asks for
+    something else.
     """
 
     text: str
     tables: Mapping[str, TableRef] = field(default_factory=dict)
-    counts: str | None = field(default=None, compare=False)
+    aggregates: tuple[Aggregate, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,3 +109,31 @@ def test_statements_that_change_rows() -> None:
     assert isinstance(insert, Insert)
     assert isinstance(insert.source, Query)
     assert [ref.predicate for ref in insert.source.tables.values()] == [ID_IS_1]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select count(*) from t", [("count", None, "count(1)")]),
+        ("SELECT Count(1) AS n FROM default.t x", [("count", None, "n")]),
+        (
+            "select min(ID) low, max(`id`), count(v) from t as a",
+            [("min", "id", "low"), ("max", "id", "max(id)"), ("count", "v", "count(v)")],
+        ),
+        ("select count(*) from t where id = 1", []),
+        ("select count(*) from t, s", []),
+        ("select count(distinct id) from t", []),
+        ("select sum(id) from t", []),
+        ("select count(*) + 1 from t", []),
+        ("select count(*) from t group by id", []),
+        ("select count(*) from t limit 0", []),
+        ("select min(t.id) from t", []),
+        ("select count(*) from (select 1 from t) x", []),
+    ],
+)
+def test_queries_that_ask_for_aggregates_only(
+    text: str, expected: list[tuple[str, str | None, str]]
+) -> None:
+    query = bind(parse_one(text), Names())
+    assert isinstance(query, Query)
+    assert [(one.function, one.column, one.title) for one in query.aggregates] == expected
