@@ -14,6 +14,7 @@ import pyarrow as pa
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult, WriteTarget
 from hiveacid.model.ids import StatementId, WriteId
+from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements import literal_rows
@@ -21,6 +22,7 @@ from hiveacid.statements.arrow_rows import stored_arrays
 from hiveacid.statements.checks import check_width, insert_width
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
+from hiveacid.statements.ddl_context import owns_files
 from hiveacid.statements.job import ExecutionContext, Job
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.placement import default_location
@@ -213,5 +215,6 @@ class InsertWork:
             place = default_location(table, values)
             fs, path = file_system_for(place)
             fs.create_directory(path)
-            catalog.add_partitions(table.name, [Partition(values, place)])
+            known = initial_statistics(()) if owns_files(table) else {}
+            catalog.add_partitions(table.name, [Partition(values, place, known)])
         return written
