@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from hiveacid.table import AcidTable
 
 _SERIAL = itertools.count()
-_PLAIN_NAME = re.compile(r"\w+")
+_PLAIN_NAME = re.compile(r"(?!\d+\Z)\w+")
 _DML = (Insert, Inserts, Update, Delete, Merge, Load)
 
 
