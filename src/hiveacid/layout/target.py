@@ -109,7 +109,7 @@ def file_place(
     target: WriteTarget, *, kind: FileKind, statement: StatementId, bucket: int
 ) -> tuple[str, str]:
     """Directory (below the partition's) and name of a file, as Hive 4.1 names them (real-hive.md
-    4).
+    4), or without attempt where the table's ``hiveacid.file.names`` is ``hive3``.
 
     Delete files carry no attempt suffix: Hive 3.1 does not find them otherwise. ``statement`` does
     not matter where the directory has none.
@@ -120,7 +120,8 @@ def file_place(
     directory = row_directory(target, statement=statement)
     if kind is FileKind.PLAIN:
         return directory, format_original_file(OriginalFileName(bucket, 0))
-    return directory, format_bucket_file(BucketFileName(bucket, 0))
+    attempt = None if target.table.has_hive_3_names else 0
+    return directory, format_bucket_file(BucketFileName(bucket, attempt))
 
 
 def partition_values(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from hiveacid.model.types import HiveType
 
@@ -15,6 +16,12 @@ class AcidMode(Enum):
     NONE = "none"
     INSERT_ONLY = "insert_only"
     FULL = "full"
+
+
+FILE_NAMES: Final = "hiveacid.file.names"
+"""A table property of ours: whose names the files get, ``hive4`` (default) or ``hive3``."""
+HIVE_3: Final = "hive3"
+HIVE_4: Final = "hive4"
 
 
 class FileFormat(Enum):
@@ -103,6 +110,11 @@ class Table:
             return AcidMode.NONE
         mode = self.properties.get("transactional_properties", "default").lower()
         return AcidMode.INSERT_ONLY if mode == "insert_only" else AcidMode.FULL
+
+    @property
+    def has_hive_3_names(self) -> bool:
+        """Whether new files are ``bucket_00000``, which Hive 3.1 needs, not ``bucket_00000_0``."""
+        return self.properties.get(FILE_NAMES, HIVE_4).lower() == HIVE_3
 
     @property
     def all_columns(self) -> tuple[Column, ...]:

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.tables import AcidMode, Column, FileFormat, Table, TableKind
+from hiveacid.model.tables import (
+    FILE_NAMES,
+    HIVE_3,
+    HIVE_4,
+    AcidMode,
+    Column,
+    FileFormat,
+    Table,
+    TableKind,
+)
 from hiveacid.statements.values_ddl import CreateTable
 
 
@@ -61,6 +70,7 @@ def _check_bucket_columns(table: Table) -> None:
 
 def _transactional_properties(table: Table) -> dict[str, str]:
     properties = {_key(key): value for key, value in table.properties.items()}
+    _check_file_names(properties)
     value = properties.get("transactional")
     if value is None:
         return properties
@@ -85,9 +95,17 @@ def _transactional_properties(table: Table) -> dict[str, str]:
 
 
 def _key(key: str) -> str:
-    """The two keys that decide about ACID are stored in lower case."""
+    """The keys that decide about ACID and file names are stored in lower case."""
     lower = key.lower()
-    return lower if lower in ("transactional", "transactional_properties") else key
+    return lower if lower in ("transactional", "transactional_properties", FILE_NAMES) else key
+
+
+def _check_file_names(properties: Mapping[str, str]) -> None:
+    wanted = properties.get(FILE_NAMES, HIVE_4)
+    if wanted.lower() not in (HIVE_3, HIVE_4):
+        raise InvalidInputError(
+            f"'{FILE_NAMES}' is '{HIVE_3}' or '{HIVE_4}', not '{wanted}'", property=FILE_NAMES
+        )
 
 
 def check_acid(table: Table) -> None:
@@ -146,9 +164,10 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
 
     Raises:
         InvalidInputError: a change of ``transactional`` or ``transactional_properties`` that Hive
-            refuses.
+            refuses; file names of no Hive.
     """
     wanted = {_key(key): value for key, value in changes.items()}
+    _check_file_names(wanted)
     before = table.acid_mode
     if before is AcidMode.NONE:
         return checked(replace(table, properties={**table.properties, **wanted}))
