@@ -38,7 +38,9 @@ _STATISTICS_OF: Final[Mapping[int, str]] = {
 """Kind of a type -> the statistics that a column of it may have."""
 _KINDS_OF_STATISTICS: Final = frozenset(_STATISTICS_OF.values())
 _STRUCT: Final = 12
-_CHAR: Final = 17
+_DECIMAL, _VARCHAR, _CHAR = 14, 16, 17
+_PRECISION_MAX: Final = 38
+_LENGTH_MAX: Final = 65_535
 _FIRST_GREGORIAN_DAY: Final = -141_427
 
 
@@ -53,6 +55,11 @@ def check_footer(footer: Any) -> None:
     names = [name for node in footer.types for name in node.fieldNames]
     if not all(isinstance(name, str) for name in names):
         raise _damage("field names in UTF-8", repr(next(n for n in names if type(n) is not str)))
+    children = sorted(child for node in footer.types for child in node.subtypes)
+    if children != list(range(1, len(footer.types))):
+        raise _damage("each type below one other", f"types {children}")
+    for node in footer.types:
+        _check_type(node)
     rows = sum(stripe.numberOfRows for stripe in footer.stripes)
     if rows != footer.numberOfRows:
         raise _damage(f"stripes of {footer.numberOfRows} rows", f"{rows} rows")
@@ -60,6 +67,18 @@ def check_footer(footer: Any) -> None:
         raise _damage(f"statistics of {len(footer.types)} columns", f"{len(footer.statistics)}")
     for node, known in zip(footer.types, footer.statistics, strict=False):
         _check_kind(known, kind=node.kind)
+
+
+def _check_type(node: Any) -> None:
+    """Lengths, precision and scale are possible (0 stands for what old writers leave out)."""
+    if (
+        node.kind == _DECIMAL
+        and node.precision
+        and not (node.scale <= node.precision <= _PRECISION_MAX)
+    ):
+        raise _damage("a decimal type", f"decimal({node.precision},{node.scale})")
+    if node.kind in (_CHAR, _VARCHAR) and not 1 <= node.maximumLength <= _LENGTH_MAX:
+        raise _damage("a length of text", f"{node.maximumLength}")
 
 
 def _check_kind(known: Any, *, kind: int) -> None:

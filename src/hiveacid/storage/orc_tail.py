@@ -20,6 +20,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from hiveacid.errors import FormatError
+from hiveacid.layout.metadata import STATS_KEY, parse_stats
 from hiveacid.model.types import (
     CharType,
     DecimalType,
@@ -173,6 +174,7 @@ def read_tail_of(source: pa.NativeFile, *, size_bytes: int, path: str) -> OrcTai
             if needed <= want:
                 tail = parse_tail(end)
                 _check_stripes(tail, size_bytes=size_bytes)
+                _check_metadata(tail)
                 return tail
             if needed > size_bytes:
                 raise FormatError(
@@ -194,6 +196,13 @@ def _check_stripes(tail: OrcTail, *, size_bytes: int) -> None:
     end = max((stripe.offset + stripe.size_bytes for stripe in tail.stripes), default=0)
     if end > size_bytes - tail.tail_bytes:
         raise _not_orc(f"stripes up to byte {end}", f"{size_bytes - tail.tail_bytes} bytes")
+
+
+def _check_metadata(tail: OrcTail) -> None:
+    """Hive's figures, on which readers rely, are figures."""
+    text = tail.user_metadata.get(STATS_KEY)
+    if text is not None:
+        parse_stats(text.decode("ascii", "replace"))
 
 
 def tail_bytes_needed(end: bytes) -> int:
