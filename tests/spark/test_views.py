@@ -114,3 +114,10 @@ def test_create_table_as_select_needs_types_and_no_columns(acid, rows):
     acid.sql("create table p partitioned by (b) stored as orc as select 1 as a, 2 as b")
     assert rows("select a, _c1 from t") == [(1, 2)]
     assert rows("show partitions p") == [("b=2",)]
+
+
+@pytest.mark.usefixtures("people")
+def test_a_count_of_a_view_is_of_its_rows(acid, rows):
+    acid.sql("create view few as select * from t where id > 1")
+    assert rows("select count(*) from few") == [(2,)]
+    assert rows("select max(id), count(*) from few where p = 2") == [(3, 2)]

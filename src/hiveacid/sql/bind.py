@@ -118,7 +118,8 @@ def _target(name: TableName, names: Names, splicer: Splicer) -> Table:
 
 def _query(fragment: Fragment, splicer: Splicer) -> Query:
     text = splicer.text(fragment)
-    aggregates = aggregates_of(fragment.text) if len(splicer.tables) == 1 else ()
+    one_table = len(splicer.tables) == 1 and not splicer.views
+    aggregates = aggregates_of(fragment.text) if one_table else ()
     return Query(text, dict(splicer.tables), aggregates)
 
 

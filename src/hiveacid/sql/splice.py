@@ -49,6 +49,7 @@ class Splicer:
         self._expanding = expanding
         self.prefix = prefix
         self.tables: dict[str, TableRef] = {}
+        self.views: set[TableName] = set()
 
     def text(self, fragment: Fragment) -> str:
         """The fragment as Spark SQL."""
@@ -98,6 +99,7 @@ class Splicer:
         """What stands for a table or view in this statement's text: an identifier, or a query."""
         if table.kind is not TableKind.VIEW:
             return self.placeholder(table, virtual=virtual, predicate=predicate, columns=columns)
+        self.views.add(table.name)
         path = (*self._expanding, table.name)
         if table.name in self._expanding:
             raise InvalidInputError(

@@ -213,3 +213,10 @@ def test_syntax_errors_say_line_and_column() -> None:
     with pytest.raises(SqlSyntaxError, match="line 2:6 cannot recognize input near") as caught:
         bound("select 1\n from ) x")
     assert (caught.value.context["line"], caught.value.context["column"]) == (2, 7)
+
+
+def test_a_count_of_a_view_is_not_that_of_its_table() -> None:
+    query = bound("select count(*) from w")
+    assert isinstance(query, Query)
+    assert query.aggregates == ()
+    assert bound("select count(*) from t").aggregates != ()  # type: ignore[attr-defined]
