@@ -90,7 +90,8 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
         frame = rows.selectExpr(*data, *texts, _BUCKET)
         tasks = min(table.bucket.count, _task_limit(spark))
         frame = frame.repartition(tasks, F.expr(to_task(_BUCKET, tasks=tasks)))
-        frame = frame.sortWithinPartitions(*names, _BUCKET)
+        order = [quoted(name) for name in table.sort_columns]
+        frame = frame.sortWithinPartitions(*names, _BUCKET, *order)
     else:
         frame = rows.selectExpr(*data, *texts)
         if names:

@@ -49,6 +49,8 @@ def write_arrow(
     """
     table = target.table
     kind = insert_kind(target)
+    if table.sort_columns:
+        arrays = _sorted(arrays, table)
     places = _places(arrays, target)
     data = pa.RecordBatch.from_arrays(
         list(arrays[: len(table.columns)]), names=[c.name for c in table.columns]
@@ -82,6 +84,16 @@ def write_arrow(
             WrittenFile(partition, directory, name, path, kind, file.rows, file.size_bytes)
         )
     return WriteResult(tuple(files), sum(file.rows for file in files), 0, 0)
+
+
+def _sorted(arrays: Sequence[pa.Array], table: Table) -> list[pa.Array]:
+    """The rows in the order that SORTED BY says, NULL first."""
+    by_name = {c.name: arrays[i] for i, c in enumerate(table.columns)}
+    keys: dict[str, pa.Array] = {}
+    for number, name in enumerate(table.sort_columns):
+        keys[f"valid{number}"], keys[f"value{number}"] = by_name[name].is_valid(), by_name[name]
+    order = pc.sort_indices(pa.table(keys), sort_keys=[(key, "ascending") for key in keys])
+    return [array.take(order) for array in arrays]
 
 
 def _places(arrays: Sequence[pa.Array], target: WriteTarget) -> list[tuple[_Place, pa.Array]]:
