@@ -27,6 +27,7 @@ from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
+from hiveacid.storage.orc_tail import read_tail, rewrite_tail
 from hiveacid.storage.planning import plan_scan
 
 FS = file_system_for("/")[0]
@@ -200,3 +201,43 @@ def test_statements_write_the_wall_clock_of_the_session(acid, zone, tmp_path):
     assert [str(value) for value in wall] == ["1883-01-01 00:00:00", "1969-07-20 20:17:40.250000"]
     found = acid.sql("select cast(t as string) t from w order by t").collect()
     assert [row.t for row in found] == ["1883-01-01 00:00:00", "1969-07-20 20:17:40.25"]
+
+
+def with_calendar(path: Path, calendar: int) -> None:
+    """State another calendar in a file's footer; 1 is the Julian one before 1582-10-15."""
+    data = path.read_bytes()
+    tail = read_tail(FS, str(path))
+    tail.footer.calendar = calendar
+    end = rewrite_tail(tail, user_metadata={})
+    path.write_bytes(data[: len(data) - tail.tail_bytes] + end)
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.dates(datetime.date(1, 1, 3))
+        | st.dates(datetime.date(1, 1, 3), datetime.date(1600, 1, 1)),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_julian_dates_are_the_same_through_spark_and_arrow(spark, tmp_path_factory, dates):
+    root = tmp_path_factory.mktemp("julian")
+    columns = (Column("d", parse_type("date")), Column("a", parse_type("array<timestamp>")))
+    moments = [datetime.datetime.combine(day, datetime.time(23, 59, 59)) for day in dates]
+    rows = [
+        {"d": day, "a": [moment]}
+        for day, moment in zip(dates, moments, strict=True)
+        if not -SECOND < moment - EPOCH < 0 * SECOND
+    ]
+    snapshot = write(root, rows, columns)
+    with_calendar(root / "delta_0000001_0000001_0000" / "bucket_00000", 1)
+    (part,) = snapshot.parts
+    found = resolve(list_partition(FS, str(root)), snapshot.valid, None)
+    snapshot = Snapshot(snapshot.table, snapshot.valid, (SnapshotPart(part.partition, found),))
+    arrow = plain(read_arrow(str(root)).read_all().to_pylist())
+    assert plain(through_spark(spark, snapshot)) == arrow
+    for row, found_row in zip(rows, arrow, strict=True):
+        assert (row["d"] != found_row["d"]) or not 400 <= row["d"].year < 1582
