@@ -132,6 +132,22 @@ def test_buckets_have_their_numbers_and_no_files_without_rows(acid, spark, forma
     assert rows("select * from t") == [(1, "a"), (2, "a")]
 
 
+def test_a_sorted_table_is_sorted_within_its_buckets(acid, spark, tmp_path):
+    acid.sql(
+        "create table t (id int, v int) clustered by (id) sorted by (v) into 2 buckets"
+        f" stored as orc {INSERT_ONLY}"
+    )
+    rows = spark.range(0, 300).selectExpr("cast(id as int) id", "cast(id * 7919 % 300 as int) v")
+    acid.table("t").insert(rows)
+    acid.sql("insert into t values (1, 5), (3, 2), (5, null)")
+    files = [orc.read_table(str(path)) for path in (tmp_path / "wh/t").glob("delta_*/*_0")]
+    assert sum(file.num_rows for file in files) == 303
+    assert max(file.num_rows for file in files) > 100
+    for file in files:
+        found = [-1 if v is None else v for v in file["v"].to_pylist()]
+        assert found == sorted(found)
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_plain_tables_are_appended_to_and_overwritten(acid, format, rows, layout):
     acid.sql(f"create table t (id int, v string) stored as {format}")
