@@ -29,8 +29,8 @@ def counted(acid):
 
     def ask(session=None, text="select count(*) from t"):
         frame = (session or acid).sql(text)
-        plan = frame._jdf.queryExecution().optimizedPlan().toString()
-        return frame.collect()[0][0], "OneRowRelation" in plan
+        plan = frame._jdf.queryExecution().analyzed().toString()
+        return frame.collect()[0][0], "SubqueryAlias one" in plan
 
     return ask
 
