@@ -173,9 +173,7 @@ def _definition(
             code=10326,
             table=str(statement.name),
         )
-    check_constraint_texts(
-        statement.columns, defaults=statement.defaults, checks=statement.checks
-    )
+    check_constraint_texts(statement.columns, defaults=statement.defaults, checks=statement.checks)
     properties |= constraint_properties(
         not_null=statement.not_null,
         defaults=statement.defaults,
