@@ -17,6 +17,7 @@ from tests.postgres import PostgresServer
 from hiveacid.clock import SystemClock
 from hiveacid.errors import ConflictError
 from hiveacid.metastore.connect import connect
+from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.types import parse_type
@@ -131,6 +132,22 @@ def test_the_locks_and_writes_of_a_killed_process_are_given_up_after_the_time_ou
         (dead, TxnState.ABORTED)
     ]
     assert runtime.metastore.show_locks() == ()
+
+
+def test_of_clients_that_do_the_housekeeping_at_once_one_does(runtime: Runtime) -> None:
+    start = threading.Barrier(4)
+
+    def run() -> bool:
+        start.wait(timeout=60)
+        return runtime.metastore.run_housekeeping(interval_s=1000)
+
+    for _ in range(2):
+        with ThreadPoolExecutor(4) as pool:
+            ran = [one.result(timeout=120) for one in [pool.submit(run) for _ in range(4)]]
+        assert sum(ran) <= 1
+    assert isinstance(runtime.metastore, SqlMetastore)
+    rows = runtime.metastore.database.table_rows("AUX_TABLE")
+    assert [row["MT_KEY1"] for row in rows] == ["HouseKeeper"]
 
 
 def test_concurrent_increments_lose_nothing(runtime: Runtime, table: Table) -> None:

@@ -53,6 +53,7 @@ _ABANDONED: Final = (
     )
     .order_by(_T.TXN_ID)
 )
+_ABANDONED_FREE: Final = _ABANDONED.with_for_update(skip_locked=True)
 _WRITE_SET_GC: Final = delete(WRITE_SET).where(WRITE_SET.c.WS_COMMIT_ID < bindparam("below"))
 _MIN_ABORTED: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == TxnState.ABORTED.value)
 _MIN_WRITE_SET: Final = select(func.min(WRITE_SET.c.WS_TXNID))
@@ -113,7 +114,7 @@ _DEDUPE: Final = tuple(
 )
 _LAST_RUN: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key"))
 _LAST_RUN_HELD: Final = _LAST_RUN.with_for_update()
-_FIRST_RUN: Final = insert(AUX_TABLE).values(MT_KEY1=bindparam("key"), MT_KEY2=bindparam("now"))
+_FIRST_RUN: Final = insert(AUX_TABLE).values(MT_KEY1=bindparam("key"), MT_KEY2=0)
 _SET_LAST_RUN: Final = (
     update(AUX_TABLE).where(_A.MT_KEY1 == bindparam("key")).values(MT_KEY2=bindparam("now"))
 )
@@ -146,7 +147,7 @@ class SqlHousekeeping:
             unit.run(_DROP_LOCKS, before=moments["before"])
             return tuple(
                 TxnId(txn)
-                for (txn,) in unit.rows(_ABANDONED, **moments)
+                for (txn,) in unit.rows(_ABANDONED_FREE, **moments)  # others abort the rest
                 if abort(unit, TxnId(txn), AbortReason.TIMEOUT)
             )
 
@@ -199,7 +200,9 @@ class SqlHousekeeping:
             last = unit.scalar(_LAST_RUN_HELD, key=_MUTEX)
             if last is not None and 0 <= unit.now_ms - last < due_ms:
                 return False
-            unit.run(_FIRST_RUN if last is None else _SET_LAST_RUN, key=_MUTEX, now=unit.now_ms)
+            if last is None:  # the same row for all who are the first at once: one of them wins
+                unit.run(_FIRST_RUN, key=_MUTEX)
+            unit.run(_SET_LAST_RUN, key=_MUTEX, now=unit.now_ms)
         self.perform_timeouts()
         self.write_set_gc()
         self.clean_txn_to_write_id()
