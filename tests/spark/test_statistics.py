@@ -1,4 +1,4 @@
-"""Statistics: kept by DML, taken by ANALYZE, and count(*) answered from them when they are exact."""
+"""Statistics: kept by DML, taken by ANALYZE; count(*) is answered from them when they are exact."""
 
 from __future__ import annotations
 
