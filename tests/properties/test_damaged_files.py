@@ -136,7 +136,7 @@ def data_files(root: Path) -> list[Path]:
 
 
 def read(root: Path) -> pa.Table:
-    """All rows, with columns named by position, decimals as text, chars without blanks: by path
+    """All rows, with columns named by position, decimals as doubles, chars without blanks: by path
     names, lengths and precisions are only in the footers, and nothing else tells them.
     """
     found = read_arrow(str(root)).read_all()
@@ -144,7 +144,7 @@ def read(root: Path) -> pa.Table:
     columns = []
     for column in found.columns:
         if pa.types.is_decimal(column.type):
-            column = column.cast(pa.string())
+            column = column.cast(pa.float64())
         columns.append(pc.utf8_rtrim(column, " ") if pa.types.is_string(column.type) else column)
     return pa.table(columns, names=[str(i) for i in range(len(columns))])
 

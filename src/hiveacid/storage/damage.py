@@ -70,7 +70,9 @@ def check_footer(footer: Any) -> None:
 
 
 def _check_type(node: Any) -> None:
-    """Lengths, precision and scale are possible (0 stands for what old writers leave out)."""
+    """Children, lengths, precision and scale are possible; old writers leave the precision out."""
+    if node.kind in _STATISTICS_OF and (node.subtypes or node.fieldNames):
+        raise _damage(f"no types below one of kind {node.kind}", f"{list(node.subtypes)}")
     if (
         node.kind == _DECIMAL
         and node.precision
