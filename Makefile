@@ -12,7 +12,7 @@ INTEROP ?=
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test check accept interop bench bench-peers bench-txn sim test-spark-versions clean
+.PHONY: help venv java demo test check accept interop bench bench-peers bench-txn sim soak test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench-peers: java $(STAMP)  ## MERGE, DELETE, small INSERTs beside Delta Lake an
 
 sim: $(STAMP)  ## seeded histories of writers, readers, aborts, deaths and faults (SEED=1 RUNS=1000)
 	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),1) --runs $(or $(RUNS),1000)
+
+soak: $(STAMP)  ## 8 writer processes killed at random, on both databases (SECONDS=300)
+	$(BIN)/python -m tests.soak.run --seconds $(or $(SECONDS),300)
 
 bench-txn: $(STAMP)  ## transactions a second on SQLite and PostgreSQL (BENCH='--only sqlite --seconds 2')
 	$(BIN)/python -m benchmarks.txn $(BENCH)
