@@ -46,6 +46,8 @@ def test_input_file_name_is_the_file_of_each_row(acid, rows, tmp_path):
     acid.sql("create table plain (id int) stored as orc")
     assert rows("select input__file__name from plain") == []
     acid.sql("insert into plain values (1)")
+    with pytest.raises(UnsupportedError, match="no ROW__ID"):
+        acid.sql("select row__id from plain")
     assert rows("select x.input__file__name, x.* from plain x") == [
         (f"file:{tmp_path}/wh/plain/000000_0", 1)
     ]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
+from hiveacid.errors import UnsupportedError
 from hiveacid.layout.plan import PartPlan, ScanPlan
-from hiveacid.model.tables import Table
+from hiveacid.model.tables import AcidMode, Table
 from hiveacid.spark.scan import ROW_ID_COLUMN, result_schema, scan
 
 if TYPE_CHECKING:
@@ -35,9 +36,15 @@ def scan_virtual(spark: SparkSession, plan: ScanPlan, *, virtual: Collection[str
     INPUT__FILE__NAME takes a scan of each file by itself: a row does not say where it was.
 
     Raises:
-        as ``scan.scan``.
+        UnsupportedError: row ids of a table that has none; as ``scan.scan``.
     """
     row_ids = not {ROW_ID_COLUMN, BUCKET_ID_COLUMN}.isdisjoint(virtual)
+    table = plan.snapshot.table
+    if row_ids and table.acid_mode is not AcidMode.FULL:
+        raise UnsupportedError(
+            f"Rows of {table.name} have no {ROW_ID_COLUMN}: it is no full ACID table",
+            table=str(table.name),
+        )
     if FILE_NAME_COLUMN not in virtual:
         return with_virtual(scan(spark, plan, row_ids=row_ids), virtual)
     frames = []
@@ -47,7 +54,7 @@ def scan_virtual(spark: SparkSession, plan: ScanPlan, *, virtual: Collection[str
             name = F.lit(_uri(f"{part.part.partition.location.rstrip('/')}/{file.path}"))
             frames.append(rows.withColumn(FILE_NAME_COLUMN, name))
     if not frames:
-        return empty_virtual(spark, plan.snapshot.table, virtual=virtual, columns=plan.columns)
+        return empty_virtual(spark, table, virtual=virtual, columns=plan.columns)
     return with_virtual(reduce(lambda a, b: a.unionAll(b), frames), virtual)
 
 
