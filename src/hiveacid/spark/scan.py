@@ -97,9 +97,10 @@ def scan(spark: SparkSession, plan: ScanPlan, *, row_ids: bool = False) -> DataF
     rows = local_scan.rows(spark, plan, row_ids=row_ids)
     if rows is not None:
         return rows
-    utc = all("timestamp" not in str(c.type) for c in table.columns) or is_utc(spark)
+    read = [column for column in table.columns if column.name in plan.columns]
+    utc = all("timestamp" not in str(column.type) for column in read) or is_utc(spark)
     arrow = _is_better_through_arrow(plan, parts)
-    other = [p for p in parts if arrow or not _is_native(table, p.reduced, utc=utc)]
+    other = [p for p in parts if arrow or not _is_native(plan, p.reduced, utc=utc)]
     apart = {part.part.partition.values for part in other}
     native = [part.reduced for part in parts if part.part.partition.values not in apart]
     frames = []
@@ -351,14 +352,17 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
     return f"{seen} and {events.CURRENT_TRANSACTION} not in ({hidden})" if hidden else seen
 
 
-def _is_native(table: Table, part: SnapshotPart, *, utc: bool) -> bool:
+def _is_native(plan: ScanPlan, part: SnapshotPart, *, utc: bool) -> bool:
     """Whether Spark's reader can read every file: ACID bucket files of full length, with the
     table's columns.
     """
+    columns = plan.snapshot.table.columns
     return not part.directory.originals and all(
         file.path.rpartition("/")[2].startswith("bucket_")
         and file.size_bytes > 0
         and file.logical_bytes in (None, file.size_bytes)
-        and is_native(event_tail(part.partition.location, file), table.columns, utc=utc)
+        and is_native(
+            event_tail(part.partition.location, file), columns, utc=utc, wanted=plan.columns
+        )
         for file in part.directory.row_files
     )

@@ -8,7 +8,7 @@ are read through Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from hiveacid.layout.events import OPERATION, ROW, Operation
@@ -25,23 +25,32 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.orc_tail import OrcTail
+from hiveacid.storage.statistics import column_numbers
 
 _GREGORIAN_DAY: Final = -141_427
 """1582-10-15; before it, calendars differ."""
 _DAY_MS: Final = 86_400_000
 
 
-def is_native(tail: OrcTail, columns: Sequence[Column], *, utc: bool) -> bool:
+def is_native(
+    tail: OrcTail,
+    columns: Sequence[Column],
+    *,
+    utc: bool,
+    wanted: Collection[str] | None = None,
+) -> bool:
     """Whether Spark reads this file of row events rightly as a table with ``columns``.
 
-    ``utc`` says that the session's and the JVM's time zones are UTC.
+    ``utc`` says that the session's and the JVM's time zones are UTC. Of times, only those of the
+    ``wanted`` columns matter (None: of all).
     """
     if tail.rows == 0:
         return True
     if not only_inserts(tail):
         return False
     row = {name.lower(): kind for name, kind in tail.root.fields}.get(ROW)
-    return _same_rows(tail, row.fields if isinstance(row, StructType) else (), columns, utc=utc)
+    fields = row.fields if isinstance(row, StructType) else ()
+    return _same_rows(tail, fields, columns, utc=utc, wanted=wanted)
 
 
 def is_native_plain(tail: OrcTail, columns: Sequence[Column], *, utc: bool) -> bool:
@@ -55,13 +64,21 @@ def _same_rows(
     columns: Sequence[Column],
     *,
     utc: bool,
+    wanted: Collection[str] | None = None,
 ) -> bool:
     if len(fields) > len(columns):
         return False
     for (name, found), column in zip(fields, columns, strict=False):
         if name.lower() != column.name or not _same(found, column.type):
             return False
-    return all(_plain(column.type) for column in columns) and _times_agree(tail, utc=utc)
+    if not all(_plain(column.type) for column in columns):
+        return False
+    places = zip(column_numbers(tail), columns, strict=False)
+    return all(
+        _times_agree(tail, number, utc=utc)
+        for number, column in places
+        if wanted is None or column.name in wanted
+    )
 
 
 def only_inserts(tail: OrcTail) -> bool:
@@ -112,17 +129,16 @@ def _nodes(kind: HiveType) -> Iterator[HiveType]:
         yield from _nodes(child)
 
 
-def _times_agree(tail: OrcTail, *, utc: bool) -> bool:
-    """Whether no date or timestamp in the file is one that Spark reads otherwise."""
-    for number, node in enumerate(tail.types):
-        if not isinstance(node.type, PrimitiveType):
-            continue
-        if node.type.name == "timestamp" and not utc:
-            return False
-        if node.type.name in _TIMES and tail.has_julian_dates != tail.java_has_julian_dates:
-            least = _least_day(tail, number)
-            if least is not None and least < _GREGORIAN_DAY:
-                return False
+def _times_agree(tail: OrcTail, number: int, *, utc: bool) -> bool:
+    """Whether no date or timestamp in a column, or below it, is one that Spark reads otherwise."""
+    node = tail.types[number]
+    if not isinstance(node.type, PrimitiveType):
+        return all(_times_agree(tail, child, utc=utc) for child in node.children)
+    if node.type.name == "timestamp" and not utc:
+        return False
+    if node.type.name in _TIMES and tail.has_julian_dates != tail.java_has_julian_dates:
+        least = _least_day(tail, number)
+        return least is None or least >= _GREGORIAN_DAY
     return True
 
 
