@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.orc as orc
 from hive_tool import jars
 
 from hiveacid.reading import dump
@@ -17,23 +18,35 @@ KEYS = {"hive.acid.key.index", "hive.acid.version"}
 
 
 def check_files(folder: Path, version: str) -> Iterator[tuple[str, list[str]]]:
-    """Each bucket file below a folder: metadata, and rows as ``dump`` has them."""
-    files = sorted(path for path in folder.rglob("bucket_*") if path.is_file())
+    """Each ORC file below a folder: metadata, and row events as ``dump`` has them."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and _is_orc(path))
     by_name = {entry["fileName"]: entry for entry in _tool(files, "meta", "-j", version=version)}
     found: list[str] = []
     for path in files:
         entry = by_name.get(str(path))
         found += [f"{path}: no answer"] if entry is None else list(_wrong(path, entry))
     yield f"ORC's tools read the footers of {len(files)} files", found
-    lines = _tool(files, "data", version=version)
-    events = [event for path in files for event in dump(str(path))]
+    of_events = [path for path in files if path.name.startswith("bucket_")]
+    lines = _tool(of_events, "data", version=version)
+    events = [event for path in of_events for event in dump(str(path))]
     same = [_event(line) for line in lines] == [_event(event) for event in events]
     yield f"ORC's tools read {len(events)} events", [] if same else [f"{len(lines)} read"]
+    plain = [path for path in files if not path.name.startswith("bucket_")]
+    count = sum(orc.ORCFile(str(path)).nrows for path in plain)
+    lines = _tool(plain, "data", version=version)
+    yield f"ORC's tools read {count} rows", [] if len(lines) == count else [f"{len(lines)} read"]
+
+
+def _is_orc(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(3) == b"ORC"
 
 
 def _wrong(path: Path, entry: dict[str, Any]) -> Iterator[str]:
     if entry.get("status") != "OK":
         yield f"{path}: {entry.get('status')}"
+    if not path.name.startswith("bucket_") or not entry.get("numberOfRows"):
+        return
     if not set(entry.get("userMetadata", {})) >= KEYS:
         yield f"{path}: user metadata is {sorted(entry.get('userMetadata', {}))}"
     counted = entry.get("numInserts", 0) + entry.get("numDeletes", 0)

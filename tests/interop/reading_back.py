@@ -18,7 +18,7 @@ import hiveacid
 from hiveacid.cli.files import ls
 from hiveacid.errors import AcidError
 from hiveacid.layout.names import BaseName, looks_acid, parse_directory, parse_partition_name
-from hiveacid.model.tables import BucketSpec, Column, Partition, Table, TableName
+from hiveacid.model.tables import BucketSpec, Column, FileFormat, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import ROW_ID_COLUMN, scan
 from hiveacid.storage.planning import plan_scan
@@ -96,6 +96,7 @@ def _table(answer: HiveAnswer) -> Table:
         str(answer.data),
         partition_columns=tuple(Column(*column) for column in shape.partition_columns),
         bucket=bucket,
+        format=FileFormat.PARQUET if "parquet" in meta["input_format"].lower() else FileFormat.ORC,
         properties=meta["parameters"],
     )
 
