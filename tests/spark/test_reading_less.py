@@ -161,9 +161,7 @@ def test_few_rows_are_changed_by_the_driver(bucketed, acid, rows, routes, layout
     assert rows("select k, v from b where k between 76 and 80") == [
         (76, "v76"), (77, "v77!"), (78, "v78!"), (80, "v80"),
     ]  # fmt: skip
-    routes.clear()
-    assert rows("select count(*), sum(k) from b where v <> ''") == [(2699, 4049021)]
-    assert set(routes) == {"_native"}
+    assert rows("select count(*), sum(k) from b where rand() >= 0") == [(2699, 4049021)]
     (kept,) = (name for name in layout("b") if "p=1/delete_delta" in name and "_0000004_" in name)
     assert kept.split("/")[1:] == ["delete_delta_0000004_0000004_0000", kept.rpartition("/")[2]]
 

@@ -29,6 +29,7 @@ from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge import merge_read
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
 _ROW_ID: t.StructType = t.StructType(
@@ -78,7 +79,11 @@ def arrow_schema(plan: ScanPlan, *, row_ids: bool) -> t.StructType:
 def as_table_types(frame: DataFrame, plan: ScanPlan, *, row_ids: bool) -> DataFrame:
     """Columns of ``arrow_schema`` as the table's types, in the plan's order."""
     data, keys = _wanted(plan)
-    columns = [F.col(quoted(c.name)).cast(spark_type(c.type)).alias(c.name) for c in data]
+    columns: list[str | SparkColumn] = []
+    for c in data:  # each Column is a dozen calls to the JVM, a name is none
+        same = stored_type(c.type) == spark_type(c.type)
+        name = quoted(c.name)
+        columns.append(name if same else F.col(name).cast(spark_type(c.type)).alias(c.name))
     columns += [F.expr(key_value(quoted(c.name), c)).alias(c.name) for c in keys]
     return frame.select(*columns, *(["ROW__ID"] if row_ids else []))
 
