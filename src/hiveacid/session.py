@@ -8,14 +8,13 @@ as ``Listing``.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.tables import AcidMode, BucketSpec, Column, Table, TableName
+from hiveacid.errors import InvalidInputError
+from hiveacid.model.tables import BucketSpec, Column, Table, TableName
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.sql import (
@@ -31,6 +30,7 @@ from hiveacid.sql import (
 from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.checks import check_inserts
+from hiveacid.statements.compact import request_compaction
 from hiveacid.statements.ddl_context import DdlContext
 from hiveacid.statements.definitions import check_query_columns
 from hiveacid.statements.describe import describe
@@ -38,15 +38,18 @@ from hiveacid.statements.explain import explain
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.listing_frame import listing_frame
 from hiveacid.statements.names import CatalogNames
+from hiveacid.statements.query_columns import columns_of
 from hiveacid.statements.repair import repair
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_transactions import TransactionStatement
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import CreateView
 from hiveacid.statements.views import create_view
-from hiveacid.txn.leases import Keep, Lease, open_lease
+from hiveacid.transaction import AcidTransaction, TransactionControl
+from hiveacid.txn.leases import Keep, Lease, lease_within, open_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,9 +58,9 @@ if TYPE_CHECKING:
     from hiveacid.statements.arrow_changes import ArrowChange
     from hiveacid.statements.job import ExecutionContext
     from hiveacid.table import AcidTable
+    from hiveacid.txn.unit import UnitOfWork
 
 _SERIAL = itertools.count()
-_PLAIN_NAME = re.compile(r"(?!\d+\Z)\w+")
 _DML = (Insert, Inserts, Update, Delete, Merge, Load)
 
 
@@ -101,6 +104,7 @@ class Session:
         self._settings = runtime.settings
         self._database = DEFAULT_DATABASE
         self._closed = False
+        self._control = TransactionControl(runtime.transactions)
         self._prefix = f"__hiveacid_{next(_SERIAL)}_"
         self._statements = itertools.count()
 
@@ -136,9 +140,12 @@ class Session:
         return self._settings
 
     def close(self) -> None:
-        """Ends background work and gives connections back; a second call does nothing."""
+        """Rolls an open transaction of SQL back, ends background work and gives connections back;
+        a second call does nothing.
+        """
         if not self._closed:
             self._closed = True
+            self._control.close()
             self._runtime.close()
 
     def __enter__(self) -> Session:
@@ -157,6 +164,17 @@ class Session:
         return f"<hiveacid.Session {self._runtime.metastore.url} {state}>"
 
     # ---------------------------------------------------------------- SQL
+
+    def transaction(self) -> AcidTransaction:
+        """Begins a transaction of several statements on any tables; use it in ``with``.
+
+        What goes through it (``txn.sql``, ``txn.table``) belongs to it; this session's own
+        statements stay outside. Any number of transactions may be open.
+        """
+        self._names()
+        within = Session(self._runtime, self._spark)
+        within._settings, within._database = self._settings, self._database
+        return AcidTransaction(within, within._control.begin(scoped=True))
 
     def sql(self, text: str) -> Any:
         """Runs one statement of Hive SQL.
@@ -197,7 +215,10 @@ class Session:
             check_inserts(value.branches)
         if isinstance(value, (Query, *_DML)):
             return self._carry_out(value)
-        listing = self._metadata(value)
+        if isinstance(value, TransactionStatement):
+            listing = self._control.apply(value, commit=self._commit)
+        else:
+            listing = self._metadata(value)
         if listing is None or self._spark is None:
             return listing
         return listing_frame(self._spark, listing)
@@ -212,7 +233,8 @@ class Session:
         | Merge
         | Load
         | Analyze
-        | ArrowChange,
+        | ArrowChange
+        | TransactionStatement,
     ) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.
 
@@ -222,8 +244,8 @@ class Session:
             AcidError: whatever the statement runs into.
         """
         names, prefix = self._names()
-        if isinstance(statement, Analyze):
-            return self._keep_up(statement)
+        if isinstance(statement, (Analyze, TransactionStatement)):
+            return self._execute(statement)
         if isinstance(statement, Query):
             statement = bind_query(statement, names, prefix=prefix)
         elif isinstance(statement, (Update, Delete, Merge)):
@@ -238,7 +260,13 @@ class Session:
             spark=self.spark if spark else self._spark,
             settings=self._settings,
             database=self._database,
+            unit=self._control.unit,
         )
+
+    def _commit(self, unit: UnitOfWork) -> None:
+        from hiveacid.statements.run import commit
+
+        commit(self._context(spark=False), unit)
 
     def _carry_out(
         self,
@@ -254,6 +282,7 @@ class Session:
     ) -> Any:
         from hiveacid.statements.run import execute
 
+        self._control.begin_where_it_must()
         context = self._context(spark=self._needs_spark(statement))
         with spark_errors_mapped(statement):
             return execute(context, statement)
@@ -266,6 +295,7 @@ class Session:
 
     def _metadata(self, value: object) -> Listing | None:
         metastore = self._runtime.metastore
+        self._control.refuse_definition(value)
         if isinstance(value, ddl.SetProperty):
             return self._set(value)
         if isinstance(value, ddl.ResetProperties):
@@ -288,7 +318,7 @@ class Session:
         elif isinstance(value, ddl.Truncate):
             self._carry_out(value)
         elif isinstance(value, ddl.Compact):
-            self._compact(value)
+            request_compaction(metastore, value)
         elif isinstance(value, ShowStatement):
             return show(metastore, value)
         else:
@@ -326,20 +356,6 @@ class Session:
                 settings = settings.without(key)
         self._use(settings)
 
-    def _compact(self, value: ddl.Compact) -> None:
-        table = self._runtime.metastore.get_table(value.name)
-        if table.acid_mode is AcidMode.NONE:
-            raise InvalidInputError(
-                f"Compaction is not allowed on non-ACID table {table.name}",
-                code=10286,
-                table=str(table.name),
-            )
-        if value.kind not in ("major", "minor", "rebalance"):
-            raise InvalidInputError(
-                "Invalid compaction type, supported values are 'major' and 'minor'", code=10282
-            )
-        raise UnsupportedError("ALTER TABLE ... COMPACT is not supported yet")
-
     # ---------------------------------------------------------------- tables
 
     def _create_table(self, value: ddl.CreateTable) -> None:
@@ -351,7 +367,7 @@ class Session:
 
     def _create_from(self, value: ddl.CreateTable, frame: DataFrame) -> None:
         """Makes the table with the frame's columns and puts its rows in; all or nothing."""
-        columns = _columns_of(frame.schema)
+        columns = columns_of(frame.schema)
         check_query_columns(value, columns)
         names = [column.name for column in columns]
         plain = replace(value, query=None)
@@ -379,7 +395,7 @@ class Session:
         assert value.query is not None
         with spark_errors_mapped(value.query):
             schema = query_schema(self._context(spark=True), value.query)
-        create_view(self._ddl_context(), value, _columns_of(schema))
+        create_view(self._ddl_context(), value, columns_of(schema))
 
     def create_table(
         self,
@@ -409,6 +425,7 @@ class Session:
 
         from hiveacid.spark.types import hive_type
 
+        self._control.refuse_definition(ddl.CreateTable)
         wanted = dict(properties or {})
         if transactional:
             wanted.setdefault("transactional", "true")
@@ -462,6 +479,9 @@ class Session:
         if self._closed:
             raise InvalidInputError("The session is closed")
         table = self._runtime.metastore.get_table(name)
+        self._control.begin_where_it_must()
+        if self._control.unit is not None:
+            return lease_within(self._control.unit, table, keep=keep)
         return open_lease(self._runtime.transactions, table, keep=keep)
 
     def table(self, name: str) -> AcidTable:
@@ -475,16 +495,3 @@ class Session:
         found = self.table_name(name)
         self._runtime.metastore.get_table(found)
         return AcidTable(self, found)
-
-
-def _columns_of(schema: StructType) -> tuple[Column, ...]:
-    """The columns of a query as a table gets them; Hive calls those without a name _c0, _c1, ..."""
-    from hiveacid.spark.types import hive_type
-
-    return tuple(
-        Column(
-            field.name.lower() if _PLAIN_NAME.fullmatch(field.name) else f"_c{number}",
-            hive_type(field.dataType),
-        )
-        for number, field in enumerate(schema.fields)
-    )

@@ -45,10 +45,21 @@ from hiveacid.statements.values import (
     TableRef,
     Update,
 )
+from hiveacid.statements.values_transactions import TransactionStatement
 
 __all__ = ["Bound", "Names", "bind", "bind_texts"]
 
-Bound = Query | Insert | Inserts | Update | Delete | Merge | ddl.DdlStatement | ddl.Explain
+Bound = (
+    Query
+    | Insert
+    | Inserts
+    | Update
+    | Delete
+    | Merge
+    | ddl.DdlStatement
+    | ddl.Explain
+    | TransactionStatement
+)
 
 DEFAULT_PREFIX = "__hiveacid_"
 
@@ -83,14 +94,16 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
         return _merge(body, names, splicer)
     if isinstance(body, ParsedExplain):
         inner = bind(body.statement, names, prefix=prefix)
-        if isinstance(inner, ddl.Explain):
-            raise UnsupportedError("EXPLAIN of EXPLAIN is not supported")
+        if isinstance(inner, (ddl.Explain, TransactionStatement)):
+            raise UnsupportedError(f"EXPLAIN of {body.statement.text} is not supported")
         return ddl.Explain(inner, body.mode)
     if isinstance(body, ParsedCreateAs):
         query = _query(body.query.fragment, splicer)
         return _ddl(dataclasses.replace(body.table, query=query), names, splicer)
     if isinstance(body, ParsedView):
         return _view(body, names, splicer)
+    if isinstance(body, TransactionStatement):
+        return body
     return _ddl(body, names, splicer)
 
 

@@ -36,8 +36,17 @@ from hiveacid.sql.parsed import ParsedCreateAs, ParsedView
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.scopes import Fragment, Scope
 from hiveacid.sql.show import parse_abort, parse_describe, parse_show
+from hiveacid.sql.transactions import (
+    autocommit,
+    parse_begin,
+    parse_commit,
+    parse_release,
+    parse_rollback,
+    parse_savepoint,
+)
 from hiveacid.sql.upkeep import parse_analyze, parse_repair
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.values_transactions import TransactionStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,14 @@ class ParsedExplain:
     mode: str
 
 
-Body = ParsedDml | ParsedCreateAs | ParsedView | ParsedExplain | ddl.DdlStatement
+Body = (
+    ParsedDml
+    | ParsedCreateAs
+    | ParsedView
+    | ParsedExplain
+    | ddl.DdlStatement
+    | TransactionStatement
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +100,14 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "ANALYZE": parse_analyze,
     "MSCK": parse_repair,
     "LOAD": parse_load,
+    "START": parse_begin,
+    "BEGIN": parse_begin,
+    "COMMIT": parse_commit,
+    "ROLLBACK": parse_rollback,
+    "SAVEPOINT": parse_savepoint,
+    "RELEASE": parse_release,
 }
 _UNSUPPORTED = {
-    "START": "START TRANSACTION is not supported yet",
-    "BEGIN": "BEGIN is not supported yet",
-    "COMMIT": "COMMIT is not supported yet",
-    "ROLLBACK": "ROLLBACK is not supported yet",
     "LOCK": "LOCK TABLE is not supported",
     "UNLOCK": "UNLOCK TABLE is not supported",
     "EXPORT": "EXPORT TABLE is not supported",
@@ -196,7 +214,7 @@ def _statement(source: str, tokens: tuple[Token, ...]) -> Statement:
 def _body(cursor: Cursor, text: str, line: int) -> Body:
     key = cursor.key
     if key == "SET":
-        return _set(cursor, text)
+        return autocommit(text) or _set(cursor, text)
     if key == "RESET":
         cursor.next()
         keys = text.split()[1:]

@@ -216,5 +216,5 @@ class InsertWork:
             fs, path = file_system_for(place)
             fs.create_directory(path)
             known = initial_statistics(()) if owns_files(table) else {}
-            catalog.add_partitions(table.name, [Partition(values, place, known)])
+            job.txn.pending.add_partitions(table.name, [Partition(values, place, known)])
         return written

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +24,7 @@ from hiveacid.statements.results import Result
 from hiveacid.statements.values import TableRef
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.unit import UnitOfWork
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,8 @@ class ExecutionContext:
     spark: SparkSession | None
     settings: Settings
     database: str
+    unit: UnitOfWork | None = None
+    """The transaction that the statement is one of several of; None: it has one of its own."""
 
     def session(self) -> SparkSession:
         """The Spark session.
@@ -58,6 +61,12 @@ class ExecutionContext:
         """
         return self.runtime.metastore.get_table(name)
 
+    def partitions(self, table: Table) -> Sequence[Partition]:
+        """The partitions of a partitioned table, with those that the transaction makes."""
+        if self.unit is not None:
+            return self.unit.txn.partitions(table)
+        return self.runtime.metastore.list_partitions(table.name)
+
 
 @dataclass(slots=True)
 class Job:
@@ -69,6 +78,8 @@ class Job:
     write_id: WriteId
     statement_ids: tuple[StatementId, ...]
     staging: str
+    after_commit: list[Callable[[], None]] = field(default_factory=list)
+    """What the statement leaves to do once it is committed."""
     _plans: list[ScanPlan] = field(default_factory=list)
     _views: list[str] = field(default_factory=list)
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Final
 
 from hiveacid.errors import AcidError, FormatError, InvalidInputError
@@ -279,13 +280,12 @@ class LoadWork:
 
             catalog = job.context.runtime.metastore
             empty_for_overwrite(self.table, self.static, result, catalog=catalog)
+        if not self.statement.local:
+            job.after_commit += [partial(self._remove, file.path) for file in self.files]
         return result
 
     def result(self, written: WriteResult, write_id: WriteId) -> LoadResult:
-        """The files are in the table: those that were to be moved go."""
-        if not self.statement.local:
-            for file in self.files:
-                self._remove(file.path)
+        """Files taken; those that were to be moved go with the commit."""
         return LoadResult(len(written.files), write_id)
 
     def _remove(self, path: str) -> None:

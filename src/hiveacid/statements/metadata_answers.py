@@ -18,8 +18,8 @@ def known_aggregates(job: Job, table: Table, wanted: Sequence[Aggregate]) -> str
     """A SELECT of the values without a table; None where they are not known exactly.
 
     Row counts come from the table's statistics, where those are of the transaction's snapshot
-    (``ANALYZE``, DML keeps them); all else from what the files' tails say. A table without
-    transactions has no snapshot: its files may be anybody's.
+    (``ANALYZE``, DML keeps them) and it has not written to the table; all else from what the files'
+    tails say. A table without transactions has no snapshot: its files may be anybody's.
     """
     columns = {one.column for one in wanted if one.column is not None}
     types = {column.name: column.type for column in table.all_columns}
@@ -28,7 +28,7 @@ def known_aggregates(job: Job, table: Table, wanted: Sequence[Aggregate]) -> str
         return None
     if not columns <= types.keys():
         return None
-    if not columns:
+    if not columns and not job.txn.has_written(table.name):
         rows = context.runtime.metastore.row_count(table.name, job.txn.valid_write_ids(table))
         if rows is not None:
             return _select(f"{rows}L AS {quoted(one.title)}" for one in wanted)

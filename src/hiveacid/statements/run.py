@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.errors import (
     AcidError,
-    CommitOutcomeUnknownError,
     ConflictError,
     FormatError,
+    InvalidInputError,
 )
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.target import WriteResult
@@ -20,7 +21,7 @@ from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Partition, Table, TableName
-from hiveacid.statements import arrow_changes, checks, insert, load, truncate
+from hiveacid.statements import arrow_changes, checks, insert, load, own_base, truncate
 from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
 from hiveacid.statements.ddl_context import owns_files
 from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
@@ -36,6 +37,7 @@ from hiveacid.storage.verify import check_tails
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite
 from hiveacid.txn.overlaps import Overlap
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.unit import UnitOfWork
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _Change: TypeAlias = "Insert | Update | Delete | Merge | Truncate | Load | ArrowDelete | ArrowMerge"
 
-__all__ = ["ExecutionContext", "execute"]
+__all__ = ["ExecutionContext", "commit", "execute"]
 
 
 def execute(
@@ -61,9 +63,37 @@ def execute(
         from hiveacid.statements import select
 
         return select.open_query(context, statement)
-    if isinstance(statement, Inserts):
-        return _run(context, [_plan(context, one) for one in statement.branches])
-    return _run(context, [_plan(context, statement)])[0]
+    branches = statement.branches if isinstance(statement, Inserts) else (statement,)
+    works = [_plan(context, one) for one in branches]
+    if context.unit is None:
+        results = _run(context, works)
+    else:
+        _refuse_what_stays(works)
+        results = _statement(context, context.unit, works)
+    return results if isinstance(statement, Inserts) else results[0]
+
+
+def commit(context: ExecutionContext, unit: UnitOfWork) -> None:
+    """Commit a transaction; rows that others changed meanwhile are compared where settings say so.
+
+    Raises:
+        ConflictError, TransactionError, CommitOutcomeUnknownError, MetastoreError: as
+        ``Transaction.commit``.
+    """
+    by_row = context.settings.conflict_unit == "row"
+    unit.commit(overlap=_overlap(context, unit.txn) if by_row else None)
+
+
+def _refuse_what_stays(works: Sequence[Work]) -> None:
+    """Writes to tables without transactions are seen at once, and stay."""
+    for work in works:
+        if not is_transactional(work.table):
+            raise InvalidInputError(
+                f"{work.table.name} is not transactional: what is written to it could not be "
+                "rolled back with the transaction",
+                table=str(work.table.name),
+                note="COMMIT or ROLLBACK first.",
+            )
 
 
 def _plan(context: ExecutionContext, statement: _Change) -> Work:
@@ -102,21 +132,25 @@ def _run(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]
 
 
 def _attempt(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]:
-    done: list[tuple[Job, WriteResult]] = []
-    with context.runtime.transactions.begin() as txn:
+    with UnitOfWork(context.runtime.transactions.begin) as unit:
+        results = _statement(context, unit, works)
+        commit(context, unit)
+    return results
+
+
+def _statement(
+    context: ExecutionContext, unit: UnitOfWork, works: Sequence[Work]
+) -> tuple[Result, ...]:
+    """One statement of a transaction: locks, staged files, published when all have been read."""
+    txn = unit.txn
+    with unit.statement():
         txn.lock(_footprint(context, works))
-        try:
-            done.extend(_carry_out(context, txn, work) for work in works)
-            by_row = context.settings.conflict_unit == "row"
-            txn.commit(overlap=_overlap(context, txn) if by_row else None)
-        except CommitOutcomeUnknownError:
-            raise
-        except BaseException:
-            for job, written in done:
-                _take_back(context, job, written)
-            raise
+        staged = [_stage(context, unit, work) for work in works]
+        for work, (job, written) in zip(works, staged, strict=True):
+            _publish(context, unit, job, work, written)
     return tuple(
-        work.result(written, job.write_id) for work, (job, written) in zip(works, done, strict=True)
+        work.result(written, job.write_id)
+        for work, (job, written) in zip(works, staged, strict=True)
     )
 
 
@@ -142,9 +176,9 @@ def _footprint(context: ExecutionContext, works: Sequence[Work]) -> Footprint:
     )
 
 
-def _carry_out(context: ExecutionContext, txn: Transaction, work: Work) -> tuple[Job, WriteResult]:
-    """Write and publish one statement's files, still invisible; record what was written."""
-    table = work.table
+def _stage(context: ExecutionContext, unit: UnitOfWork, work: Work) -> tuple[Job, WriteResult]:
+    """Write one statement's files, hidden."""
+    txn, table = unit.txn, work.table
     write_id = WriteId(0)
     ids: tuple[StatementId, ...] = ()
     if is_transactional(table):
@@ -153,16 +187,11 @@ def _carry_out(context: ExecutionContext, txn: Transaction, work: Work) -> tuple
     first = int(ids[0]) if ids else 0
     staging = f"{table.location}/_hiveacid_staging_{txn.id}_{first}"
     job = Job(context, txn, table, write_id, ids, staging)
+    unit.on_undo(partial(_clean_up, job))
     try:
-        written = _publish(context, job, _written(job, work))
-        _record(txn, work, written)
-        txn.record_statistics(changes_of(work, written, catalog=context.runtime.metastore))
-    except BaseException:
-        _clean_up(job)
-        raise
+        return job, _written(job, work)
     finally:
         job.drop_views()
-    return job, written
 
 
 def _written(job: Job, work: Work) -> WriteResult:
@@ -176,21 +205,28 @@ def _written(job: Job, work: Work) -> WriteResult:
         raise
 
 
-def _publish(context: ExecutionContext, job: Job, written: WriteResult) -> WriteResult:
-    table = job.table
+def _publish(
+    context: ExecutionContext, unit: UnitOfWork, job: Job, work: Work, written: WriteResult
+) -> None:
+    """Move the files to their places, still invisible; record what was written."""
+    table, txn, catalog = job.table, job.txn, context.runtime.metastore
     touched = {file.partition for file in written.files}
-    placement = Placement.of(table, touched, catalog=context.runtime.metastore)
+    placement = Placement.of(table, touched, catalog=catalog)
     if not is_transactional(table):
         written = placement.with_free_names(written)
-    placement.publish(written, staging=job.staging)
+    remade = own_base.publish(job, unit, placement, written)
     if table.partition_columns:
         statistics = initial_statistics(()) if owns_files(table) else {}
-        partitions = [
-            Partition(values, placement.location(values), statistics) for values in touched
-        ]
-        if partitions:
-            context.runtime.metastore.add_partitions(table.name, partitions)
-    return written
+        txn.pending.add_partitions(
+            table.name,
+            [Partition(values, placement.location(values), statistics) for values in touched],
+        )
+    _record(txn, work, written)
+    known = {one.partition: one for one in remade}
+    changes = changes_of(work, written, partitions=txn.partitions)
+    txn.record_statistics(known.get(one.partition, one) for one in changes)
+    for action in job.after_commit:
+        unit.on_commit(action)
 
 
 def _record(txn: Transaction, work: Work, written: WriteResult) -> None:
@@ -212,15 +248,3 @@ def _clean_up(job: Job) -> None:
         fs.delete_directory(staging)
     except AcidError as error:
         _LOG.warning("Staging directory stays: %s", error, extra={"path": job.staging})
-
-
-def _take_back(context: ExecutionContext, job: Job, written: WriteResult) -> None:
-    """Remove what an attempt that failed published; nobody can have seen it."""
-    try:
-        touched = {file.partition for file in written.files}
-        catalog = context.runtime.metastore
-        Placement.of(job.table, touched, catalog=catalog).retract(written)
-    except AcidError as error:
-        _LOG.warning(
-            "Files of an aborted write stay: %s", error, extra={"path": job.table.location}
-        )

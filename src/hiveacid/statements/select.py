@@ -11,6 +11,7 @@ from hiveacid.statements.job import ExecutionContext, Job, with_views
 from hiveacid.statements.metadata_answers import known_aggregates
 from hiveacid.statements.values import Query, TableRef
 from hiveacid.txn.footprint import Footprint, TableRead
+from hiveacid.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def open_query(context: ExecutionContext, query: Query) -> DataFrame:
-    """The query as a DataFrame over one snapshot.
+    """The query as a DataFrame over one snapshot: that of the transaction it is a part of, with
+    what was written in it, or one of its own.
 
-    Its read transaction is a lease: the heartbeat keeps it alive until it is over
+    Its own read transaction is a lease: the heartbeat keeps it alive until it is over
     (``reads.lease_s``) or the session closes. A query without tables of ours has none.
 
     Raises:
@@ -28,28 +30,44 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
         pyspark's AnalysisException: the query is wrong.
     """
     spark = context.session()
+    if context.unit is not None:
+        with context.unit.statement():
+            frame, _ = _query_within(context, context.unit.txn, query)
+            return frame
     if not query.tables:
         return spark.sql(query.text)
-    names = {ref.name for ref in query.tables.values()}
-    tables = [context.table(name) for name in sorted(names)]
     txn = context.runtime.transactions.begin(read_only=True)
     try:
-        txn.lock(Footprint(reads=tuple(TableRead(table) for table in tables)))
-        job = Job(context, txn, tables[0], WriteId(0), (), "")
-        if query.aggregates:
-            known = known_aggregates(job, tables[0], query.aggregates)
-            if known is not None:
-                txn.close()
-                return spark.sql(known)
-        try:
-            frame = query_frame(job, query)
-        finally:
-            job.drop_views()
-        txn.release_locks()
+        frame, reads_files = _query_within(context, txn, query)
+        if reads_files:
+            txn.release_locks()
+        else:
+            txn.close()
         return frame
     except BaseException:
         txn.close()
         raise
+
+
+def _query_within(
+    context: ExecutionContext, txn: Transaction, query: Query
+) -> tuple[DataFrame, bool]:
+    """The query as the transaction sees it, and whether the DataFrame still has files to read."""
+    spark = context.session()
+    if not query.tables:
+        return spark.sql(query.text), False
+    names = {ref.name for ref in query.tables.values()}
+    tables = [context.table(name) for name in sorted(names)]
+    txn.lock(Footprint(reads=tuple(TableRead(table) for table in tables)))
+    job = Job(context, txn, tables[0], WriteId(0), (), "")
+    if query.aggregates:
+        known = known_aggregates(job, tables[0], query.aggregates)
+        if known is not None:
+            return spark.sql(known), False
+    try:
+        return query_frame(job, query), True
+    finally:
+        job.drop_views()
 
 
 def query_schema(context: ExecutionContext, query: Query) -> StructType:

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.markers import DataFormat, format_marker
-from hiveacid.layout.names import BaseName, format_base, partition_name
-from hiveacid.layout.target import WriteResult
+from hiveacid.layout.names import METADATA_FILE, BaseName, format_base, partition_name
+from hiveacid.layout.target import FileKind, WriteResult, WrittenFile
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
@@ -20,7 +20,7 @@ from hiveacid.statements.partition_values import normal_spec
 from hiveacid.statements.results import DeleteResult
 from hiveacid.statements.values_ddl import Truncate
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.publish import empty_plain, publish_marker
+from hiveacid.storage.publish import empty_plain
 from hiveacid.txn.footprint import WriteKind
 
 
@@ -44,7 +44,7 @@ def plan(context: ExecutionContext, statement: Truncate) -> TruncateWork:
     keys = [c.name for c in table.partition_columns]
     chosen = tuple(
         part
-        for part in context.runtime.metastore.list_partitions(table.name)
+        for part in context.partitions(table)
         if all(part.values[keys.index(key)] == text for key, text in wanted.items())
     )
     if not chosen:
@@ -74,21 +74,25 @@ class TruncateWork:
     def write(self, job: Job) -> WriteResult:
         """One empty base for each partition; the files of a table without transactions go."""
         table = self.table
-        parts: Sequence[Partition]
-        if not table.partition_columns:
-            parts = (Partition((), table.location),)
-        elif self.chosen is not None:
-            parts = self.chosen
-        else:
-            parts = job.context.runtime.metastore.list_partitions(table.name)
-        for part in parts:
-            fs, path = file_system_for(part.location)
-            if table.acid_mode is AcidMode.NONE:
-                empty_plain(fs, path)
-                continue
-            directory = f"{path}/{format_base(BaseName(job.write_id))}"
-            publish_marker(fs, directory, text=format_marker(DataFormat.TRUNCATED))
-        return WriteResult((), 0, 0, 0)
+        parts = job.txn.partitions(table) if self.chosen is None else self.chosen
+        if table.acid_mode is AcidMode.NONE:
+            for part in parts:
+                empty_plain(*file_system_for(part.location))
+            return WriteResult((), 0, 0, 0)
+        directory = format_base(BaseName(job.write_id))
+        text = format_marker(DataFormat.TRUNCATED).encode()
+        fs, staging = file_system_for(job.staging)
+        fs.create_directory(staging)
+        files = []
+        for number, part in enumerate(parts):
+            path = f"{staging}/truncated-{number:06d}"
+            fs.write_bytes(path, data=text)
+            files.append(
+                WrittenFile(
+                    part.values, directory, METADATA_FILE, path, FileKind.PLAIN, 0, len(text)
+                )
+            )
+        return WriteResult(tuple(files), 0, 0, 0)
 
     def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:
         """Nothing is counted."""

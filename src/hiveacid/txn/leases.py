@@ -13,6 +13,8 @@ from hiveacid.layout.snapshot import Snapshot
 from hiveacid.model.tables import Partition, Table
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.manager import TransactionManager
+from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.unit import UnitOfWork
 
 Keep = Callable[[Sequence[Partition]], Sequence[Partition]]
 """Chooses among a table's partitions; the others are not listed."""
@@ -36,13 +38,30 @@ def open_lease(manager: TransactionManager, table: Table, *, keep: Keep) -> Leas
     """
     txn = manager.begin(read_only=True)
     try:
-        txn.lock(Footprint(reads=(TableRead(table),)))
-        partitions = None
-        if table.partition_columns:
-            partitions = keep(manager.metastore.list_partitions(table.name))
-        snapshot = txn.snapshot(table, partitions=partitions)
+        snapshot = _snapshot(txn, table, keep)
         txn.release_locks()
     except BaseException:
         txn.close()
         raise
     return Lease(snapshot, txn.close)
+
+
+def lease_within(unit: UnitOfWork, table: Table, *, keep: Keep) -> Lease:
+    """What a transaction sees of a table, its own writes included; there is nothing to end.
+
+    Raises:
+        TransactionError: the transaction is not open.
+        LockError, StorageError, SnapshotExpiredError: as ``open_lease``.
+    """
+    with unit.statement():
+        return Lease(_snapshot(unit.txn, table, keep), _nothing)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _snapshot(txn: Transaction, table: Table, keep: Keep) -> Snapshot:
+    txn.lock(Footprint(reads=(TableRead(table),)))
+    partitions = keep(txn.partitions(table)) if table.partition_columns else None
+    return txn.snapshot(table, partitions=partitions)

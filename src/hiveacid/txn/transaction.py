@@ -24,7 +24,6 @@ from typing import Protocol
 from hiveacid.clock import Clock
 from hiveacid.errors import (
     AcidError,
-    CommitOutcomeUnknownError,
     ConflictError,
     InvalidInputError,
     MetastoreError,
@@ -40,12 +39,13 @@ from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.settings import Settings
+from hiveacid.txn.committing import commit_or_look_up
 from hiveacid.txn.footprint import Footprint, lock_components
 from hiveacid.txn.overlaps import Overlap, commit_rows
+from hiveacid.txn.pending import Pending
 from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
-_LOOKUP_PAUSE_S = 0.05
 
 
 class _Phase(Enum):
@@ -111,7 +111,7 @@ class Transaction:
         self._next_statement: dict[TableName, int] = {}
         self._recorded: set[tuple[TableName, str | None, OperationType]] = set()
         self._placeholders: set[TableName] = set()
-        self._statistics: list[StatisticsChange] = []
+        self._pending = Pending()
         self._manager.keep_alive(self)
 
     @property
@@ -130,9 +130,14 @@ class Transaction:
         return self._phase is _Phase.OPEN
 
     @property
+    def is_committed(self) -> bool:
+        """Whether it is known to be committed."""
+        return self._phase is _Phase.COMMITTED
+
+    @property
     def valid_txns(self) -> ValidTxnList:
         """The transactions that this one sees, taken at the first call."""
-        self._require_open()
+        self.require_open()
         if self._valid_txns is None:
             self._valid_txns = self._store.valid_txns(self._id)
         return self._valid_txns
@@ -148,7 +153,7 @@ class Transaction:
             ConflictError: what is to be written was replaced meanwhile.
             TransactionError: the transaction is not open.
         """
-        self._require_open()
+        self.require_open()
         components = lock_components(footprint)
         if not components:
             return
@@ -191,26 +196,33 @@ class Transaction:
         """
         from hiveacid.txn.snapshots import read_snapshot  # pyarrow is slow to load
 
-        self._require_open()
-        if not table.partition_columns:
-            partitions = (Partition((), table.location),)
-        elif partitions is None:
-            partitions = self._store.list_partitions(table.name)
+        self.require_open()
+        if partitions is None or not table.partition_columns:
+            partitions = self.partitions(table)
         valid = self.valid_write_ids(table)
         return read_snapshot(table, partitions, valid=valid, valid_txns=self.valid_txns)
 
     def partitions(self, table: Table) -> tuple[Partition, ...]:
-        """The table's partitions as the catalog has them now; one stands for all of a table
-        without.
+        """The table's partitions as the catalog has them now, and those that this transaction
+        makes; one stands for all of a table without.
         """
-        self._require_open()
+        self.require_open()
         if not table.partition_columns:
             return (Partition((), table.location),)
-        return tuple(self._store.list_partitions(table.name))
+        return self._pending.with_new(table.name, self._store.list_partitions(table.name))
+
+    @property
+    def pending(self) -> Pending:
+        """What the commit is to do besides; a statement that is taken back takes its part back."""
+        return self._pending
+
+    def has_written(self, table: TableName) -> bool:
+        """Whether it has a write id of the table: the statistics do not tell what it sees."""
+        return table in self._write_ids
 
     def valid_write_ids(self, table: Table) -> ValidWriteIdList:
         """The table's write ids that this transaction sees; all of them where it has none."""
-        self._require_open()
+        self.require_open()
         self._pristine = False
         if table.acid_mode is AcidMode.NONE:
             return ValidWriteIdList.everything(str(table.name))
@@ -223,7 +235,7 @@ class Transaction:
         Raises:
             TransactionError: the transaction is read-only or not open.
         """
-        self._require_open()
+        self.require_open()
         self._pristine = False
         return self._allocate(table)
 
@@ -233,7 +245,7 @@ class Transaction:
         Raises:
             InvalidInputError: more than 4096 in one transaction.
         """
-        self._require_open()
+        self.require_open()
         self._pristine = False
         first = self._next_statement.get(table, 0)
         if first + n > MAX_STATEMENT_ID + 1:
@@ -255,7 +267,7 @@ class Transaction:
         Needed for each operation of a statement on a partitioned table, also with no partitions at
         all: it takes the place of what the lock request recorded when they were not known.
         """
-        self._require_open()
+        self.require_open()
         new = [
             partition
             for partition in dict.fromkeys(partitions)
@@ -272,8 +284,8 @@ class Transaction:
         """What the commit is to make of tables' statistics; those of a table written without are
         given up.
         """
-        self._require_open()
-        self._statistics.extend(changes)
+        self.require_open()
+        self._pending.statistics.extend(changes)
 
     def commit(self, *, overlap: Overlap | None = None) -> None:
         """Make everything visible, in one step.
@@ -287,8 +299,9 @@ class Transaction:
             CommitOutcomeUnknownError: the reply was lost and the outcome cannot be looked up.
             MetastoreError: the metastore failed; the transaction is aborted or will time out.
         """
-        self._require_open()
+        self.require_open()
         try:
+            self._pending.make_partitions(self._store)
             if overlap is None:
                 self._commit_or_look_up(ConflictUnit.PARTITION, ())
             else:
@@ -356,6 +369,16 @@ class Transaction:
         """Told by the heartbeat: the metastore has ended this transaction."""
         if self.is_open:
             self._end(_Phase.ABORTED, "its heartbeat was lost, or somebody aborted it")
+
+    def look_up(self) -> TxnState | None:
+        """What the metastore says of the transaction; an end that was not known here is noted."""
+        info = self._store.txn_info(self._id)
+        state = None if info is None else info.state
+        if state is TxnState.COMMITTED and self.is_open:
+            self._end(_Phase.COMMITTED, "committed")
+        elif state is not TxnState.OPEN:
+            self.lost()
+        return state
 
     def _take_locks(self, footprint: Footprint, components: Sequence[LockComponent]) -> None:
         _ = self.valid_txns
@@ -434,41 +457,15 @@ class Transaction:
     def _commit_or_look_up(
         self, unit: ConflictUnit, checked: Collection[TxnId]
     ) -> Sequence[CommittedWrite]:
-        """Commit; where no reply comes, ask what became of it, and commit again if it is open."""
-        failure: MetastoreError | None = None
-        known_open = False
-        for attempt in range(self._settings.commit_retries + 1):
-            if failure is not None:
-                self._manager.clock.sleep_s(_LOOKUP_PAUSE_S * 2**attempt)
-            try:
-                info = None if failure is None else self._store.txn_info(self._id)
-                if info is not None and info.state is TxnState.COMMITTED:
-                    return ()
-                return self._store.commit_txn(
-                    self._id,
-                    conflict_unit=unit,
-                    checked=checked,
-                    statistics=tuple(self._statistics),
-                )
-            except MetastoreError as error:
-                failure = error
-                known_open = self._is_known_open()
-        assert failure is not None
-        if known_open:
-            raise failure
-        raise CommitOutcomeUnknownError(
-            f"The commit of transaction {self._id} was sent, no reply came, and its outcome could "
-            "not be looked up",
-            txn=self._id,
-            note="SHOW TRANSACTIONS tells; an open transaction is aborted after its time-out.",
-        ) from failure
-
-    def _is_known_open(self) -> bool:
-        try:
-            info = self._store.txn_info(self._id)
-        except MetastoreError:
-            return False
-        return info is not None and info.state is TxnState.OPEN
+        return commit_or_look_up(
+            self._store,
+            self._id,
+            unit=unit,
+            checked=checked,
+            statistics=tuple(self._pending.statistics),
+            clock=self._manager.clock,
+            retries=self._settings.commit_retries,
+        )
 
     def _abort_quietly(self, reason: AbortReason, *, because: BaseException) -> None:
         """Abort while another error is on its way; a failure to do so is left to the time-out."""
@@ -483,7 +480,12 @@ class Transaction:
         self._end_reason = reason
         self._manager.forget(self)
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raise where the transaction has ended.
+
+        Raises:
+            TransactionError: it has; the context has the ``state``.
+        """
         if not self.is_open:
             raise TransactionError(
                 f"Transaction {self._id} is not open any more: {self._end_reason}",

@@ -1,0 +1,81 @@
+"""Grammar of the statements that begin and end transactions."""
+
+from __future__ import annotations
+
+import re
+
+from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.lexer import TokenKind
+from hiveacid.statements import values_transactions as values
+
+_AUTOCOMMIT = re.compile(r"set\s+autocommit(?:(?:\s*=\s*|\s+)(\S+))?\s*", re.IGNORECASE)
+_ON = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+
+
+def parse_begin(cursor: Cursor) -> values.Begin:
+    """START TRANSACTION [ISOLATION LEVEL SNAPSHOT | READ WRITE], BEGIN [TRANSACTION | WORK]"""
+    if cursor.accept("START"):
+        cursor.expect("TRANSACTION")
+    else:
+        cursor.expect("BEGIN")
+        cursor.accept_any("TRANSACTION", "WORK")
+    while not cursor.at_end():
+        if not cursor.accept("ISOLATION", "LEVEL", "SNAPSHOT") and not cursor.accept(
+            "READ", "WRITE"
+        ):
+            if cursor.key in ("ISOLATION", "READ"):
+                raise UnsupportedError(
+                    "A transaction is READ WRITE at ISOLATION LEVEL SNAPSHOT, nothing else is "
+                    "supported"
+                )
+            raise cursor.unrecognized("transaction statement")
+        cursor.accept(",")
+    return values.Begin()
+
+
+def parse_commit(cursor: Cursor) -> values.Commit:
+    """COMMIT [TRANSACTION | WORK]"""
+    cursor.expect("COMMIT")
+    cursor.accept_any("TRANSACTION", "WORK")
+    return values.Commit()
+
+
+def parse_rollback(cursor: Cursor) -> values.Rollback:
+    """ROLLBACK [TRANSACTION | WORK] [TO [SAVEPOINT] name]"""
+    cursor.expect("ROLLBACK")
+    cursor.accept_any("TRANSACTION", "WORK")
+    return values.Rollback(_savepoint(cursor) if cursor.accept("TO") else None)
+
+
+def parse_savepoint(cursor: Cursor) -> values.Savepoint:
+    """SAVEPOINT name"""
+    cursor.expect("SAVEPOINT")
+    return values.Savepoint(cursor.name("savepoint"))
+
+
+def parse_release(cursor: Cursor) -> values.ReleaseSavepoint:
+    """RELEASE [SAVEPOINT] name"""
+    cursor.expect("RELEASE")
+    return values.ReleaseSavepoint(_savepoint(cursor))
+
+
+def autocommit(text: str) -> values.SetAutocommit | None:
+    """SET autocommit [[=] value]; None for another SET.
+
+    Raises:
+        InvalidInputError: the value is neither true nor false.
+    """
+    found = _AUTOCOMMIT.fullmatch(text)
+    if found is None or found.group(1) is None:
+        return None if found is None else values.SetAutocommit()
+    on = _ON.get(found.group(1).lower())
+    if on is None:
+        raise InvalidInputError(f"autocommit is true or false, not {found.group(1)}")
+    return values.SetAutocommit(on)
+
+
+def _savepoint(cursor: Cursor) -> str:
+    if cursor.peek(1).kind is not TokenKind.END:
+        cursor.accept("SAVEPOINT")
+    return cursor.name("savepoint")

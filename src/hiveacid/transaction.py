@@ -1,0 +1,291 @@
+"""Transactions of several statements: the handle of ``with acid.transaction()``, and which
+transaction a session's SQL belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hiveacid.errors import InvalidInputError, TransactionError
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.listing import Listing
+from hiveacid.statements.show import ShowStatement
+from hiveacid.statements.values_transactions import (
+    Begin,
+    Commit,
+    ReleaseSavepoint,
+    Rollback,
+    Savepoint,
+    SetAutocommit,
+    TransactionStatement,
+)
+from hiveacid.txn.manager import TransactionManager
+from hiveacid.txn.unit import UnitOfWork
+
+if TYPE_CHECKING:
+    from hiveacid.table import AcidTable
+
+_NO_DEFINITION = (
+    ddl.SetProperty,
+    ddl.ResetProperties,
+    ddl.UseDatabase,
+    ddl.AbortTransactions,
+    ddl.DescribeTable,
+    ddl.DescribeDatabase,
+    ddl.Explain,
+    ddl.Truncate,
+    ShowStatement,
+)
+"""What changes no definition: it may stand inside a transaction."""
+
+
+class Within(Protocol):
+    """A session all of whose statements belong to one transaction."""
+
+    def sql(self, text: str) -> Any:
+        """Runs one statement."""
+
+    def table(self, name: str) -> AcidTable:
+        """The handle of a table."""
+
+    def execute(self, statement: TransactionStatement) -> Any:
+        """Ends the transaction, or sets a savepoint."""
+
+
+class AcidTransaction:
+    """An open transaction: several statements on several tables, one snapshot, one commit.
+
+    In ``with`` it commits at the end of the block, and rolls back where an exception leaves it.
+    A statement that fails takes itself back; the transaction goes on. What it reads is what was
+    committed before its first statement, and what it has written.
+    """
+
+    def __init__(self, within: Within, unit: UnitOfWork) -> None:
+        self._within = within
+        self._unit = unit
+
+    @property
+    def id(self) -> int | None:
+        """The transaction's id, as SHOW TRANSACTIONS has it; None before its first statement."""
+        return None if self._unit.id is None else int(self._unit.id)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is neither committed nor aborted, as far as is known here."""
+        return self._unit.is_open
+
+    def sql(self, text: str) -> Any:
+        """Runs one statement of Hive SQL in the transaction; results as those of ``Session.sql``.
+
+        Raises:
+            TransactionError: the transaction is not open.
+            InvalidInputError: a definition: those commit at once.
+            AcidError: as ``Session.sql``.
+        """
+        return self._within.sql(text)
+
+    def table(self, name: str) -> AcidTable:
+        """The handle of a table: its statements and queries belong to the transaction.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+        return self._within.table(name)
+
+    def savepoint(self, name: str) -> None:
+        """Sets a savepoint to go back to.
+
+        Raises:
+            TransactionError: the transaction is not open.
+        """
+        self._within.execute(Savepoint(name))
+
+    def rollback_to(self, name: str) -> None:
+        """Takes back what was done since the savepoint, which stays.
+
+        Raises:
+            NotFoundError: there is none of that name.
+            TransactionError: not open, or aborted because something could not be taken back.
+        """
+        self._within.execute(Rollback(name))
+
+    def release(self, name: str) -> None:
+        """Forgets the savepoint and later ones; what was done stays.
+
+        Raises:
+            NotFoundError: there is none of that name.
+            TransactionError: the transaction is not open.
+        """
+        self._within.execute(ReleaseSavepoint(name))
+
+    def commit(self) -> None:
+        """Makes everything visible in one step.
+
+        Raises:
+            ConflictError: another transaction changed the same first; all of this is taken back.
+            TransactionError: it was aborted meanwhile, or has ended before.
+            CommitOutcomeUnknownError, MetastoreError: as any statement's commit.
+        """
+        self._within.execute(Commit())
+
+    def rollback(self) -> None:
+        """Gives everything up; nothing happens where it is aborted already.
+
+        Raises:
+            TransactionError: it is committed.
+            MetastoreError: the metastore could not be told; it will time out.
+        """
+        self._within.execute(Rollback())
+
+    def __enter__(self) -> AcidTransaction:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._unit.is_ended:
+            return
+        if exc is None:
+            self.commit()
+        else:
+            self._unit.__exit__(exc_type, exc, traceback)
+
+    def __repr__(self) -> str:
+        state = "open" if self.is_open else "ended"
+        return f"<hiveacid.AcidTransaction {self.id} {state}>"
+
+
+class TransactionControl:
+    """Which transaction the statements of a session belong to: none, SQL's, or that of a
+    ``with`` (``scoped``).
+    """
+
+    def __init__(self, manager: TransactionManager) -> None:
+        self._manager = manager
+        self._unit: UnitOfWork | None = None
+        self._scoped = False
+        self._autocommit = True
+
+    @property
+    def unit(self) -> UnitOfWork | None:
+        """The transaction; one that was aborted stays until it is ended by COMMIT or ROLLBACK."""
+        return self._unit
+
+    def begin(self, *, scoped: bool = False) -> UnitOfWork:
+        """Begin a transaction of several statements.
+
+        Raises:
+            InvalidInputError: there is one.
+        """
+        if self._unit is not None:
+            self._unit.require_open()
+            raise InvalidInputError(
+                "A transaction is open: transactions do not nest",
+                txn=self._unit.id,
+                note="SAVEPOINT marks a place to go back to.",
+            )
+        self._scoped = scoped
+        self._unit = UnitOfWork(self._manager.begin)
+        return self._unit
+
+    def begin_where_it_must(self) -> None:
+        """Without autocommit a statement begins a transaction where there is none."""
+        if self._unit is None and not self._autocommit:
+            self.begin()
+
+    def refuse_definition(self, value: object) -> None:
+        """Definitions commit at once, so they cannot be part of a transaction; other statements
+        pass.
+
+        Raises:
+            InvalidInputError: there is a transaction.
+            TransactionError: there was one, and it has ended.
+        """
+        if self._unit is None or isinstance(value, _NO_DEFINITION):
+            return
+        self._unit.require_open()
+        kind = value if isinstance(value, type) else type(value)
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).upper()
+        raise InvalidInputError(
+            f"{words} is not allowed in a transaction: it commits at once",
+            txn=self._unit.id,
+            note="COMMIT or ROLLBACK first.",
+        )
+
+    def apply(
+        self, value: TransactionStatement, *, commit: Callable[[UnitOfWork], None]
+    ) -> Listing | None:
+        """Carry the statement out.
+
+        Raises:
+            InvalidInputError: BEGIN in a transaction, another statement without one.
+            NotFoundError: no such savepoint.
+            AcidError: as ``UnitOfWork``.
+        """
+        if isinstance(value, SetAutocommit):
+            return self._set_autocommit(value, commit)
+        if isinstance(value, Begin):
+            self.begin()
+            return None
+        if not self._autocommit and self._unit is None:
+            if isinstance(value, Commit) or value == Rollback():
+                return None
+            self.begin()
+        unit = self._required(value)
+        match value:
+            case Commit():
+                self._end(commit)
+            case Rollback(None):
+                self._end(None)
+            case Rollback(str(name)):
+                unit.rollback_to(name)
+            case Savepoint(name):
+                unit.savepoint(name)
+            case ReleaseSavepoint(name):
+                unit.release(name)
+        return None
+
+    def close(self) -> None:
+        """Roll back what is open; a failure to do so is left to the time-out."""
+        if self._unit is not None:
+            self._unit.__exit__(None, TransactionError("the session was closed"), None)
+            self._unit = None
+
+    def _required(self, value: object) -> UnitOfWork:
+        if self._unit is None:
+            raise InvalidInputError(
+                f"{type(value).__name__.upper()} without a transaction: there is nothing open",
+                note="START TRANSACTION begins one.",
+            )
+        return self._unit
+
+    def _end(self, commit: Callable[[UnitOfWork], None] | None) -> None:
+        unit = self._unit
+        assert unit is not None
+        try:
+            if commit is None:
+                unit.rollback()
+            else:
+                with unit:
+                    commit(unit)
+        finally:
+            if not self._scoped:
+                self._unit = None
+
+    def _set_autocommit(
+        self, value: SetAutocommit, commit: Callable[[UnitOfWork], None]
+    ) -> Listing | None:
+        if value.on is None:
+            return Listing(("set",), ((f"autocommit={str(self._autocommit).lower()}",),))
+        if self._scoped:
+            raise InvalidInputError("autocommit cannot be set in a transaction's own session")
+        self._autocommit = value.on
+        if value.on and self._unit is not None:
+            self._end(commit)
+        return None

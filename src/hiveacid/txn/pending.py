@@ -1,0 +1,48 @@
+"""What a commit is to do besides making writes visible: statistics and new partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hiveacid.metastore.api import Catalog
+from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.tables import Partition, TableName
+
+
+@dataclass(slots=True)
+class Pending:
+    """Kept until the commit; what came after a mark can be forgotten."""
+
+    statistics: list[StatisticsChange] = field(default_factory=list)
+    partitions: list[tuple[TableName, Partition]] = field(default_factory=list)
+
+    def mark(self) -> tuple[int, int]:
+        """What ``back_to`` needs to forget what comes after now."""
+        return len(self.statistics), len(self.partitions)
+
+    def back_to(self, mark: tuple[int, int]) -> None:
+        """Forget what came after the mark."""
+        del self.statistics[mark[0] :]
+        del self.partitions[mark[1] :]
+
+    def add_partitions(self, table: TableName, partitions: Iterable[Partition]) -> None:
+        """Partitions that are made unless they exist by then."""
+        self.partitions += [(table, partition) for partition in partitions]
+
+    def with_new(self, table: TableName, known: Iterable[Partition]) -> tuple[Partition, ...]:
+        """The table's partitions: those known, and those that are to be made."""
+        found = {partition.values: partition for partition in known}
+        for name, partition in self.partitions:
+            if name == table:
+                found.setdefault(partition.values, partition)
+        return tuple(found.values())
+
+    def make_partitions(self, catalog: Catalog) -> None:
+        """Make them now; those that exist stay as they are.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        for table in dict.fromkeys(name for name, _ in self.partitions):
+            catalog.add_partitions(table, self.with_new(table, ()))

@@ -1,0 +1,277 @@
+"""Several statements in one transaction: what each leaves to take back, savepoints, the end.
+
+Visibility is per write id: what a statement published counts with the commit, whichever statement
+it was. So a statement that fails, or is rolled back to a savepoint, takes its files back at once,
+last step first; if that fails the transaction is aborted. Its statement ids are not used again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+
+from hiveacid.errors import (
+    AcidError,
+    CommitOutcomeUnknownError,
+    LockError,
+    NotFoundError,
+    TransactionError,
+)
+from hiveacid.model.ids import TxnId
+from hiveacid.model.transactions import TxnState
+from hiveacid.txn.overlaps import Overlap
+from hiveacid.txn.transaction import Transaction
+
+_LOG = logging.getLogger(__name__)
+Action = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    undo: int
+    at_commit: int
+    pending: tuple[int, int]
+
+
+class UnitOfWork:
+    """A transaction and what its statements did so far. Not for several threads at once.
+
+    It is begun when ``txn`` is first asked for, by its first statement: a transaction sees none that
+    was begun after it.
+    """
+
+    def __init__(self, begin: Callable[[], Transaction]) -> None:
+        self._begin = begin
+        self._txn: Transaction | None = None
+        self._undo: list[Action] = []
+        self._at_commit: list[Action] = []
+        self._at_end: list[Action] = []
+        self._savepoints: list[tuple[str, _Mark]] = []
+        self._ended = ""
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether it was told to commit or to roll back, whatever came of it."""
+        return bool(self._ended)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether statements may follow, as far as is known here."""
+        return not self._ended and (self._txn is None or self._txn.is_open)
+
+    @property
+    def id(self) -> TxnId | None:
+        """The transaction's id; None before its first statement."""
+        return None if self._txn is None else self._txn.id
+
+    @property
+    def txn(self) -> Transaction:
+        """The transaction.
+
+        Raises:
+            TransactionError: it has ended before it was begun.
+            MetastoreError: it could not be begun.
+        """
+        if self._txn is None:
+            self.require_open()
+            self._txn = self._begin()
+        return self._txn
+
+    def require_open(self) -> None:
+        """Raise where no statement may follow.
+
+        Raises:
+            TransactionError: it was ended.
+        """
+        if self._txn is not None:
+            self._txn.require_open()
+        elif self._ended:
+            raise TransactionError(f"The transaction is not open any more: {self._ended}")
+
+    def on_undo(self, action: Action) -> None:
+        """How to take back the step that comes next, done in whole, in part or not at all."""
+        self._undo.append(action)
+
+    def on_commit(self, action: Action) -> None:
+        """What to do once it is committed; a failure is logged."""
+        self._at_commit.append(action)
+
+    def on_end(self, action: Action) -> None:
+        """What to do once it has ended, one way or the other; a failure is logged."""
+        self._at_end.append(action)
+
+    @contextmanager
+    def statement(self) -> Iterator[None]:
+        """Runs a block as one statement: it is done as a whole, or not at all.
+
+        Whatever ends it, Ctrl-C too, takes back what it did; the transaction goes on. Where that
+        fails, or the transaction turns out to be ended, it is aborted.
+
+        Raises:
+            TransactionError: the transaction is not open.
+        """
+        self.require_open()
+        mark = self._mark()
+        try:
+            yield
+        except BaseException as error:
+            try:
+                self._back_to(mark)
+                if self._txn is not None and isinstance(error, (LockError, TransactionError)):
+                    self._txn.look_up()
+            except BaseException as failure:
+                self._abort(f"a statement could not be taken back: {failure}")
+                if not isinstance(failure, AcidError):
+                    raise
+            raise
+
+    def savepoint(self, name: str) -> None:
+        """Set a savepoint; one of the same name is hidden until this one is released.
+
+        Raises:
+            TransactionError: the transaction is not open.
+        """
+        self.require_open()
+        self._savepoints.append((name.lower(), self._mark()))
+
+    def rollback_to(self, name: str) -> None:
+        """Take back what was done since the savepoint, which stays; later ones are gone.
+
+        Raises:
+            NotFoundError: no such savepoint; nothing happened.
+            TransactionError: not open, or aborted because something could not be taken back.
+        """
+        at = self._find(name)
+        del self._savepoints[at + 1 :]
+        try:
+            self._back_to(self._savepoints[at][1])
+        except BaseException as error:
+            self._abort(f"savepoint {name} could not be gone back to: {error}")
+            if not isinstance(error, AcidError):
+                raise
+            raise TransactionError(
+                f"Transaction {self.id} is aborted: what was written since savepoint {name} "
+                f"could not be taken back: {error}",
+                txn=self.id,
+                savepoint=name,
+            ) from error
+
+    def release(self, name: str) -> None:
+        """Forget a savepoint and later ones; what was done since stays.
+
+        Raises:
+            NotFoundError: no such savepoint.
+            TransactionError: the transaction is not open.
+        """
+        del self._savepoints[self._find(name) :]
+
+    def commit(self, *, overlap: Overlap | None) -> None:
+        """Make everything visible; where another transaction won, everything is taken back.
+
+        Raises:
+            ConflictError, TransactionError, CommitOutcomeUnknownError, MetastoreError: as
+            ``Transaction.commit``.
+        """
+        self.require_open()
+        self._ended = "committed"
+        if self._txn is None:
+            return
+        try:
+            self._txn.commit(overlap=overlap)
+        except CommitOutcomeUnknownError:
+            self._undo.clear()
+            raise
+        except BaseException as error:
+            if self._is_known_aborted(self._txn, error):
+                self._take_all_back()
+            elif not isinstance(error, AcidError):
+                self._undo.clear()
+            raise
+        self._undo.clear()
+        _run_all(self._at_commit)
+        _run_all(self._at_end)
+
+    def rollback(self, *, reason: str = "rolled back") -> None:
+        """Give everything up; nothing happens where it is aborted already.
+
+        Raises:
+            TransactionError: it is committed.
+            MetastoreError: the metastore could not be told; the transaction will time out.
+        """
+        self._ended = self._ended or reason
+        if self._txn is None:
+            return
+        if self._txn.is_committed:
+            self._txn.require_open()
+        try:
+            self._txn.abort(reason)
+        finally:
+            self._take_all_back()
+
+    def __enter__(self) -> UnitOfWork:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc is not None:
+            _quietly(lambda: self.rollback(reason=f"{type(exc).__name__}: {exc}"))
+
+    def _mark(self) -> _Mark:
+        pending = (0, 0) if self._txn is None else self._txn.pending.mark()
+        return _Mark(len(self._undo), len(self._at_commit), pending)
+
+    def _back_to(self, mark: _Mark) -> None:
+        if self._txn is not None:
+            self._txn.pending.back_to(mark.pending)
+        del self._at_commit[mark.at_commit :]
+        while len(self._undo) > mark.undo:
+            self._undo[-1]()
+            del self._undo[-1]
+
+    def _find(self, name: str) -> int:
+        self.require_open()
+        for at in reversed(range(len(self._savepoints))):
+            if self._savepoints[at][0] == name.lower():
+                return at
+        raise NotFoundError(f"The transaction has no savepoint {name}", txn=self.id, savepoint=name)
+
+    def _abort(self, reason: str) -> None:
+        _LOG.warning("Transaction is aborted: %s", reason, extra={"txn": self.id})
+        _quietly(lambda: self.rollback(reason=reason))
+
+    @staticmethod
+    def _is_known_aborted(txn: Transaction, error: BaseException) -> bool:
+        """Whether nobody will ever see it; interrupted in the middle, only the metastore knows."""
+        if isinstance(error, AcidError):
+            return not txn.is_open
+        state: list[TxnState | None] = []
+        _quietly(lambda: state.append(txn.look_up()))
+        if state == [TxnState.OPEN]:
+            _quietly(lambda: txn.abort("interrupted in its commit"))
+            _quietly(lambda: state.append(txn.look_up()))
+        return state[-1:] == [TxnState.ABORTED]
+
+    def _take_all_back(self) -> None:
+        """Nobody can have seen it: the cleaner finds what cannot be removed now."""
+        while self._undo:
+            _quietly(self._undo.pop())
+        _run_all(self._at_end)
+
+
+def _run_all(actions: list[Action]) -> None:
+    while actions:
+        _quietly(actions.pop(0))
+
+
+def _quietly(action: Action) -> None:
+    try:
+        action()
+    except AcidError as error:
+        _LOG.warning("Left undone at the end of a transaction: %s", error)
