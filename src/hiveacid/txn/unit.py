@@ -39,8 +39,8 @@ class _Mark:
 class UnitOfWork:
     """A transaction and what its statements did so far. Not for several threads at once.
 
-    It is begun when ``txn`` is first asked for, by its first statement: a transaction sees none that
-    was begun after it.
+    It is begun when ``txn`` is first asked for, by its first statement: a transaction sees nothing
+    of those begun after it.
     """
 
     def __init__(self, begin: Callable[[], Transaction]) -> None:

@@ -23,6 +23,14 @@ from hiveacid.sql.type_grammar import parse_column_type
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Insert, Literals, Query, TableRef
+from hiveacid.statements.values_transactions import (
+    Begin,
+    Commit,
+    ReleaseSavepoint,
+    Rollback,
+    Savepoint,
+    SetAutocommit,
+)
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 
 X = TableName("default", "x")
@@ -194,10 +202,16 @@ REFUSED: dict[str, type[AcidError]] = {
     "create table x (id int, primary key (id) enable novalidate)": InvalidInputError,
     "alter database d set dbproperties ('a'='b')": UnsupportedError,
     "alter table t concatenate": UnsupportedError,
-    "start transaction": UnsupportedError,
     "start transaction read only": UnsupportedError,
-    "commit": UnsupportedError,
-    "rollback": UnsupportedError,
+    "start transaction isolation level serializable": UnsupportedError,
+    "start": SqlSyntaxError,
+    "begin here": SqlSyntaxError,
+    "commit now": SqlSyntaxError,
+    "rollback to": SqlSyntaxError,
+    "savepoint": SqlSyntaxError,
+    "release 'a'": SqlSyntaxError,
+    "explain commit": UnsupportedError,
+    "set autocommit = maybe": InvalidInputError,
     "lock table t exclusive": UnsupportedError,
     "show functions": UnsupportedError,
     "create table x": SqlSyntaxError,
@@ -287,3 +301,29 @@ def test_columns_and_names_for_python() -> None:
 def test_explain_of_an_insert() -> None:
     explained = bound("explain insert into d2.s values (1)")
     assert explained == ddl.Explain(Insert(S, Literals(((1,),))))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("start transaction", Begin()),
+        ("START TRANSACTION ISOLATION LEVEL SNAPSHOT, READ WRITE", Begin()),
+        ("begin", Begin()),
+        ("begin work", Begin()),
+        ("begin transaction", Begin()),
+        ("commit", Commit()),
+        ("commit work", Commit()),
+        ("rollback work", Rollback()),
+        ("rollback to savepoint a", Rollback("a")),
+        ("rollback to A", Rollback("A")),
+        ("rollback transaction to savepoint", Rollback("savepoint")),
+        ("savepoint `a b`", Savepoint("a b")),
+        ("release savepoint a", ReleaseSavepoint("a")),
+        ("release a", ReleaseSavepoint("a")),
+        ("set autocommit", SetAutocommit()),
+        ("set autocommit=true", SetAutocommit(True)),
+        ("SET AUTOCOMMIT  OFF", SetAutocommit(False)),
+    ],
+)
+def test_transactions(text: str, value: object) -> None:
+    assert bound(text) == value

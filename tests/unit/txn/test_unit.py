@@ -1,0 +1,203 @@
+"""Several statements in one transaction: what is taken back, when, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hiveacid.errors import (
+    CommitOutcomeUnknownError,
+    MetastoreError,
+    NotFoundError,
+    StorageError,
+    TransactionError,
+)
+from hiveacid.model.tables import Partition, Table
+from hiveacid.model.transactions import TxnState
+from hiveacid.runtime import Runtime
+from hiveacid.testing.clock import ManualClock
+from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
+from hiveacid.txn.unit import UnitOfWork
+
+
+class _Steps:
+    """What was done and not taken back, by name."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.unit = UnitOfWork(runtime.transactions.begin)
+        self.done: list[str] = []
+        self.log: list[str] = []
+
+    def step(self, name: str) -> None:
+        def undo() -> None:
+            self.done.remove(name)
+            self.log.append(f"undo {name}")
+
+        _ = self.unit.txn.valid_txns
+        self.unit.on_undo(undo)
+        self.unit.on_commit(lambda: self.log.append(f"committed {name}"))
+        self.done.append(name)
+
+    def statement(self, *names: str) -> None:
+        with self.unit.statement():
+            for name in names:
+                self.step(name)
+
+
+@pytest.fixture
+def steps(runtime: Runtime) -> _Steps:
+    return _Steps(runtime)
+
+
+def _fails(message: str) -> Callable[[], None]:
+    def fail() -> None:
+        raise StorageError(message)
+
+    return fail
+
+
+def test_it_is_begun_with_its_first_statement(runtime: Runtime, steps: _Steps) -> None:
+    assert (steps.unit.id, steps.unit.is_open) == (None, True)
+    steps.unit.savepoint("s")
+    assert runtime.metastore.show_txns() == ()
+    steps.statement("a")
+    assert steps.unit.id == 1
+    steps.unit.rollback_to("s")
+    assert steps.done == []
+    unused = UnitOfWork(runtime.transactions.begin)
+    unused.commit(overlap=None)
+    with pytest.raises(TransactionError, match="not open any more: committed"):
+        unused.savepoint("late")
+    assert len(runtime.metastore.show_txns()) == 1
+
+
+def test_steps_are_taken_back_in_reverse_order(steps: _Steps) -> None:
+    steps.statement("a", "b")
+    with pytest.raises(ZeroDivisionError), steps.unit.statement():
+        steps.step("c")
+        steps.step("d")
+        raise ZeroDivisionError
+    assert steps.done == ["a", "b"]
+    steps.unit.savepoint("one")
+    steps.statement("e")
+    steps.unit.savepoint("ONE")
+    steps.statement("f")
+    steps.unit.rollback_to("one")
+    steps.unit.rollback_to("one")  # it stays
+    assert steps.done == ["a", "b", "e"]
+    steps.unit.release("one")
+    steps.unit.rollback_to("one")  # the one it hid
+    assert steps.done == ["a", "b"]
+    steps.unit.commit(overlap=None)
+    steps.unit.on_end(lambda: None)
+    assert steps.log == [
+        "undo d", "undo c", "undo f", "undo e", "committed a", "committed b",
+    ]  # fmt: skip
+
+
+def test_an_unknown_savepoint_changes_nothing(steps: _Steps) -> None:
+    steps.statement("a")
+    for act in (steps.unit.rollback_to, steps.unit.release):
+        with pytest.raises(NotFoundError, match="no savepoint x"):
+            act("x")
+    assert steps.done == ["a"] and steps.unit.is_open
+
+
+def test_where_a_statement_cannot_be_taken_back_the_transaction_is_aborted(
+    runtime: Runtime, steps: _Steps
+) -> None:
+    steps.statement("a")
+    with pytest.raises(ZeroDivisionError), steps.unit.statement():
+        steps.step("b")
+        steps.unit.on_undo(_fails("disk"))
+        raise ZeroDivisionError
+    assert steps.done == []
+    with pytest.raises(TransactionError, match="could not be taken back: disk"):
+        steps.statement("c")
+    with pytest.raises(TransactionError, match="could not be taken back: disk"):
+        steps.unit.commit(overlap=None)
+    info = runtime.metastore.txn_info(steps.unit.txn.id)
+    assert info is not None and info.state is TxnState.ABORTED
+
+
+def test_after_the_heartbeat_was_lost_a_commit_fails_and_takes_everything_back(
+    runtime: Runtime, clock: ManualClock, steps: _Steps
+) -> None:
+    steps.statement("a")
+    clock.advance_ms(10 * 3600 * 1000)
+    runtime.metastore.perform_timeouts()
+    with pytest.raises(TransactionError):
+        steps.unit.commit(overlap=None)
+    assert steps.done == []
+    steps.unit.rollback()  # nothing more happens
+    assert steps.log == ["undo a"]
+
+
+def test_a_statement_that_finds_the_transaction_aborted_ends_it(
+    runtime: Runtime, table: Table, steps: _Steps
+) -> None:
+    steps.statement("a")
+    runtime.metastore.abort_txn(steps.unit.txn.id)
+    with pytest.raises(TransactionError), steps.unit.statement():
+        steps.unit.txn.lock(Footprint(writes=(TableWrite(table, WriteKind.INSERT),)))
+    assert not steps.unit.is_open
+    steps.unit.rollback()
+    assert steps.done == []
+
+
+def test_an_unknown_outcome_takes_nothing_back(
+    runtime: Runtime, steps: _Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MetastoreError("connection lost")
+
+    steps.statement("a")
+    monkeypatch.setattr(runtime.metastore, "commit_txn", fail)
+    monkeypatch.setattr(runtime.metastore, "txn_info", fail)
+    with pytest.raises(CommitOutcomeUnknownError), steps.unit:
+        steps.unit.commit(overlap=None)
+    steps.unit.rollback()
+    assert steps.done == ["a"]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_interrupted_in_the_commit_only_what_is_not_committed_is_taken_back(
+    runtime: Runtime, steps: _Steps, monkeypatch: pytest.MonkeyPatch, commits: bool
+) -> None:
+    commit = runtime.metastore.commit_txn
+
+    def interrupted(*args: object, **more: object) -> None:
+        if commits:
+            commit(*args, **more)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    steps.statement("a")
+    monkeypatch.setattr(runtime.metastore, "commit_txn", interrupted)
+    with pytest.raises(KeyboardInterrupt), steps.unit:
+        steps.unit.commit(overlap=None)
+    assert steps.done == (["a"] if commits else [])
+    info = runtime.metastore.txn_info(steps.unit.txn.id)
+    assert info is not None
+    assert info.state is (TxnState.COMMITTED if commits else TxnState.ABORTED)
+
+
+def test_partitions_are_made_with_the_commit_unless_taken_back(
+    runtime: Runtime, partitioned: Table, steps: _Steps
+) -> None:
+    def make(text: str) -> None:
+        with steps.unit.statement():
+            new = Partition((text,), f"{partitioned.location}/k={text}")
+            steps.unit.txn.pending.add_partitions(partitioned.name, [new, new])
+
+    make("x")
+    steps.unit.savepoint("s")
+    make("y")
+    txn = steps.unit.txn
+    assert [part.values for part in txn.partitions(partitioned)] == [("x",), ("y",)]
+    steps.unit.rollback_to("s")
+    assert [part.values for part in txn.partitions(partitioned)] == [("x",)]
+    assert runtime.metastore.list_partitions(partitioned.name) == ()
+    steps.unit.commit(overlap=None)
+    made = runtime.metastore.list_partitions(partitioned.name)
+    assert [part.values for part in made] == [("x",)]
