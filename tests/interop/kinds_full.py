@@ -217,6 +217,48 @@ FULL = (
         ci=True,
     ),
     Kind(
+        "one_transaction",
+        "id int, v string, n bigint",
+        (
+            "start transaction",
+            *_DML,
+            "savepoint here",
+            "insert into {t} values (4000000, 'taken back', 0)",
+            "delete from {t} where id = 3000000",
+            "rollback to here",
+            "update {t} set n = n + 1 where id = 3000000 or id % 6 = 0",
+            "delete from {t} where id = 12",
+            "commit",
+        ),
+        _HIVE_DML,
+        clustered_by="(id) into 2",
+        ci=True,
+    ),
+    Kind(
+        "own_base",
+        "id int, v string",
+        (
+            "insert into {t} select id, concat('r', id), id % 3 from numbers where id < 60",
+            "start transaction",
+            "insert into {t} values (100, 'before', 0), (101, 'before', 1)",
+            "insert overwrite table {t} partition (p) select id, concat(v, '!'), p from {t}"
+            " where p = 0",
+            "truncate table {t} partition (p=2)",
+            "insert into {t} select id + 200, v, p from {t} where id < 30",
+            "insert into {t} values (300, 'filled again', 2)",
+            "update {t} set v = upper(v) where id in (3, 101, 100, 203, 300)",
+            "delete from {t} where id in (6, 7, 206)",
+            "merge into {t} t using (select 3 id union all select 9 union all select 400) s"
+            " on t.id = s.id when matched then update set v = 'merged'"
+            " when not matched then insert values (s.id, 'inserted', 2)",
+            "commit",
+        ),
+        ("update {t} set v = 'hive' where id in (3, 100, 300)", "delete from {t} where id = 203"),
+        partitioned_by="p int",
+        compact=("p=0", "p=2"),
+        ci=True,
+    ),
+    Kind(
         "names_of_hive_3",
         "id int, v string, n bigint",
         _DML,
