@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from hiveacid.errors import UnsupportedError
+
 HIVES = [
     "x=-0.05/y=0/ts=1969-12-31 23%3A59%3A58.000001",
     "x=0/y=0.0000001/ts=2024-01-01 00%3A00%3A00",
@@ -33,3 +37,44 @@ def test_decimals_and_timestamps_have_one_name_and_it_is_hives(acid, tmp_path, r
     acid.sql("update t set id = id + 100 where x = 1.5 and id < 20")
     acid.sql("delete from t where y = 0.0000001")
     assert sorted(row[0] for row in rows("select id from t")) == [2, 3, 12, 13, 21, 101, 111]
+
+
+def odd(acid, tmp_path, *names):
+    """A table whose partitions were named by somebody else, two rows in each."""
+    acid.sql(
+        "create table made (id int) partitioned by (n int, ts timestamp) stored as orc"
+        " tblproperties('transactional'='true')"
+    )
+    acid.sql("insert into made values (1, 7, timestamp'2024-01-01 00:00:00'),"
+             " (2, 7, timestamp'2024-01-01 00:00:00')")  # fmt: skip
+    (root,) = (path.parents[1] for path in (tmp_path / "wh/made").rglob("delta_*/bucket_*"))
+    for name in names:
+        target = tmp_path / "odd" / name
+        target.mkdir(parents=True)
+        for delta in root.iterdir():
+            (target / delta.name).mkdir()
+            for file in delta.iterdir():
+                (target / delta.name / file.name).write_bytes(file.read_bytes())
+    acid.sql(
+        "create table t (id int) partitioned by (n int, ts timestamp) stored as orc"
+        f" location '{tmp_path}/odd' tblproperties('transactional'='true')"
+    )
+
+
+def test_partitions_with_other_names_for_their_values_stay_one_partition(acid, tmp_path, rows):
+    odd(acid, tmp_path, "n=007/ts=2024-01-01 00%3A00%3A00.0")
+    acid.sql("update t set id = 10 where id = 1")
+    acid.sql("delete from t where id = 2")
+    acid.sql("insert into t values (3, 7, timestamp'2024-01-01 00:00:00')")
+    acid.sql("insert into t select id + 1, n, ts from t where id = 3")
+    assert sorted(row[0] for row in rows("select id from t")) == [3, 4, 10]
+    assert len(rows("show partitions t")) == 1
+    assert len(list((tmp_path / "odd").glob("*/*"))) == 1
+
+
+def test_two_names_for_the_same_values_refuse_to_be_changed(acid, tmp_path, rows):
+    odd(acid, tmp_path, "n=7/ts=2024-01-01 00%3A00%3A00.0", "n=7/ts=2024-01-01 00%3A00%3A00")
+    with pytest.raises(UnsupportedError, match="have the same values"):
+        acid.sql("delete from t where id = 2")
+    acid.sql("insert into t values (3, 7, timestamp'2024-01-01 00:00:00')")
+    assert [row[0] for row in rows("select id from t")] == [1, 1, 2, 2, 3]
