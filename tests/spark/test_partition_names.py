@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from hiveacid.errors import UnsupportedError
@@ -40,21 +42,21 @@ def test_decimals_and_timestamps_have_one_name_and_it_is_hives(acid, tmp_path, r
 
 
 def odd(acid, tmp_path, *names):
-    """A table whose partitions were named by somebody else, two rows in each."""
+    """A table whose partitions were named by somebody else; rows 1 and 2 in the first, 3 and 4 in
+    the second.
+    """
     acid.sql(
         "create table made (id int) partitioned by (n int, ts timestamp) stored as orc"
         " tblproperties('transactional'='true')"
     )
-    acid.sql("insert into made values (1, 7, timestamp'2024-01-01 00:00:00'),"
-             " (2, 7, timestamp'2024-01-01 00:00:00')")  # fmt: skip
-    (root,) = (path.parents[1] for path in (tmp_path / "wh/made").rglob("delta_*/bucket_*"))
-    for name in names:
-        target = tmp_path / "odd" / name
-        target.mkdir(parents=True)
-        for delta in root.iterdir():
-            (target / delta.name).mkdir()
-            for file in delta.iterdir():
-                (target / delta.name / file.name).write_bytes(file.read_bytes())
+    acid.sql(
+        "insert into made values (1, 1, timestamp'2024-01-01 00:00:00'),"
+        " (2, 1, timestamp'2024-01-01 00:00:00'), (3, 2, timestamp'2024-01-01 00:00:00'),"
+        " (4, 2, timestamp'2024-01-01 00:00:00')"
+    )
+    for number, name in enumerate(names, start=1):
+        (root,) = (tmp_path / f"wh/made/n={number}").iterdir()
+        shutil.copytree(root, tmp_path / "odd" / name)
     acid.sql(
         "create table t (id int) partitioned by (n int, ts timestamp) stored as orc"
         f" location '{tmp_path}/odd' tblproperties('transactional'='true')"
@@ -77,4 +79,4 @@ def test_two_names_for_the_same_values_refuse_to_be_changed(acid, tmp_path, rows
     with pytest.raises(UnsupportedError, match="have the same values"):
         acid.sql("delete from t where id = 2")
     acid.sql("insert into t values (3, 7, timestamp'2024-01-01 00:00:00')")
-    assert [row[0] for row in rows("select id from t")] == [1, 1, 2, 2, 3]
+    assert [row[0] for row in rows("select id from t")] == [1, 2, 3, 3, 4]

@@ -234,6 +234,7 @@ def empty_for_overwrite(
     partitions = {file.partition for file in written.files}
     if all(key in static for key in keys):
         partitions.add(tuple(static[key] for key in keys))
-    placement = Placement.of(table, partitions, catalog=catalog)
+    known = catalog.list_partitions(table.name) if keys else ()
+    placement = Placement.of(table, partitions, known=known)
     for partition in partitions:
         empty_plain(*file_system_for(placement.location(partition)))

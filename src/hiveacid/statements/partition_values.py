@@ -1,8 +1,8 @@
 """Partition values as text: normal form by column type, specifications against a table.
 
 Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9). Decimals and timestamps have no
-zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00. Hive 4.1 looks for rows it changes under such
-names only. NULL and the empty string are the default partition (None), also the text
+zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00. Hive 4.1 looks for rows it changes under
+such names only. NULL and the empty string are the default partition (None), also the text
 ``__HIVE_DEFAULT_PARTITION__``.
 """
 

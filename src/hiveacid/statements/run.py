@@ -25,7 +25,7 @@ from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
 from hiveacid.statements.ddl_context import owns_files
 from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
 from hiveacid.statements.kept_statistics import changes_of
-from hiveacid.statements.placement import Placement
+from hiveacid.statements.placement import Placement, known_partitions, under_known_names
 from hiveacid.statements.results import Result
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_ddl import Truncate
@@ -178,8 +178,10 @@ def _written(job: Job, work: Work) -> WriteResult:
 
 def _publish(context: ExecutionContext, job: Job, written: WriteResult) -> WriteResult:
     table = job.table
+    known = known_partitions(table, written, catalog=context.runtime.metastore)
+    written = under_known_names(written, table, [part.values for part in known])
     touched = {file.partition for file in written.files}
-    placement = Placement.of(table, touched, catalog=context.runtime.metastore)
+    placement = Placement.of(table, touched, known=known)
     if not is_transactional(table):
         written = placement.with_free_names(written)
     placement.publish(written, staging=job.staging)
@@ -218,8 +220,8 @@ def _take_back(context: ExecutionContext, job: Job, written: WriteResult) -> Non
     """Remove what an attempt that failed published; nobody can have seen it."""
     try:
         touched = {file.partition for file in written.files}
-        catalog = context.runtime.metastore
-        Placement.of(job.table, touched, catalog=catalog).retract(written)
+        known = known_partitions(job.table, written, catalog=context.runtime.metastore)
+        Placement.of(job.table, touched, known=known).retract(written)
     except AcidError as error:
         _LOG.warning(
             "Files of an aborted write stay: %s", error, extra={"path": job.table.location}
