@@ -94,6 +94,7 @@ def _of_format(format: str) -> tuple[Kind, Kind, Kind]:
             mode=Mode.INSERT_ONLY,
             shown=_SHOWN,
             ci=True,
+            hive_3=format != "parquet",
         ),
         Kind(
             f"only_{format}_parts",
@@ -120,6 +121,7 @@ def _of_format(format: str) -> tuple[Kind, Kind, Kind]:
             mode=Mode.INSERT_ONLY,
             compact=() if in_order else ("p='x', n=1", "p='x', n=2"),
             ci=format == "orc",
+            hive_3=format != "parquet",
         ),
         Kind(
             f"only_{format}_loaded",
@@ -133,6 +135,7 @@ def _of_format(format: str) -> tuple[Kind, Kind, Kind]:
             ("insert into {t} values (900, 'hive')",),
             stored_as=format,
             mode=Mode.INSERT_ONLY,
+            hive_3=format != "parquet",
         ),
     )
 
@@ -174,6 +177,7 @@ FILES = (
         ),
         _CONVERTED_HIVE,
         mode=Mode.PLAIN,
+        hive_3=False,
     ),
     Kind(
         "converted_buckets",

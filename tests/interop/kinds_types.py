@@ -181,6 +181,7 @@ TYPES = (
         ),
         ("update {t} set name = 'hive' where id in (1, 4)", "delete from {t} where id = 3"),
         ci=True,
+        hive_3=False,
     ),
     Kind(
         "evolved_parts",
@@ -195,6 +196,7 @@ TYPES = (
             "update {t} set d = 'u' where id in (1, 4)",
         ),
         ("update {t} set n = n + 1 where id in (1, 2)", "delete from {t} where id = 3"),
+        hive_3=False,
         partitioned_by="p string",
         compact=("p='x'", "p='y'"),
     ),
