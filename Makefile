@@ -48,7 +48,7 @@ accept: $(STAMP)  ## tables and SQL answers of real Hive, where ../shared has th
 		echo "accept: $(SHARED) is not here, nothing to compare with"; \
 	fi
 
-interop: java $(STAMP)  ## what we write, real Hive reads, and the other way (INTEROP='--version 3.1 --way ours')
+interop: java $(STAMP)  ## what we write, real Hive reads, and the other way (INTEROP='--version 3.1', INTEROP=--ci)
 	$(BIN)/python tests/interop/run.py $(INTEROP)
 
 bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 --only scan')

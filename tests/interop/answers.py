@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,9 @@ def _text(value: Any, kind: HiveType) -> str:
 
 
 def _json(value: Any, kind: HiveType) -> str:
-    """As Hive prints a value inside a collection: decimals are bare, so are keys of numbers."""
+    """As Hive prints a value inside a collection: decimals are bare and without zeros at the end,
+    keys of numbers are bare, chars are padded.
+    """
     if value is None:
         return "null"
     if isinstance(kind, ListType):
@@ -164,8 +167,15 @@ def _json(value: Any, kind: HiveType) -> str:
         return "{" + ",".join(pairs) + "}"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float) or isinstance(kind, DecimalType):
-        return f"{value:f}" if isinstance(kind, DecimalType) else str(value)
+    if isinstance(kind, DecimalType):
+        text = f"{value:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, datetime):
+        value = _timestamp(str(value.replace(tzinfo=None)))
+    if isinstance(kind, CharType):
+        value = value.ljust(kind.length)
     return json.dumps(str(value), ensure_ascii=False)
 
 

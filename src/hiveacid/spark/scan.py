@@ -358,7 +358,7 @@ def _is_native(plan: ScanPlan, part: SnapshotPart, *, utc: bool) -> bool:
     """
     columns = plan.snapshot.table.columns
     return not part.directory.originals and all(
-        file.path.rpartition("/")[2].startswith("bucket_")
+        file.is_bucket_file
         and file.size_bytes > 0
         and file.logical_bytes in (None, file.size_bytes)
         and is_native(

@@ -5,13 +5,15 @@ Both are upper bounds: a row or column that is left out cannot change the statem
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from hiveacid.errors import SqlSyntaxError
 from hiveacid.model.predicates import (
     ANYTHING,
     And,
+    Anything,
     IsNull,
     Or,
     Predicate,
@@ -20,7 +22,7 @@ from hiveacid.model.predicates import (
     typed,
 )
 from hiveacid.model.tables import Table
-from hiveacid.sql.conditions import parse_condition
+from hiveacid.sql.conditions import ColumnOf, parse_condition
 from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor
 from hiveacid.sql.lexer import TokenKind, name_of, tokenize
 from hiveacid.sql.scopes import Relation, Scope
@@ -30,23 +32,86 @@ _BEFORE_STAR = frozenset({"SELECT", "DISTINCT", "ALL", "(", ",", "."})
 """After these a ``*`` stands for columns; elsewhere it multiplies."""
 
 
-def predicate_of_relation(source: str, scope: Scope, relation: Relation, table: Table) -> Predicate:
-    """What a row of ``relation`` must meet, told from its SELECT's WHERE.
+class Conditions:
+    """What the rows of each relation of a query must meet, told from the WHERE of its SELECT and
+    of those around it.
 
     Every form but IS NULL is false where an outer join put NULLs, so rows that do not meet it may
-    be left out before the join; with several relations IS NULL is not used.
+    be left out before the join; with several relations IS NULL is not used. A condition on a
+    derived table goes into its query where that lets rows pass one by one, column by column.
     """
-    if scope.where is None:
-        return ANYTHING
-    start, end = scope.where
-    found = condition_on(
-        source[start:end],
-        table,
-        label=relation.label,
-        qualified_only=scope.merged_columns,
-        whole_name=relation.alias_at is not None,
-    )
-    return found if len(scope.relations) == 1 else _null_rejecting(found)
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._from_outside: dict[int, Predicate] = {}
+
+    def impose(self, scope: Scope, predicate: Predicate, columns: Sequence[str]) -> None:
+        """Rows of the query in ``scope`` that do not meet ``predicate`` are not needed;
+        ``columns`` are the names it has for the query's columns, in order.
+        """
+        body = scope.body
+        if body is None or not body.filters_early or body.stars:
+            return
+        names = dict(zip(columns, (item.name for item in body.items), strict=False))
+        if len(names) == len(body.items):
+            self._from_outside[id(body)] = _renamed(predicate, names.get)
+
+    def enter(self, scope: Scope) -> None:
+        """Carry a SELECT's conditions into the queries of its derived tables."""
+        for relation in scope.relations:
+            body = None if relation.query is None else relation.query.body
+            if body is not None and body.filters_early:
+                names = None if body.stars else {item.name for item in body.items}
+                self._from_outside[id(body)] = self._on(scope, relation, names)
+
+    def of(self, scope: Scope, relation: Relation, table: Table) -> Predicate:
+        """What a row of a table must meet."""
+        types = {column.name: column.type for column in table.all_columns}
+        place = (table.name.database, table.name.table) if relation.alias_at is not None else None
+        return typed(self._on(scope, relation, set(types), place=place), types)
+
+    def _on(
+        self,
+        scope: Scope,
+        relation: Relation,
+        names: Collection[str] | None,
+        *,
+        place: tuple[str, str] | None = None,
+    ) -> Predicate:
+        column_of = _column_of(
+            names, relation.label, qualified_only=scope.merged_columns, place=place
+        )
+        parts = []
+        if scope.where is not None:
+            start, end = scope.where
+            parts.append(parse_condition(self._source[start:end], column_of))
+        outside = self._from_outside.get(id(scope), ANYTHING)
+        parts.append(_renamed(outside, lambda name: _inner_name(scope, name, column_of)))
+        found = conjunction(tuple(parts))
+        return found if len(scope.relations) == 1 else _null_rejecting(found)
+
+
+def _inner_name(scope: Scope, name: str, column_of: ColumnOf) -> str | None:
+    """The column of a relation that a column of a SELECT's result is."""
+    items = [item for item in scope.items if item.name == name]
+    if len(items) == 1 and items[0].column:
+        return column_of(items[0].column)
+    if items or len(scope.stars) != 1:
+        return None
+    return column_of((*scope.stars[0].qualifier, name))
+
+
+def _renamed(predicate: Predicate, name_of_column: Callable[[str], str | None]) -> Predicate:
+    """The predicate with other names for its columns; what has none becomes ANYTHING."""
+    if isinstance(predicate, And):
+        return conjunction(tuple(_renamed(part, name_of_column) for part in predicate.parts))
+    if isinstance(predicate, Or):
+        parts = tuple(_renamed(part, name_of_column) for part in predicate.parts)
+        return disjunction(parts) if parts else predicate
+    if isinstance(predicate, Anything):
+        return predicate
+    name = name_of_column(predicate.column)
+    return ANYTHING if name is None else replace(predicate, column=name)
 
 
 def condition_on(
@@ -54,31 +119,34 @@ def condition_on(
     table: Table,
     *,
     label: str,
-    qualified_only: bool = False,
     whole_name: bool = False,
 ) -> Predicate:
     """The part of a condition that is about one table, called ``label`` there; ``whole_name``
     says that ``database.table.column`` means it, too.
     """
     types = {column.name: column.type for column in table.all_columns}
-    column_of = _column_of(table, label, qualified_only=qualified_only, whole_name=whole_name)
+    place = (table.name.database, table.name.table) if whole_name else None
+    column_of = _column_of(set(types), label, qualified_only=False, place=place)
     return typed(parse_condition(text, column_of), types)
 
 
 def _column_of(
-    table: Table, label: str, *, qualified_only: bool, whole_name: bool
-) -> Callable[[tuple[str, ...]], str | None]:
-    names = {column.name for column in table.all_columns}
-    place = (table.name.database, table.name.table)
+    names: Collection[str] | None,
+    label: str,
+    *,
+    qualified_only: bool,
+    place: tuple[str, str] | None,
+) -> ColumnOf:
+    """Which of ``names`` (None: any name) a dotted name means."""
 
     def column_of(parts: tuple[str, ...]) -> str | None:
         *qualifier, name = (part.lower() for part in parts)
         mine = (
             not qualified_only
             if not qualifier
-            else qualifier == [label.lower()] or (whole_name and tuple(qualifier) == place)
+            else qualifier == [label.lower()] or tuple(qualifier) == place
         )
-        return name if mine and name in names else None
+        return name if mine and (names is None or name in names) else None
 
     return column_of
 

@@ -6,11 +6,13 @@ Places where Hive and Spark read the same text differently: ``LIMIT a, b``, ``ta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hiveacid.errors import UnsupportedError
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.expressions import ExpressionParser, Stop, at_clause
-from hiveacid.sql.lexer import TokenKind, name_of
-from hiveacid.sql.scopes import Edit, Fragment, Relation, Scope, Star
+from hiveacid.sql.lexer import Token, TokenKind, name_of
+from hiveacid.sql.scopes import Edit, Fragment, Item, Relation, Scope, Star
 
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
@@ -76,11 +78,15 @@ class QueryParser(ExpressionParser):
     def _body(self, parent: Scope) -> None:
         cursor = self.cursor
         last = self._term(parent)
+        parent.body = last.body or (last if last.items or last.stars else None)
         while cursor.key in _SET_OPERATORS:
             cursor.next()
             cursor.accept_any("ALL", "DISTINCT")
             last = self._term(parent)
-        self._tails(last)
+            parent.body = None
+        limited = self._tails(last)
+        if limited and parent.body is not None:
+            parent.body.filters_early = False
 
     def _term(self, parent: Scope) -> Scope:
         cursor = self.cursor
@@ -134,15 +140,18 @@ class QueryParser(ExpressionParser):
             self.expression(scope, at_clause)
             scope.where = (start, cursor.tokens[cursor.at - 1].end)
         if cursor.accept("GROUP", "BY"):
+            scope.filters_early = False
             self._expressions(scope)
         if cursor.accept("HAVING"):
+            scope.filters_early = False
             self.expression(scope, at_clause)
         if cursor.key == "WINDOW" and at_clause(cursor):
             cursor.next()
             self._expressions(scope)
         if cursor.key == "QUALIFY":
             raise UnsupportedError("QUALIFY is not supported")
-        self._tails(scope)
+        if self._tails(scope):
+            scope.filters_early = False
 
     def _select_item(self, scope: Scope) -> None:
         cursor = self.cursor
@@ -152,7 +161,12 @@ class QueryParser(ExpressionParser):
             if not (cursor.key in (",", ")") or cursor.at_end() or at_clause(cursor)):
                 raise cursor.unrecognized("select clause")
             return
+        start = cursor.at
         self.expression(scope, lambda c: c.key == "," or at_clause(c))
+        tokens = cursor.tokens[start : cursor.at]
+        scope.items.append(_item(tokens))
+        if any(token.key == "OVER" for token in tokens):
+            scope.filters_early = False
 
     def _star(self) -> Star | None:
         cursor, ahead = self.cursor, 0
@@ -167,20 +181,25 @@ class QueryParser(ExpressionParser):
             cursor.next()
         return Star(start, cursor.next().end, qualifier)
 
-    def _tails(self, scope: Scope) -> None:
-        """ORDER BY, SORT BY, CLUSTER BY, DISTRIBUTE BY, LIMIT, OFFSET in any order."""
-        cursor = self.cursor
+    def _tails(self, scope: Scope) -> bool:
+        """ORDER BY, SORT BY, CLUSTER BY, DISTRIBUTE BY, LIMIT, OFFSET in any order; whether there
+        is one of the last two.
+        """
+        cursor, limited = self.cursor, False
         while at_clause(cursor):
             if cursor.accept("ORDER", "BY") or cursor.accept("SORT", "BY"):
                 self.sort_items(scope)
             elif cursor.accept("CLUSTER", "BY") or cursor.accept("DISTRIBUTE", "BY"):
                 self._expressions(scope)
             elif cursor.key == "LIMIT":
+                limited = True
                 self._limit(scope)
             elif cursor.accept("OFFSET"):
+                limited = True
                 self.expression(scope, at_clause)
             else:
-                return
+                break
+        return limited
 
     def _limit(self, scope: Scope) -> None:
         cursor = self.cursor
@@ -255,14 +274,18 @@ class QueryParser(ExpressionParser):
         if cursor.peek(ahead).key in ("SELECT", "WITH", "FROM", "VALUES"):
             start, count = cursor.at, len(scope.children)
             cursor.next()
-            self.query(scope.child())
+            query = scope.child()
+            self.query(query)
             if cursor.accept(")"):
                 if not lateral and count < len(scope.children):
                     scope.children[
                         count
                     ].parent = None  # a derived table does not see its neighbours
+                columns_at = cursor.at
                 label, _ = self._alias()
-                scope.relations.append(Relation((), label))
+                renamed = cursor.at > columns_at and cursor.tokens[cursor.at - 1].key == ")"
+                derived = None if renamed else query
+                scope.relations.append(Relation((), label, query=derived))
                 return
             cursor.at = start
             del scope.children[count:]
@@ -284,6 +307,7 @@ class QueryParser(ExpressionParser):
         if cursor.key == "FOR" and cursor.peek(1).key in ("SYSTEM_TIME", "SYSTEM_VERSION"):
             raise UnsupportedError("FOR SYSTEM_TIME is not supported", table=".".join(parts))
         if cursor.accept("TABLESAMPLE"):
+            scope.filters_early = False
             cursor.skip_parentheses()
         alias_at = cursor.tokens[cursor.at - 1].end
         label, aliased = self._alias()
@@ -327,6 +351,27 @@ class QueryParser(ExpressionParser):
                 cursor.next()
                 cursor.name("lateral view")
         scope.relations.append(Relation((), label))
+
+
+def _item(tokens: Sequence[Token]) -> Item:
+    """A select item from its tokens: ``a.b AS c`` names a column, everything else is an
+    expression.
+    """
+    names = (TokenKind.WORD, TokenKind.QUOTED)
+    parts = []
+    rest = list(tokens)
+    while rest and rest[0].kind in names:
+        parts.append(name_of(rest.pop(0)).lower())
+        if not rest or rest[0].key != ".":
+            break
+        rest.pop(0)
+    if rest and rest[0].key == "AS":
+        rest.pop(0)
+    if parts and not rest:
+        return Item(parts[-1], tuple(parts))
+    last = tokens[-1]
+    alias = name_of(last).lower() if last.kind in names else ""
+    return Item(alias, tuple(parts) if len(rest) == 1 and alias else ())
 
 
 def _at_join(cursor: Cursor) -> bool:

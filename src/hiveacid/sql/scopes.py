@@ -39,6 +39,18 @@ class Relation:
     alias_at: int | None = None
     cte: bool = False
     target: bool = False
+    query: Scope | None = None
+    """The scope that holds a derived table's query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A select item: the name of its column ('' for none), and the dotted name that it is, empty
+    where it is an expression.
+    """
+
+    name: str
+    column: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,13 @@ class Scope:
     merged_columns: bool = False
     where: tuple[int, int] | None = None
     """Offsets of the WHERE condition."""
+    items: list[Item] = field(default_factory=list)
+    """The select items that are no stars."""
+    filters_early: bool = True
+    """Whether a condition on the result can be taken on the rows that go in: nothing is grouped,
+    limited, sampled or seen through a window."""
+    body: Scope | None = None
+    """The one SELECT of the query that was read into this scope; None for several."""
     children: list[Scope] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
 

@@ -15,7 +15,7 @@ from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import tokenize
-from hiveacid.sql.needs import columns_of_statement, predicate_of_relation
+from hiveacid.sql.needs import Conditions, columns_of_statement
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.scopes import Edit, Fragment, Relation, Scope, Star, VirtualName
 from hiveacid.statements.values import TableRef, VirtualColumn
@@ -50,6 +50,7 @@ class Splicer:
         self.prefix = prefix
         self.tables: dict[str, TableRef] = {}
         self.views: set[TableName] = set()
+        self._imposed: tuple[Predicate, tuple[str, ...]] | None = None
 
     def text(self, fragment: Fragment) -> str:
         """The fragment as Spark SQL."""
@@ -110,6 +111,7 @@ class Splicer:
             _InDatabase(self._names, table.name.database), prefix=self.prefix, expanding=path
         )
         inside.tables = self.tables
+        inside._imposed = (predicate, tuple(column.name for column in table.columns))
         text = table.view_expanded or table.view_text or ""
         cursor = Cursor(source=text, tokens=tokenize(text))
         fragment = QueryParser(cursor).query_fragment()
@@ -152,10 +154,14 @@ class Splicer:
                 for relation in _virtual_owners(scope, name, resolved):
                     found = virtual.get(id(relation), frozenset())
                     virtual[id(relation)] = found | {name.column}
+        conditions = Conditions(source)
+        if self._imposed is not None:
+            conditions.impose(root, *self._imposed)
         edits: list[Edit] = []
         for scope in scopes:
+            conditions.enter(scope)
             edits += scope.edits
-            edits += self._relation_edits(source, scope, resolved, virtual)
+            edits += self._relation_edits(source, scope, resolved, virtual, conditions)
             edits += _star_edits(scope, resolved, virtual)
             edits += _dotted_edits(scope, resolved)
             database = self._names.current_database.replace("'", "\\'")
@@ -171,7 +177,12 @@ class Splicer:
         return self.resolve(relation.parts)
 
     def _relation_edits(
-        self, source: str, scope: Scope, resolved: dict[int, Table | None], virtual: _Virtual
+        self,
+        source: str,
+        scope: Scope,
+        resolved: dict[int, Table | None],
+        virtual: _Virtual,
+        conditions: Conditions,
     ) -> list[Edit]:
         edits = []
         for relation in scope.relations:
@@ -181,7 +192,7 @@ class Splicer:
             name = self.relation(
                 table,
                 virtual=virtual.get(id(relation), frozenset()),
-                predicate=predicate_of_relation(source, scope, relation, table),
+                predicate=conditions.of(scope, relation, table),
                 columns=columns_of_statement(source, table),
             )
             edits.append(Edit(relation.start, relation.end, name))

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.layout.names import DEFAULT_PARTITION
 from hiveacid.layout.target import (
     FileKind,
     WriteResult,
@@ -22,7 +21,8 @@ from hiveacid.layout.target import (
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.ids import StatementId
-from hiveacid.model.tables import Table
+from hiveacid.model.tables import Column, Table
+from hiveacid.statements.partition_values import normal_text
 from hiveacid.statements.placement import Placement
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
@@ -100,7 +100,10 @@ def _places(arrays: Sequence[pa.Array], target: WriteTarget) -> list[tuple[_Plac
     """Row numbers by partition and bucket, in order of first appearance."""
     table = target.table
     dynamic = [c for c in table.partition_columns if c.name not in target.static_partition]
-    texts = [_texts(array) for array in arrays[len(table.columns) :]]
+    texts = [
+        _texts(array, column)
+        for array, column in zip(arrays[len(table.columns) :], dynamic, strict=True)
+    ]
     buckets = _buckets(arrays, table)
     codes = buckets.astype(np.int64)
     for names, indices in texts:  # dense after each column, so that they stay small
@@ -135,23 +138,19 @@ def _buckets(arrays: Sequence[pa.Array], table: Table) -> npt.NDArray[np.int32]:
     return found
 
 
-def _texts(array: pa.Array) -> tuple[list[str | None], npt.NDArray[np.int64]]:
+def _texts(array: pa.Array, column: Column) -> tuple[list[str | None], npt.NDArray[np.int64]]:
     """Partition values as the texts of directory names, and for each row the place of its text;
     NULL and '' are the default partition.
     """
     encoded = array.dictionary_encode()
     values = [
-        None if value in (None, "", DEFAULT_PARTITION) else _text(value)
+        None if value is None else normal_text(str(value), column)
         for value in encoded.dictionary.to_pylist()
     ]
     names = {name: place for place, name in enumerate(dict.fromkeys([None, *values]))}
     places = np.array([names[value] for value in [*values, None]], dtype=np.int64)
     indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(values)).to_numpy()
     return list(names), places[indices]
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 DeleteKeys = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int64]]
@@ -235,6 +234,7 @@ def empty_for_overwrite(
     partitions = {file.partition for file in written.files}
     if all(key in static for key in keys):
         partitions.add(tuple(static[key] for key in keys))
-    placement = Placement.of(table, partitions, catalog=catalog)
+    known = catalog.list_partitions(table.name) if keys else ()
+    placement = Placement.of(table, partitions, known=known)
     for partition in partitions:
         empty_plain(*file_system_for(placement.location(partition)))

@@ -10,7 +10,8 @@ of the transaction writes to such a partition becomes part of the base:
 
 Nobody else sees any of it before the commit. Until then what is replaced lies in a hidden
 directory, from where it comes back if the statement is taken back. New files have names of their
-own: a DataFrame made before misses its files rather than find other rows in them.
+own (where names have an attempt): a DataFrame made before misses its files rather than find other
+rows in them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Partition values as text: normal form by column type, specifications against a table.
 
-Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9); NULL and the empty string are the
-default partition (None), also the text ``__HIVE_DEFAULT_PARTITION__``.
+Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9). Decimals and timestamps have no
+zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00. Hive 4.1 looks for rows it changes under
+such names only. NULL and the empty string are the default partition (None), also the text
+``__HIVE_DEFAULT_PARTITION__``.
 """
 
 from __future__ import annotations
@@ -48,10 +50,20 @@ def _normal(text: str, column: Column) -> str:
         if text.strip().lower() not in ("true", "false"):
             raise ValueError(text)
         return text.strip().lower()
+    if isinstance(kind, PrimitiveType) and kind.name == "timestamp":
+        return _timestamp(text.strip())
     if isinstance(kind, DecimalType):
         plain = format(Decimal(text.strip()), "f")
         return plain.rstrip("0").rstrip(".") if "." in plain else plain
     return text
+
+
+def _timestamp(text: str) -> str:
+    """With the time of day, without zeros that end a fraction, as Hive 4.1 names directories."""
+    day, _, time = text.partition(" ")
+    time, _, fraction = (time or "00:00:00").partition(".")
+    fraction = fraction.rstrip("0")
+    return f"{day} {time}.{fraction}" if fraction else f"{day} {time}"
 
 
 def sort_key(text: str | None, column: Column) -> tuple[int, Decimal | str]:

@@ -1,15 +1,18 @@
-"""Where a statement's files go: below the table, or into a partition with a LOCATION of its own."""
+"""Where a statement's files go: below the table, into a partition with a LOCATION of its own, into
+one whose name spells the same values differently.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.layout.names import partition_name
-from hiveacid.layout.target import WriteResult, WrittenFile
-from hiveacid.metastore.api import Catalog
-from hiveacid.model.tables import Table
+from hiveacid.layout.target import FileKind, WriteResult, WrittenFile
+from hiveacid.model.tables import Partition, Table
+from hiveacid.statements.partition_values import normal_text
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.publish import publish, retract, with_free_names
 
@@ -24,6 +27,44 @@ def default_location(table: Table, values: _Values) -> str:
     return f"{root}/{partition_name(keys, values)}" if keys else root
 
 
+def under_known_names(
+    written: WriteResult, table: Table, known: Collection[_Values]
+) -> WriteResult:
+    """The files, each in the partition there is: ``x=1.50`` or ``n=007`` where older writers made
+    it, though values are written as ``x=1.5`` and ``n=7``.
+
+    Raises:
+        UnsupportedError: rows to delete may be in either of two partitions with the same values.
+    """
+    spellings: dict[_Values, list[_Values]] = {}
+    for values in known:
+        spellings.setdefault(_normal(values, table), []).append(values)
+    files = []
+    for file in written.files:
+        found = spellings.get(file.partition, [file.partition])
+        if len(found) > 1 and file.kind is FileKind.DELETE:
+            keys = [column.name for column in table.partition_columns]
+            names = " and ".join(sorted(partition_name(keys, values) for values in found))
+            raise UnsupportedError(
+                f"the partitions {names} of {table.name} have the same values",
+                table=str(table.name),
+                note="Insert the rows of one of them into the table again, and drop it.",
+            )
+        place = file.partition if file.partition in found else found[0]
+        files.append(file if place == file.partition else replace(file, partition=place))
+    return replace(written, files=tuple(files))
+
+
+def _normal(values: _Values, table: Table) -> _Values:
+    try:
+        return tuple(
+            normal_text(text, column)
+            for text, column in zip(values, table.partition_columns, strict=True)
+        )
+    except InvalidInputError:  # no value of the column's type: NULL to readers
+        return values
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The partitions of a table that lie elsewhere, by their values."""
@@ -32,12 +73,13 @@ class Placement:
     elsewhere: Mapping[_Values, str]
 
     @staticmethod
-    def of(table: Table, partitions: Collection[_Values], *, catalog: Catalog) -> Placement:
-        """The placement of some partitions, by their values."""
+    def of(
+        table: Table, partitions: Collection[_Values], *, known: Iterable[Partition]
+    ) -> Placement:
+        """The placement of some of the partitions that are known, by their values."""
         found = {}
-        touched = partitions if table.partition_columns else ()
-        for part in catalog.list_partitions(table.name) if touched else ():
-            if part.values in touched:
+        for part in known:
+            if part.values in partitions:
                 place = part.location.rstrip("/")
                 if place != default_location(table, part.values):
                     found[part.values] = place

@@ -26,7 +26,7 @@ from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
 from hiveacid.statements.ddl_context import owns_files
 from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
 from hiveacid.statements.kept_statistics import changes_of
-from hiveacid.statements.placement import Placement
+from hiveacid.statements.placement import Placement, under_known_names
 from hiveacid.statements.results import Result
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_ddl import Truncate
@@ -147,7 +147,7 @@ def _statement(
         txn.lock(_footprint(context, works))
         staged = [_stage(context, unit, work) for work in works]
         for work, (job, written) in zip(works, staged, strict=True):
-            _publish(context, unit, job, work, written)
+            _publish(unit, job, work, written)
     return tuple(
         work.result(written, job.write_id)
         for work, (job, written) in zip(works, staged, strict=True)
@@ -205,13 +205,13 @@ def _written(job: Job, work: Work) -> WriteResult:
         raise
 
 
-def _publish(
-    context: ExecutionContext, unit: UnitOfWork, job: Job, work: Work, written: WriteResult
-) -> None:
+def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> None:
     """Move the files to their places, still invisible; record what was written."""
-    table, txn, catalog = job.table, job.txn, context.runtime.metastore
+    table, txn = job.table, job.txn
+    known = txn.partitions(table) if table.partition_columns and written.files else ()
+    written = under_known_names(written, table, [part.values for part in known])
     touched = {file.partition for file in written.files}
-    placement = Placement.of(table, touched, catalog=catalog)
+    placement = Placement.of(table, touched, known=known)
     if not is_transactional(table):
         written = placement.with_free_names(written)
     remade = own_base.publish(job, unit, placement, written)
@@ -222,9 +222,9 @@ def _publish(
             [Partition(values, placement.location(values), statistics) for values in touched],
         )
     _record(txn, work, written)
-    known = {one.partition: one for one in remade}
+    exact = {one.partition: one for one in remade}
     changes = changes_of(work, written, partitions=txn.partitions)
-    txn.record_statistics(known.get(one.partition, one) for one in changes)
+    txn.record_statistics(exact.get(one.partition, one) for one in changes)
     for action in job.after_commit:
         unit.on_commit(action)
 

@@ -294,19 +294,20 @@ class BucketFileWriter:
 def write_empty_file(
     fs: FileSystem, path: str, *, columns: Sequence[Column], properties: Mapping[str, str]
 ) -> BucketFile:
-    """A file with the user's columns and no rows, as an overwrite without rows leaves (format.md
-    5.3).
+    """A file of row events with no events, as an overwrite without rows leaves in Hive 4.1, which
+    fails on any other schema when it looks for rows to change; it has no version.
 
     Raises:
         StorageError: writing failed.
     """
     settings = writer_settings(FileKind.BASE, properties=properties)
     output = OrcOutput(fs, path, settings=settings)
-    schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
-    output.write(schema.empty_table())
+    row = pa.struct([(column.name, arrow_type(column.type)) for column in columns])
+    kinds = (pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int64(), row)
+    output.write(_event_table(*(pa.array([], kind) for kind in kinds)))
     _, size = output.close(
         user_metadata=lambda _: {KEY_INDEX_KEY: b"", STATS_KEY: b"0,0,0"},
-        text_types=_text_types(columns, first=_FIRST_PLAIN_COLUMN_ID),
+        text_types=_text_types(columns, first=FIRST_USER_COLUMN_ID),
     )
     return BucketFile(path=path, rows=0, size_bytes=size)
 

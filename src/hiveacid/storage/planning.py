@@ -38,6 +38,7 @@ from hiveacid.storage.footers import tail_of
 from hiveacid.storage.native import only_inserts
 from hiveacid.storage.orc_tail import OrcTail
 from hiveacid.storage.statistics import stripe_ranges
+from hiveacid.storage.verify import event_tail
 
 _HASHED_VALUES_MAX: Final = 256
 """More combinations of bucketing values than this choose nearly every bucket anyway."""
@@ -226,7 +227,12 @@ def _tails(
     data = {column.name for column in table.columns}
     if table.format is not FileFormat.ORC or not columns_of(predicate) & data:
         return {}
-    return {file.path: tail_of(location, file) for file in files if _size(file)}
+    full = table.acid_mode is AcidMode.FULL
+    return {
+        file.path: (event_tail if full and file.is_bucket_file else tail_of)(location, file)
+        for file in files
+        if _size(file)
+    }
 
 
 def _has_updates(table: Table, tail: OrcTail) -> bool:

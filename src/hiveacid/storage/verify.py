@@ -31,7 +31,7 @@ def check_tails(snapshot: Snapshot) -> None:
             if (
                 snapshot.table.acid_mode is AcidMode.FULL
                 and file not in part.directory.originals
-                and file.path.rpartition("/")[2].startswith("bucket_")
+                and file.is_bucket_file
             ):
                 check_acid(tail, path)
 

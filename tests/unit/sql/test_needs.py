@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
-from hiveacid.model.predicates import ANYTHING, And, Compare, In, IsNull, Op, Or, Predicate
-from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.predicates import (
+    ANYTHING,
+    And,
+    Compare,
+    In,
+    IsNull,
+    Op,
+    Or,
+    Predicate,
+    conjunction,
+)
+from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.sql import bind, parse_one
 from hiveacid.statements.values import Delete, Insert, Merge, Query, Update
@@ -137,3 +149,56 @@ def test_queries_that_ask_for_aggregates_only(
     query = bind(parse_one(text), Names())
     assert isinstance(query, Query)
     assert [(one.function, one.column, one.title) for one in query.aggregates] == expected
+
+
+V = Table(
+    TableName("default", "v"),
+    (Column("num", parse_type("int")), Column("day", parse_type("date"))),
+    "",
+    kind=TableKind.VIEW,
+    view_expanded="select `id`, `p` from `default`.`t` where `v` <> 'x'",
+)
+
+
+class NamesWithView(Names):
+    def table(self, name: TableName) -> Table | None:
+        return V if name.table == "v" else super().table(name)
+
+
+DAY = Compare("p", Op.EQ, date(2020, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select 1 from (select * from t) x where x.id = 1", ID_IS_1),
+        ("select 1 from (select id as k, v from t) x where k = 1 and v = 'a'", None),
+        ("select 1 from (select id + 1 as id from t) x where id = 1", ANYTHING),
+        ("select 1 from (select id from (select id from t) y) x where id = 1", ID_IS_1),
+        ("select 1 from (select max(id) id from t group by v) x where id = 1", ANYTHING),
+        ("select 1 from (select id from t limit 5) x where id = 1", ANYTHING),
+        ("select 1 from ((select id from t) limit 5) x where id = 1", ANYTHING),
+        ("select 1 from (select id, sum(id) over (order by v) from t) x where id = 1", ANYTHING),
+        ("select 1 from (select id from t union all select id from s) x where id = 1", ANYTHING),
+        ("select 1 from (select id from t) x(k) where k = 1", ANYTHING),
+        ("select 1 from (select t.id from t left join s on t.id = s.id) x where id = 1", ID_IS_1),
+        ("select 1 from (select t.* from t join s on t.id = s.id) x where x.id = 1", ID_IS_1),
+        ("select 1 from s left join (select id from t) x on true where x.id is null", ANYTHING),
+        ("select 1 from v where day = '2020-01-02'", DAY),
+        ("select 1 from (select * from v) w where w.day = '2020-01-02'", DAY),
+        ("select 1 from (select day from v limit 1) w where w.day = '2020-01-02'", ANYTHING),
+        ("select 1 from v as a left join s b on a.num = b.id where a.num = 1", ID_IS_1),
+    ],
+)
+def test_conditions_reach_into_derived_tables_and_views(
+    text: str, expected: Predicate | None
+) -> None:
+    query = bind(parse_one(text), NamesWithView())
+    assert isinstance(query, Query)
+    found = next(ref.predicate for ref in query.tables.values() if ref.name == T.name)
+    if expected is None:
+        expected = And((ID_IS_1, Compare("v", Op.EQ, "a")))
+    of_the_view = Compare("v", Op.NE, "x")
+    parts = found.parts if isinstance(found, And) else (found,)
+    without = tuple(part for part in parts if part != of_the_view)
+    assert conjunction(without) == expected

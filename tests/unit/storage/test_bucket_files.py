@@ -21,6 +21,7 @@ from hiveacid.errors import (
     StorageError,
     UnsupportedError,
 )
+from hiveacid.layout.events import EVENT_FIELDS
 from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
@@ -189,14 +190,15 @@ def test_no_rows_leave_no_file(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_empty_overwrite_file_has_the_user_schema_and_no_version(tmp_path: Path) -> None:
+def test_empty_overwrite_file_has_the_schema_of_events_and_no_version(tmp_path: Path) -> None:
     path = tmp_path / "bucket_00000"
     write_empty_file(FS, str(path), columns=(INT, TEXT), properties={})
     assert metadata(path) == {"hive.acid.key.index": "", "hive.acid.stats": "0,0,0"}
     with BucketFileReader(FS, str(path)) as reader:
         assert reader.rows == 0
-        assert not reader.is_acid
-        assert [name for name, _ in reader.fields] == ["i", "s"]
+        assert reader.is_acid
+    kinds = dict(zip(EVENT_FIELDS, orc.ORCFile(str(path)).schema.types, strict=True))
+    assert kinds["row"] == pa.struct([("i", pa.int32()), ("s", pa.string())])
 
 
 def test_all_types_round_trip(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""Names of partitions' directories: one for each value, whoever writes it, and Hive's."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from hiveacid.errors import UnsupportedError
+
+HIVES = [
+    "x=-0.05/y=0/ts=1969-12-31 23%3A59%3A58.000001",
+    "x=0/y=0.0000001/ts=2024-01-01 00%3A00%3A00",
+    "x=1.5/y=0.05/ts=2024-01-01 00%3A00%3A00.5",
+    "x=100/y=0.999999999999999999/ts=2024-01-01 00%3A00%3A00",
+]
+"""As Hive 4.1 names them."""
+ROWS = (
+    "(1, 1.50, 0.050000000000000000, timestamp'2024-01-01 00:00:00.500'),"
+    "(2, 100.00, 0.999999999999999999, timestamp'2024-01-01 00:00:00'),"
+    "(3, -0.05, 0.0, timestamp'1969-12-31 23:59:58.000001'),"
+    "(4, 0, 0.0000001, timestamp'2024-01-01 00:00:00')"
+)
+
+
+def test_decimals_and_timestamps_have_one_name_and_it_is_hives(acid, tmp_path, rows):
+    acid.sql(
+        "create table t (id int) partitioned by (x decimal(8,2), y decimal(18,18), ts timestamp)"
+        " stored as orc tblproperties('transactional'='true')"
+    )
+    acid.sql(f"insert into t values {ROWS}")  # the driver
+    acid.sql("insert into t select id + 10, x, y, ts from t")  # Spark
+    acid.sql(
+        "insert into t partition (x='1.500', y='.05', ts='2024-01-01 00:00:00.50') values (21)"
+    )
+    names = sorted({str(path.parents[1].relative_to(tmp_path / "wh/t"))
+                    for path in (tmp_path / "wh/t").rglob("bucket_*")})  # fmt: skip
+    assert names == HIVES
+    acid.sql("update t set id = id + 100 where x = 1.5 and id < 20")
+    acid.sql("delete from t where y = 0.0000001")
+    assert sorted(row[0] for row in rows("select id from t")) == [2, 3, 12, 13, 21, 101, 111]
+
+
+def odd(acid, tmp_path, *names):
+    """A table whose partitions were named by somebody else; rows 1 and 2 in the first, 3 and 4 in
+    the second.
+    """
+    acid.sql(
+        "create table made (id int) partitioned by (n int, ts timestamp) stored as orc"
+        " tblproperties('transactional'='true')"
+    )
+    acid.sql(
+        "insert into made values (1, 1, timestamp'2024-01-01 00:00:00'),"
+        " (2, 1, timestamp'2024-01-01 00:00:00'), (3, 2, timestamp'2024-01-01 00:00:00'),"
+        " (4, 2, timestamp'2024-01-01 00:00:00')"
+    )
+    for number, name in enumerate(names, start=1):
+        (root,) = (tmp_path / f"wh/made/n={number}").iterdir()
+        shutil.copytree(root, tmp_path / "odd" / name)
+    acid.sql(
+        "create table t (id int) partitioned by (n int, ts timestamp) stored as orc"
+        f" location '{tmp_path}/odd' tblproperties('transactional'='true')"
+    )
+
+
+def test_partitions_with_other_names_for_their_values_stay_one_partition(acid, tmp_path, rows):
+    odd(acid, tmp_path, "n=007/ts=2024-01-01 00%3A00%3A00.0")
+    acid.sql("update t set id = 10 where id = 1")
+    acid.sql("delete from t where id = 2")
+    acid.sql("insert into t values (3, 7, timestamp'2024-01-01 00:00:00')")
+    acid.sql("insert into t select id + 1, n, ts from t where id = 3")
+    assert sorted(row[0] for row in rows("select id from t")) == [3, 4, 10]
+    assert len(rows("show partitions t")) == 1
+    assert len(list((tmp_path / "odd").glob("*/*"))) == 1
+
+
+def test_two_names_for_the_same_values_refuse_to_be_changed(acid, tmp_path, rows):
+    odd(acid, tmp_path, "n=7/ts=2024-01-01 00%3A00%3A00.0", "n=7/ts=2024-01-01 00%3A00%3A00")
+    with pytest.raises(UnsupportedError, match="have the same values"):
+        acid.sql("delete from t where id = 2")
+    acid.sql("insert into t values (3, 7, timestamp'2024-01-01 00:00:00')")
+    assert [row[0] for row in rows("select id from t")] == [1, 2, 3, 3, 4]
