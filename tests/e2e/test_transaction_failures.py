@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hiveacid.errors import (
     AlreadyExistsError,
     ConversionError,
     InvalidInputError,
+    LockError,
     NotFoundError,
     StorageError,
     TransactionError,
@@ -22,6 +24,7 @@ from hiveacid.errors import (
 from hiveacid.model.statistics import row_count
 from hiveacid.session import Session
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.transaction import AcidTransaction
 
 
 def test_a_failed_statement_takes_itself_back_and_the_transaction_goes_on(
@@ -97,6 +100,35 @@ def _fail_at(
                 raise error("disk")
 
         patch.setattr(FileSystem, name, failing)
+
+
+def test_of_two_transactions_that_wait_for_each_other_one_goes_on(
+    acid: Session, other: Session
+) -> None:
+    first, second = acid.transaction(), other.transaction()
+    first.sql("insert overwrite table t values (1, 'first')")
+    second.sql("insert overwrite table u values (1, 'second')")
+    failures: list[LockError] = []
+
+    def overwrite(txn: AcidTransaction, table: str) -> None:
+        try:
+            txn.sql(f"insert overwrite table {table} values (2, 'both')")
+        except LockError as error:
+            failures.append(error)
+
+    waiting = threading.Thread(target=overwrite, args=(first, "u"))
+    waiting.start()
+    overwrite(second, "t")
+    waiting.join(timeout=60)
+    assert len(failures) == 1 and "deadlock" in str(failures[0])
+    (winner,) = [txn for txn in (first, second) if txn.is_open]
+    (loser,) = [txn for txn in (first, second) if not txn.is_open]
+    with pytest.raises(TransactionError, match="not open any more"):
+        loser.sql("insert into t values (3, 'c')")
+    loser.rollback()
+    winner.commit()
+    assert len(rows_of(acid)) == len(rows_of(acid, "u")) == 1
+    assert (2, "both") in rows_of(acid) + rows_of(acid, "u")
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])

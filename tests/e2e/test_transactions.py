@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.e2e.conftest import ACID
 from tests.e2e.tables import committed, data_of, directories, rows_of
 
 import hiveacid
@@ -15,7 +17,22 @@ from hiveacid.model.statistics import row_count
 from hiveacid.session import Session
 
 
-def test_several_tables_change_in_one_commit(acid: Session, other: Session) -> None:
+@pytest.fixture
+def two_clients(metastore_url: str, tmp_path: Path) -> Iterator[tuple[Session, Session]]:
+    """Two clients of a metastore of each kind."""
+    places = (metastore_url, str(tmp_path / "wh"))
+    with (
+        hiveacid.connect(None, places[0], warehouse=places[1]) as acid,
+        hiveacid.connect(None, places[0], warehouse=places[1]) as other,
+    ):
+        for name in "tu":
+            acid.sql(f"create table {name} (id int, v string) {ACID}")
+        acid.sql(f"create table p (id int, v string) partitioned by (k string) {ACID}")
+        yield acid, other
+
+
+def test_several_tables_change_in_one_commit(two_clients: tuple[Session, Session]) -> None:
+    acid, other = two_clients
     with acid.transaction() as txn:
         txn.sql("insert into t values (1, 'a'), (2, 'b')")
         txn.table("u").write_arrow(data_of((7, "x")))
@@ -186,8 +203,9 @@ def test_rolled_back_to_a_savepoint_an_own_base_is_what_it_was(acid: Session, ta
 
 
 def test_the_first_to_commit_wins_and_nothing_of_the_other_stays(
-    acid: Session, other: Session
+    two_clients: tuple[Session, Session],
 ) -> None:
+    acid, other = two_clients
     acid.sql("insert into t values (1, 'a')")
     with pytest.raises(ConflictError), acid.transaction() as txn:
         txn.table("u").write_arrow(data_of((1, "mine")))
