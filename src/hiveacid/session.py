@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.errors import InvalidInputError, SparkNeededError, UnsupportedError
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, Table, TableName
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
@@ -80,24 +80,24 @@ def connect(
         MetastoreError: nothing usable is at the URL.
         UnsupportedError: a kind of metastore that is not built yet.
         InvalidInputError: a wrong URL, location or setting.
+        SparkNeededError: a package that Spark needs is not installed.
     """
     chosen = settings if isinstance(settings, Settings) else Settings()
     if settings is not None and not isinstance(settings, Settings):
         for name, text in settings.items():
             chosen = chosen.with_(name, text)
+    session = Session(open_runtime(url, warehouse=warehouse, settings=chosen))
     if spark is not None:
-        from hiveacid.spark.local import let_workers_run_this_python
-
-        let_workers_run_this_python(spark)
-    return Session(open_runtime(url, warehouse=warehouse, settings=chosen), spark)
+        session.use_spark(spark)
+    return session
 
 
 class Session:
     """One client's connection: a Spark session (or none) and the components of ``runtime``."""
 
-    def __init__(self, runtime: Runtime, spark: SparkSession | None = None) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._spark = spark
+        self._spark: SparkSession | None = None
         self._settings = runtime.settings
         self._database = DEFAULT_DATABASE
         self._closed = False
@@ -116,14 +116,21 @@ class Session:
         """The Spark session.
 
         Raises:
-            InvalidInputError: the session was connected without Spark.
+            SparkNeededError: the session was connected without Spark.
         """
         if self._spark is None:
-            raise InvalidInputError(
+            raise SparkNeededError(
                 "This needs Spark, and the session was connected without",
                 note="hiveacid.connect(spark, url, warehouse=...)",
             )
         return self._spark
+
+    def use_spark(self, spark: SparkSession) -> None:
+        """Gives Spark to a session that was connected without."""
+        from hiveacid.spark.local import prepare
+
+        prepare(spark)
+        self._spark = spark
 
     @property
     def database(self) -> str:

@@ -145,11 +145,13 @@ def test_explain_tells_what_is_read_of_all(bucketed, acid):
 
     query = lines("select v from b where k = 77 and p = 2")
     assert query[0] == "== Tables =="
-    assert query[1].startswith("default.b: partitions 1 of 3, files 1 of 4, stripes 1 of 1, bytes ")
+    assert query[1].startswith(
+        "default.b: partitions 1 of 3, of those files 1 of 4, stripes 1 of 1, bytes "
+    )
     assert query[1].endswith("delete files 1 of 4")
     assert any("LocalTableScan" in line for line in query)
     change = lines("update b set v = 'x' where k = 77")
-    assert any("reads: partitions 3 of 3, files 3 of 12" in line for line in change)
+    assert any("reads: partitions 3 of 3, of those files 3 of 12" in line for line in change)
     assert not any(acid.sql("show locks").collect())
 
 

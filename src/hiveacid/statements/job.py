@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from hiveacid.errors import InternalError
+from hiveacid.errors import SparkNeededError
 from hiveacid.layout.plan import ScanPlan
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.layout.target import WriteResult, WriteTarget
@@ -44,10 +44,13 @@ class ExecutionContext:
         """The Spark session.
 
         Raises:
-            InternalError: there is none (the caller should have started one).
+            SparkNeededError: there is none.
         """
         if self.spark is None:
-            raise InternalError("this statement needs a Spark session")
+            raise SparkNeededError(
+                "This statement needs Spark, and the session was connected without",
+                note="hiveacid.connect(spark, url, warehouse=...)",
+            )
         return self.spark
 
     def table(self, name: TableName) -> Table:
