@@ -8,18 +8,29 @@ Either way each row is tested in the end.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
-from hiveacid.model.predicates import ANYTHING, Predicate, columns_of, typed
+from hiveacid.model.predicates import (
+    ANYTHING,
+    Compare,
+    Constant,
+    Op,
+    Predicate,
+    columns_of,
+    typed,
+)
 from hiveacid.model.tables import Column
+from hiveacid.model.types import STRING, HiveType
 from hiveacid.sql.conditions import parse_condition
-from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.conditions import Condition, check_expression, expression_of, mentions
 
 PartitionChoice = str | Mapping[str, object] | Sequence[Mapping[str, object]] | None
@@ -100,13 +111,24 @@ def _spec_expression(spec: Mapping[str, object], columns: Sequence[Column]) -> p
             tests.append(pc.field(key).is_null())
             continue
         try:
-            kind = arrow_type(kinds[key])
-            text = isinstance(value, str) or pa.types.is_string(kind)
-            scalar = pa.scalar(str(value)).cast(kind) if text else pa.scalar(value, kind)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            test = expression_of(Compare(key, Op.EQ, _constant(value, kinds[key])), kinds)
+        except (pa.ArrowException, TypeError, InvalidInputError) as error:
             raise InvalidInputError(
                 f"{value!r} is no value of partition column {name} of type {kinds[key]}",
                 column=name,
             ) from error
-        tests.append(pc.field(key) == scalar)
+        assert test is not None
+        tests.append(test)
     return functools.reduce(operator.and_, tests, pc.scalar(True))
+
+
+def _constant(value: object, kind: HiveType) -> Constant:
+    """The value as SQL text would say it: 1.5 is a decimal; numpy's scalars are plain ones."""
+    plain = value if isinstance(value, Constant) else pa.scalar(value).as_py()
+    if isinstance(plain, date) and kind == STRING:
+        return str(plain)
+    if isinstance(plain, float) and math.isfinite(plain):
+        return Decimal(repr(float(plain)))
+    if not isinstance(plain, Constant):
+        raise TypeError(value)
+    return plain

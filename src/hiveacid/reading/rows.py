@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 def read_arrow(
     table: str | Leasing,
     *,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     filter: str | pc.Expression | None = None,
     partitions: PartitionChoice = None,
     valid_write_ids: str | ValidWriteIdList | None = None,
@@ -49,7 +49,8 @@ def read_arrow(
     (``acid.table("t")``; the session needs no Spark), which is read as of now under a lease that
     ends with the last batch, when the reader is dropped, or after ``hiveacid.reads.lease_s``.
 
-    ``columns`` selects by name (case ignored), partition columns included; None is all.
+    ``columns`` selects by name (case ignored; a text is one name), partition columns included;
+    None is all.
     ``filter`` keeps the rows for which it is true: SQL text (``"id = 5 and year in (1995, 1996)"``;
     comparisons with literals, IN, BETWEEN, IS NULL, AND, OR, NOT), by which partitions, buckets,
     files and stripes are left out, or an Arrow expression, by which partitions are. ``partitions``
@@ -84,7 +85,7 @@ def schema_of(source: Source, *, unit: str = MICROSECONDS) -> pa.Schema:
 def open_rows(
     source: Source,
     *,
-    columns: Sequence[str] | None,
+    columns: str | Sequence[str] | None,
     filter: str | pc.Expression | Predicate | None,
     partitions: PartitionChoice = None,
     row_ids: bool = False,
@@ -95,7 +96,7 @@ def open_rows(
     ``unit`` is that of timestamps; None is nanoseconds where all values fit, else microseconds.
     """
     schema = schema_of(source)
-    output = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
+    output = pa.schema([schema.field(name) for name in chosen_names(schema, columns)])
     table = source.definition
     condition = condition_of(filter, table.all_columns)
     chosen = chosen_expression(partitions, table.partition_columns)
@@ -127,10 +128,21 @@ def _unit(snapshot: Snapshot, needed: Sequence[str]) -> str:
     return unit_of(snapshot, [c.type for c in snapshot.table.columns if c.name in needed])
 
 
-def _field(schema: pa.Schema, name: str) -> pa.Field:
-    if name.lower() not in schema.names:
-        raise NotFoundError(f"no column {name!r}; there are {', '.join(schema.names)}", column=name)
-    return schema.field(name.lower())
+def chosen_names(schema: pa.Schema, columns: str | Sequence[str] | None) -> list[str]:
+    """The columns chosen, as the schema has them; None is all, a text is one name.
+
+    Raises:
+        NotFoundError: no such column.
+    """
+    if columns is None:
+        return list(schema.names)
+    names = [columns] if isinstance(columns, str) else columns
+    for name in names:
+        if name.lower() not in schema.names:
+            raise NotFoundError(
+                f"no column {name!r}; there are {', '.join(schema.names)}", column=name
+            )
+    return [name.lower() for name in names]
 
 
 def _until_closed(

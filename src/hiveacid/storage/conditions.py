@@ -31,7 +31,7 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import CharType, HiveType
-from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 
 _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
     Op.EQ: operator.eq,
@@ -42,6 +42,11 @@ _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
     Op.GE: operator.ge,
 }
 _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_TRUE: Final = ("t", "true", "y", "yes", "1")
+_FALSE: Final = ("f", "false", "n", "no", "0")
+"""Texts that are booleans, as Spark casts them."""
+_NANOSECONDS_FROM: Final = datetime(1677, 9, 22)
+_NANOSECONDS_TO: Final = datetime(2262, 4, 11)
 _NO_FILE: Final = "there is no such file: this stands for a partition"
 
 
@@ -107,7 +112,8 @@ def expression_of(tree: Predicate, kinds: Mapping[str, HiveType]) -> pc.Expressi
     if isinstance(tree, And | Or):
         join = operator.and_ if isinstance(tree, And) else operator.or_
         parts = [expression_of(part, kinds) for part in tree.parts]
-        return functools.reduce(join, [part for part in parts if part is not None])
+        known = [part for part in parts if part is not None]
+        return functools.reduce(join, known) if known else pc.scalar(isinstance(tree, And))
     field = pc.field(tree.column)
     if isinstance(tree, IsNull):
         return field.is_valid() if tree.negated else field.is_null()
@@ -143,8 +149,13 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
             return compare(field, pa.scalar(exact))
         if pa.types.is_date(arrow) or (pa.types.is_timestamp(arrow) and arrow.tz is None):
             return _time_comparison(field, arrow, compare, value)
-        if pa.types.is_boolean(arrow) and isinstance(value, bool):
-            return compare(field, value)
+        if pa.types.is_boolean(arrow) and isinstance(value, bool | str):
+            truth = value if isinstance(value, bool) else _truth(value)
+            return compare(field, pa.scalar(truth, pa.bool_()))
+        if pa.types.is_string(arrow) and isinstance(value, bool):
+            word = pc.utf8_lower(pc.utf8_trim_whitespace(field))
+            read = pc.if_else(pc.is_in(word, pa.array(_TRUE)), True, pa.scalar(None, pa.bool_()))
+            return compare(pc.if_else(pc.is_in(word, pa.array(_FALSE)), False, read), value)
     except (pa.ArrowException, InvalidOperation, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"{value!r} does not compare with column {name} of type {kind}", column=name
@@ -160,12 +171,24 @@ def _time_comparison(
     """Of a date or timestamp column; a date beside a timestamp is its midnight."""
     if isinstance(value, str):
         value = date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
-    if isinstance(value, datetime):
-        ticks = pa.timestamp("ns")
-        return compare(field.cast(ticks), pa.scalar(value, pa.timestamp("us")).cast(ticks))
     if not isinstance(value, date):
         raise ValueError(value)
-    return compare(field, pa.scalar(value, pa.date32()).cast(arrow))
+    if pa.types.is_date(arrow) and not isinstance(value, datetime):
+        return compare(field, pa.scalar(value, pa.date32()))
+    moment = datetime(value.year, value.month, value.day) if type(value) is date else value
+    ticks = pa.timestamp(MICROSECONDS)
+    if pa.types.is_date(arrow) or not _NANOSECONDS_FROM < moment < _NANOSECONDS_TO:
+        # a column of nanoseconds cannot be compared with a moment that these cannot say; where the
+        # moment lies outside all that the column holds, cut digits change nothing
+        field = field.cast(ticks, safe=False)
+    return compare(field, pa.scalar(moment, ticks))
+
+
+def _truth(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise ValueError(text)
+    return word in _TRUE
 
 
 def _is_integer(kind: HiveType) -> bool:
