@@ -28,7 +28,7 @@ from hiveacid.model.predicates import (
     columns_of,
     typed,
 )
-from hiveacid.model.tables import Column
+from hiveacid.model.tables import Column, TableName
 from hiveacid.model.types import STRING, HiveType
 from hiveacid.sql.conditions import parse_condition
 from hiveacid.storage.conditions import Condition, check_expression, expression_of, mentions
@@ -38,10 +38,13 @@ PartitionChoice = str | Mapping[str, object] | Sequence[Mapping[str, object]] | 
 
 
 def condition_of(
-    given: str | pc.Expression | Predicate | None, columns: Sequence[Column]
+    given: str | pc.Expression | Predicate | None,
+    columns: Sequence[Column],
+    *,
+    table: TableName | None = None,
 ) -> Condition:
     """The condition that a user's text or expression is, on a table's columns; a predicate only
-    leaves places out.
+    leaves places out. ``table`` is the name by which a text may qualify columns.
 
     Raises:
         NotFoundError: a column that the table does not have.
@@ -58,19 +61,20 @@ def condition_of(
     kinds = {column.name: column.type for column in columns}
     if not isinstance(given, str):
         return Condition(None, typed(given, kinds), frozenset())
-    tree = _parsed(given, names)
+    tree = _parsed(given, names, table)
     expression = expression_of(tree, kinds)
     if expression is not None:
         check_expression(expression, columns)
     return Condition(expression, typed(tree, kinds), columns_of(tree))
 
 
-def _parsed(text: str, names: frozenset[str]) -> Predicate:
+def _parsed(text: str, names: frozenset[str], table: TableName | None) -> Predicate:
     unknown: list[str] = []
+    qualifiers = [()] if table is None else [(), (table.table,), (table.database, table.table)]
 
     def column_of(parts: tuple[str, ...]) -> str | None:
-        name = parts[-1].lower()
-        if len(parts) == 1 and name in names:
+        *qualifier, name = (part.lower() for part in parts)
+        if tuple(qualifier) in qualifiers and name in names:
             return name
         unknown.append(".".join(parts))
         return None
@@ -83,7 +87,9 @@ def _parsed(text: str, names: frozenset[str]) -> Predicate:
         raise
 
 
-def chosen_expression(given: PartitionChoice, columns: Sequence[Column]) -> pc.Expression | None:
+def chosen_expression(
+    given: PartitionChoice, columns: Sequence[Column], *, table: TableName | None = None
+) -> pc.Expression | None:
     """What the user's choice of partitions means.
 
     Raises:
@@ -93,7 +99,7 @@ def chosen_expression(given: PartitionChoice, columns: Sequence[Column]) -> pc.E
     if given is None:
         return None
     if isinstance(given, str):
-        return condition_of(given, columns).expression
+        return condition_of(given, columns, table=table).expression
     specs = [given] if isinstance(given, Mapping) else list(given)
     tests = [_spec_expression(spec, columns) for spec in specs]
     return functools.reduce(operator.or_, tests, pc.scalar(False))

@@ -98,8 +98,9 @@ def open_rows(
     schema = schema_of(source)
     output = pa.schema([schema.field(name) for name in chosen_names(schema, columns)])
     table = source.definition
-    condition = condition_of(filter, table.all_columns)
-    chosen = chosen_expression(partitions, table.partition_columns)
+    name = None if isinstance(source, PathSource) else table.name
+    condition = condition_of(filter, table.all_columns, table=name)
+    chosen = chosen_expression(partitions, table.partition_columns, table=name)
     keys = {column.name for column in table.partition_columns}
     wanted = condition.columns.union(output.names)
     scan = _Scan(
