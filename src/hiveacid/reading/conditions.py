@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
+from hiveacid.layout.names import default_partition_value
 from hiveacid.model.predicates import (
     ANYTHING,
     Compare,
@@ -114,7 +115,8 @@ def _spec_expression(spec: Mapping[str, object], columns: Sequence[Column]) -> p
             known = ", ".join(kinds) or "none"
             raise NotFoundError(f"no partition column {name!r}; there are {known}", column=name)
         if value is None:
-            tests.append(pc.field(key).is_null())
+            default, null = default_partition_value(kinds[key]), pc.field(key).is_null()
+            tests.append(null if default is None else null | (pc.field(key) == default))
             continue
         try:
             test = expression_of(Compare(key, Op.EQ, _constant(value, kinds[key])), kinds)

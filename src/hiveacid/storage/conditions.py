@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
+from hiveacid.layout.names import default_partition_value
 from hiveacid.model.predicates import (
     And,
     Anything,
@@ -204,12 +205,20 @@ def _is_numeric(arrow: pa.DataType) -> bool:
 # -------------------------------------------------------------------- partitions
 
 
-def partition_arrays(partitions: Sequence[Partition], columns: Sequence[Column]) -> list[pa.Array]:
-    """The values of partition columns, one array for each column, typed."""
-    return [
-        _values([partition.values[i] for partition in partitions], column)
-        for i, column in enumerate(columns)
-    ]
+def partition_arrays(
+    partitions: Sequence[Partition], columns: Sequence[Column], *, by_path: bool = False
+) -> list[pa.Array]:
+    """The values of partition columns, one array for each column, typed.
+
+    In the default partition they are what SQL shows, ``default_partition_value``; ``by_path``,
+    where types are not known, NULL.
+    """
+    found: list[pa.Array] = []
+    for i, column in enumerate(columns):
+        default = None if by_path else default_partition_value(column.type)
+        texts = (partition.values[i] for partition in partitions)
+        found.append(_values([default if text is None else text for text in texts], column))
+    return found
 
 
 def _values(texts: Sequence[str | None], column: Column) -> pa.Array:
@@ -237,13 +246,14 @@ def kept_partitions(
     *,
     chosen: pc.Expression | None,
     condition: Condition,
+    by_path: bool = False,
 ) -> list[Partition]:
     """The partitions that were ``chosen`` and may hold rows for which the condition's expression
-    is true.
+    is true; ``by_path`` as in ``partition_arrays``.
     """
     if not table.partition_columns:
         return list(partitions)
-    arrays = partition_arrays(partitions, table.partition_columns)
+    arrays = partition_arrays(partitions, table.partition_columns, by_path=by_path)
     names = [column.name for column in table.partition_columns]
     if chosen is not None:
         places = pa.array(range(len(partitions)), pa.int64())
