@@ -72,6 +72,8 @@ class Job:
     write_id: WriteId
     statement_ids: tuple[StatementId, ...]
     staging: str
+    reads_later: bool = False
+    """Whether a DataFrame made here reads files when it runs."""
     _plans: list[ScanPlan] = field(default_factory=list)
     _views: list[str] = field(default_factory=list)
 
@@ -122,16 +124,23 @@ class Job:
         """The rows to change, with ``ROW__ID``, and whether they are few and here already."""
         from hiveacid.spark import local_scan
 
-        rows = local_scan.rows(self.context.session(), plan, row_ids=True)
+        bytes_max = self.context.settings.reads_local_bytes
+        spark = self.context.session()
+        rows = local_scan.rows(spark, plan, row_ids=True, bytes_max=bytes_max)
         return (self.scan(plan, row_ids=True), False) if rows is None else (rows, True)
 
     def _frame(self, ref: TableRef) -> DataFrame:
-        from hiveacid.spark.virtual import scan_virtual
+        from hiveacid.spark.virtual import few_rows, scan_virtual
 
-        table = self.context.table(ref.name)
+        table, spark = self.context.table(ref.name), self.context.session()
         plan = self.plan(table, predicate=ref.predicate, columns=ref.columns)
         virtual = {column.value for column in ref.virtual}
-        return scan_virtual(self.context.session(), plan, virtual=virtual)
+        bytes_max = self.context.settings.reads_local_bytes
+        rows = few_rows(spark, plan, virtual=virtual, bytes_max=bytes_max)
+        if rows is not None:
+            return rows
+        self.reads_later = True
+        return scan_virtual(spark, plan, virtual=virtual)
 
     def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
         """Make a temporary view for each placeholder; returns the view's name for each."""

@@ -21,7 +21,8 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
     """The query as a DataFrame over one snapshot.
 
     Its read transaction is a lease: the heartbeat keeps it alive until it is over
-    (``reads.lease_s``) or the session closes. A query without tables of ours has none.
+    (``reads.lease_s``) or the session closes. A query without tables of ours has none; that of a
+    query whose few rows are here already ends at once.
 
     Raises:
         NotFoundError, LockError, AcidError: a table could not be read.
@@ -45,7 +46,10 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
             frame = query_frame(job, query)
         finally:
             job.drop_views()
-        txn.release_locks()
+        if job.reads_later:
+            txn.release_locks()
+        else:
+            txn.close()
         return frame
     except BaseException:
         txn.close()
