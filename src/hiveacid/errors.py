@@ -118,6 +118,14 @@ class UnsupportedError(InvalidInputError):
     kind = "unsupported"
 
 
+class SparkNeededError(InvalidInputError):
+    """What was asked for needs Spark, and the session was connected without; or Spark needs a
+    package that is not installed.
+    """
+
+    kind = "spark-needed"
+
+
 class CardinalityError(InvalidInputError):
     """More than one source row matched a target row in MERGE."""
 

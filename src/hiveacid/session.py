@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, SparkNeededError
 from hiveacid.model.tables import BucketSpec, Column, Table, TableName
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from hiveacid.table import AcidTable
     from hiveacid.txn.unit import UnitOfWork
 
+    _Change = Insert | Inserts | Update | Delete | Merge | Load | ArrowChange
+
 _SERIAL = itertools.count()
 _DML = (Insert, Inserts, Update, Delete, Merge, Load)
 
@@ -83,24 +85,24 @@ def connect(
         MetastoreError: nothing usable is at the URL.
         UnsupportedError: a kind of metastore that is not built yet.
         InvalidInputError: a wrong URL, location or setting.
+        SparkNeededError: a package that Spark needs is not installed.
     """
     chosen = settings if isinstance(settings, Settings) else Settings()
     if settings is not None and not isinstance(settings, Settings):
         for name, text in settings.items():
             chosen = chosen.with_(name, text)
+    session = Session(open_runtime(url, warehouse=warehouse, settings=chosen))
     if spark is not None:
-        from hiveacid.spark.local import let_workers_run_this_python
-
-        let_workers_run_this_python(spark)
-    return Session(open_runtime(url, warehouse=warehouse, settings=chosen), spark)
+        session.use_spark(spark)
+    return session
 
 
 class Session:
     """One client's connection: a Spark session (or none) and the components of ``runtime``."""
 
-    def __init__(self, runtime: Runtime, spark: SparkSession | None = None) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._spark = spark
+        self._spark: SparkSession | None = None
         self._settings = runtime.settings
         self._database = DEFAULT_DATABASE
         self._closed = False
@@ -120,14 +122,21 @@ class Session:
         """The Spark session.
 
         Raises:
-            InvalidInputError: the session was connected without Spark.
+            SparkNeededError: the session was connected without Spark.
         """
         if self._spark is None:
-            raise InvalidInputError(
+            raise SparkNeededError(
                 "This needs Spark, and the session was connected without",
                 note="hiveacid.connect(spark, url, warehouse=...)",
             )
         return self._spark
+
+    def use_spark(self, spark: SparkSession) -> None:
+        """Gives Spark to a session that was connected without."""
+        from hiveacid.spark.local import prepare
+
+        prepare(spark)
+        self._spark = spark
 
     @property
     def database(self) -> str:
@@ -140,9 +149,7 @@ class Session:
         return self._settings
 
     def close(self) -> None:
-        """Rolls an open transaction of SQL back, ends background work and gives connections back;
-        a second call does nothing.
-        """
+        """Rolls SQL's transaction back, ends background work, gives connections back; once."""
         if not self._closed:
             self._closed = True
             self._control.close()
@@ -168,11 +175,11 @@ class Session:
     def transaction(self) -> AcidTransaction:
         """Begins a transaction of several statements on any tables; use it in ``with``.
 
-        What goes through it (``txn.sql``, ``txn.table``) belongs to it; this session's own
-        statements stay outside. Any number of transactions may be open.
+        What goes through it (``txn.sql``, ``txn.table``) belongs to it, nothing else does.
         """
         self._names()
-        within = Session(self._runtime, self._spark)
+        within = Session(self._runtime)
+        within._spark = self._spark
         within._settings, within._database = self._settings, self._database
         return AcidTransaction(within, within._control.begin(scoped=True))
 
@@ -223,19 +230,7 @@ class Session:
             return listing
         return listing_frame(self._spark, listing)
 
-    def execute(
-        self,
-        statement: Query
-        | Insert
-        | Inserts
-        | Update
-        | Delete
-        | Merge
-        | Load
-        | Analyze
-        | ArrowChange
-        | TransactionStatement,
-    ) -> Any:
+    def execute(self, statement: _Change | Query | Analyze | TransactionStatement) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.
 
         Expression texts are read as Hive SQL: subqueries may name tables of ours.
@@ -268,18 +263,7 @@ class Session:
 
         commit(self._context(spark=False), unit)
 
-    def _carry_out(
-        self,
-        statement: Query
-        | Insert
-        | Inserts
-        | Update
-        | Delete
-        | Merge
-        | ddl.Truncate
-        | Load
-        | ArrowChange,
-    ) -> Any:
+    def _carry_out(self, statement: _Change | Query | ddl.Truncate) -> Any:
         from hiveacid.statements.run import execute
 
         self._control.begin_where_it_must()

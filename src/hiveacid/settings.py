@@ -97,6 +97,12 @@ class Settings:
         "reads.lease_s",
         "How long the files under a query's result are kept, unless it is closed earlier.",
     )
+    reads_local_bytes: int = _setting(
+        256 * 1024,
+        "reads.local_bytes",
+        "A table of no more bytes than this is read by the driver at once, without a Spark job "
+        "(PySpark 4); 0 for none.",
+    )
     housekeeping_interval_s: float = _setting(
         60.0,
         "housekeeping.interval_s",

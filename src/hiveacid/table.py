@@ -237,7 +237,7 @@ class AcidTable:
         self,
         data: object,
         *,
-        on: Sequence[str],
+        on: str | Sequence[str],
         when_matched: str | None = "update",
         when_not_matched: str | None = "insert",
         delete_where: str | None = None,

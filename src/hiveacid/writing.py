@@ -62,7 +62,8 @@ def write_arrow(
 
     ``partition`` gives values of partition columns that ``data`` does not have. ``overwrite``
     replaces the table, the partition ``partition``, or the partitions that get rows. Casts are
-    safe: what would overflow or be rounded is an error.
+    safe: what would overflow, be rounded or be cut is an error (a double in a float column becomes
+    the nearest float).
 
     Raises:
         InvalidInputError: a column that the table does not have.
@@ -112,7 +113,9 @@ def delete_arrow(table: Handle, keys_or_filter: object) -> DeleteResult:
     definition = table.definition
     check_row_changes(definition)
     if isinstance(keys_or_filter, str | pc.Expression):
-        condition = condition_of(keys_or_filter, definition.all_columns)
+        condition = condition_of(
+            keys_or_filter, definition.all_columns, table=definition.name
+        )
         statement = ArrowDelete(definition.name, condition)
     else:
         rows = arrow_table(keys_or_filter)
@@ -128,13 +131,13 @@ def merge_arrow(
     table: Handle,
     data: object,
     *,
-    on: Sequence[str],
+    on: str | Sequence[str],
     when_matched: str | None = "update",
     when_not_matched: str | None = "insert",
     delete_where: str | None = None,
 ) -> MergeResult:
-    """MERGE the rows of ``data`` into the table; a row matches where all columns of ``on`` are
-    equal.
+    """MERGE the rows of ``data`` into the table; a row matches where all columns of ``on`` (a
+    text is one name) are equal.
 
     ``when_matched``: ``update`` sets the columns that ``data`` has, ``delete`` deletes, None leaves
     the row. ``when_not_matched``: ``insert``, or None. ``delete_where`` is SQL text over the
@@ -153,7 +156,7 @@ def merge_arrow(
     if chosen is not WhenMatched.NOTHING or delete_where is not None:
         check_row_changes(definition)
     rows = arrow_table(data)
-    keys = tuple(name.lower() for name in on)
+    keys = tuple(name.lower() for name in ([on] if isinstance(on, str) else on))
     known = {column.name for column in definition.all_columns}
     _check_keys(keys, rows, known, definition)
     deletes, extra = _marked(rows, delete_where)
@@ -206,7 +209,7 @@ def _refuse_unknown(rows: pa.Table, known: set[str], table: Table) -> None:
     unknown = [name for name in rows.schema.names if name not in known]
     if unknown:
         raise NotFoundError(
-            f"{table.name} has no column {', '.join(unknown)} to write to",
+            f"{table.name} has no column {', '.join(unknown)}",
             table=str(table.name),
             column=unknown[0],
         )

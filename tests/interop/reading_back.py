@@ -98,9 +98,15 @@ def _table(answer: HiveAnswer) -> Table:
         str(answer.data),
         partition_columns=tuple(Column(*column) for column in shape.partition_columns),
         bucket=bucket,
-        format=FileFormat.PARQUET if "parquet" in meta["input_format"].lower() else FileFormat.ORC,
+        format=_format(meta["input_format"]),
         properties=meta["parameters"],
     )
+
+
+def _format(input_format: str) -> FileFormat:
+    names = {"parquet": FileFormat.PARQUET, "text": FileFormat.TEXT}
+    found = [kind for name, kind in names.items() if name in input_format.lower()]
+    return found[0] if found else FileFormat.ORC
 
 
 def _partitions(answer: HiveAnswer) -> list[Partition]:

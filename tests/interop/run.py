@@ -88,11 +88,12 @@ def _run(scratch: Path, given: argparse.Namespace) -> int:
         for name, found in way:
             total += 1
             failed += bool(found)
-            print(f"{'FAIL' if found else 'ok  '} {name}", flush=True)
+            at = round(time.monotonic() - started)
+            print(f"{at:4} s {'FAIL' if found else 'ok  '} {name}", flush=True)
             for line in found[:SHOWN]:
-                print(f"       {line[:400]}")
+                print(f"            {line[:400]}")
             if len(found) > SHOWN:
-                print(f"       and {len(found) - SHOWN} more")
+                print(f"            and {len(found) - SHOWN} more")
     seconds = round(time.monotonic() - started)
     print(
         f"interop with Hive {given.version}: {total - failed} agree, {failed} do not, {seconds} s"

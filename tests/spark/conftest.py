@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def acid(spark: SparkSession, tmp_path: Path) -> Iterator[Session]:
-    """A session with its own metastore and warehouse."""
+    """A session with its own metastore and warehouse, in which small tables are read as large ones
+    are.
+    """
     with hiveacid.connect(
-        spark, f"sqlite:///{tmp_path}/metastore.db", warehouse=str(tmp_path / "wh")
+        spark,
+        f"sqlite:///{tmp_path}/metastore.db",
+        warehouse=str(tmp_path / "wh"),
+        settings={"hiveacid.reads.local_bytes": "0"},
     ) as session:
         yield session
 

@@ -145,11 +145,13 @@ def test_explain_tells_what_is_read_of_all(bucketed, acid):
 
     query = lines("select v from b where k = 77 and p = 2")
     assert query[0] == "== Tables =="
-    assert query[1].startswith("default.b: partitions 1 of 3, files 1 of 4, stripes 1 of 1, bytes ")
+    assert query[1].startswith(
+        "default.b: partitions 1 of 3, of those files 1 of 4, stripes 1 of 1, bytes "
+    )
     assert query[1].endswith("delete files 1 of 4")
     assert any("LocalTableScan" in line for line in query)
     change = lines("update b set v = 'x' where k = 77")
-    assert any("reads: partitions 3 of 3, files 3 of 12" in line for line in change)
+    assert any("reads: partitions 3 of 3, of those files 3 of 12" in line for line in change)
     assert not any(acid.sql("show locks").collect())
 
 
@@ -192,3 +194,24 @@ def test_aggregates_over_all_come_from_metadata_where_it_is_exact(acid, rows, sp
         "select count(i), min(i), max(x) from g where rand() >= 0"
     )
     assert rows("select min(s), max(s) from g") == [("a", "b")]
+
+
+def test_a_small_table_is_read_by_the_driver(acid, rows, routes, spark):
+    acid.sql(f"create table y (k int, v string) partitioned by (p int) {ACID}")
+    acid.sql("insert into y values (1, 'a', 1), (2, 'b', 2), (3, null, 2)")
+    acid.sql("set hiveacid.reads.local_bytes=262144")
+    acid.sql("delete from y where k % 2 = 0")
+    assert acid.sql("update y set v = 'c' where p > 1").rows == 1
+    source = spark.sql("select 1 as k union all select 9")
+    merge = acid.table("y").merge(source, on="t.k = s.k").when_matched_update({"v": "'m'"})
+    result = merge.when_not_matched_insert({"k": "s.k", "p": "7"}).run()
+    assert (result.updated, result.inserted) == (1, 1)
+    assert rows("select *, row__id.writeid from y") == [
+        (1, "m", 1, 4), (3, "c", 2, 3), (9, None, 7, 4),
+    ]  # fmt: skip
+    assert rows("select a.k, b.p from y a join y b on a.k = b.k where a.p >= 2") == [
+        (3, 2), (9, 7),
+    ]  # fmt: skip
+    assert set(routes) == {"rows"}
+    open_ones = [row for row in acid.sql("show transactions").collect() if "OPEN" in str(row)]
+    assert open_ones == []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from hiveacid.cli.output import Format, print_rows
+from hiveacid.errors import SparkNeededError
 from hiveacid.session import Session, connect
 from hiveacid.spark.local import local_session
 from hiveacid.sql import parse
@@ -47,12 +49,12 @@ def run(text: str, *, form: Format, url: str, warehouse: str) -> None:
     on_spark = any(needs_spark(statement.body) for statement in parse(text))
     location = warehouse if "://" in warehouse else os.path.abspath(warehouse)
     spark = local_session("hiveacid sql") if on_spark else None
-    try:
-        with connect(spark, url, warehouse=location) as session:
+    with connect(spark, url, warehouse=location) as session:
+        try:
             _print_all(session, text, form=form)
-    finally:
-        if spark is not None:
-            spark.stop()
+        finally:
+            with suppress(SparkNeededError):
+                session.spark.stop()
 
 
 def needs_spark(body: Body) -> bool:
@@ -62,8 +64,18 @@ def needs_spark(body: Body) -> bool:
     return isinstance(body, _ON_SPARK)
 
 
+def _results(session: Session, text: str) -> Iterator[Any]:
+    """What each statement gives; Spark starts for one that turns out to need it."""
+    for statement in parse(text):
+        try:
+            yield session.sql(statement.text)
+        except SparkNeededError:  # noqa: PERF203 - one try a statement
+            session.use_spark(local_session("hiveacid sql"))
+            yield session.sql(statement.text)
+
+
 def _print_all(session: Session, text: str, *, form: Format) -> None:
-    for _, result in session.script(text):
+    for result in _results(session, text):
         if result is None:
             continue
         if isinstance(result, Listing):

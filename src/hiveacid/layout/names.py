@@ -20,6 +20,7 @@ from hiveacid.model.ids import (
     TxnId,
     WriteId,
 )
+from hiveacid.model.types import STRING, CharType, HiveType, VarcharType
 
 BASE_PREFIX: Final = "base_"
 DELTA_PREFIX: Final = "delta_"
@@ -250,6 +251,15 @@ def parse_partition_name(name: str) -> tuple[tuple[str, str | None], ...] | None
         text = None if value == DEFAULT_PARTITION else unescape_partition_text(value)
         pairs.append((unescape_partition_text(column).lower(), text))
     return tuple(pairs)
+
+
+def default_partition_value(kind: HiveType) -> str | None:
+    """What a partition column of this type is in the rows of the default partition: its name, cut
+    to the column's length, in a text column; NULL in others (real-hive.md 9).
+    """
+    if isinstance(kind, CharType | VarcharType):
+        return DEFAULT_PARTITION[: kind.length]
+    return DEFAULT_PARTITION if kind == STRING else None
 
 
 def soft_delete_name(name: str, txn: TxnId) -> str:

@@ -120,7 +120,7 @@ class ScanPlan:
         amount = self.amount
         texts = [
             f"partitions {len(self.parts)} of {self.partitions_of}",
-            f"files {amount.files} of {amount.files_of}",
+            f"of those files {amount.files} of {amount.files_of}",
         ]
         if amount.stripes_of:
             texts.append(f"stripes {amount.stripes} of {amount.stripes_of}")

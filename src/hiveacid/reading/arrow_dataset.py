@@ -29,7 +29,7 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice
-from hiveacid.reading.rows import open_rows, schema_of
+from hiveacid.reading.rows import chosen_names, open_rows, schema_of
 from hiveacid.reading.source import Leasing, Source, source_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _NO_FILE: Final = (
     "/a hiveacid dataset has no files of its own: use reader(), scanner() or to_table()"
 )
-_Columns: TypeAlias = "Sequence[str] | None"
+_Columns: TypeAlias = "str | Sequence[str] | None"
 _Filter: TypeAlias = "str | pc.Expression | Predicate | None"
 
 
@@ -91,6 +91,15 @@ class Dataset(ds.FileSystemDataset):  # type: ignore[misc]
     def reader(self, columns: _Columns = None, filter: _Filter = None) -> pa.RecordBatchReader:
         """A fresh stream of the rows, as ``read_arrow``."""
         return open_rows(self._source, columns=columns, filter=filter, partitions=self._partitions)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows as batches, at least one: ``polars.from_arrow`` asks this way."""
+        reader, found = self.reader(), False
+        for batch in reader:
+            found = True
+            yield batch
+        if not found:
+            yield pa.RecordBatch.from_pylist([], reader.schema)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.reader().__arrow_c_stream__(requested_schema)
@@ -183,8 +192,7 @@ class Scanner:
     def projected_schema(self) -> pa.Schema:
         """The columns that are read."""
         schema = self._table.schema
-        names = schema.names if self._columns is None else self._columns
-        return pa.schema([schema.field(name.lower()) for name in names])
+        return pa.schema([schema.field(name) for name in chosen_names(schema, self._columns)])
 
     def to_reader(self) -> pa.RecordBatchReader:
         """A fresh stream."""

@@ -8,18 +8,30 @@ Either way each row is tested in the end.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
-from hiveacid.model.predicates import ANYTHING, Predicate, columns_of, typed
-from hiveacid.model.tables import Column
+from hiveacid.layout.names import default_partition_value
+from hiveacid.model.predicates import (
+    ANYTHING,
+    Compare,
+    Constant,
+    Op,
+    Predicate,
+    columns_of,
+    typed,
+)
+from hiveacid.model.tables import Column, TableName
+from hiveacid.model.types import STRING, HiveType
 from hiveacid.sql.conditions import parse_condition
-from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.conditions import Condition, check_expression, expression_of, mentions
 
 PartitionChoice = str | Mapping[str, object] | Sequence[Mapping[str, object]] | None
@@ -27,10 +39,13 @@ PartitionChoice = str | Mapping[str, object] | Sequence[Mapping[str, object]] | 
 
 
 def condition_of(
-    given: str | pc.Expression | Predicate | None, columns: Sequence[Column]
+    given: str | pc.Expression | Predicate | None,
+    columns: Sequence[Column],
+    *,
+    table: TableName | None = None,
 ) -> Condition:
     """The condition that a user's text or expression is, on a table's columns; a predicate only
-    leaves places out.
+    leaves places out. ``table`` is the name by which a text may qualify columns.
 
     Raises:
         NotFoundError: a column that the table does not have.
@@ -47,19 +62,20 @@ def condition_of(
     kinds = {column.name: column.type for column in columns}
     if not isinstance(given, str):
         return Condition(None, typed(given, kinds), frozenset())
-    tree = _parsed(given, names)
+    tree = _parsed(given, names, table)
     expression = expression_of(tree, kinds)
     if expression is not None:
         check_expression(expression, columns)
     return Condition(expression, typed(tree, kinds), columns_of(tree))
 
 
-def _parsed(text: str, names: frozenset[str]) -> Predicate:
+def _parsed(text: str, names: frozenset[str], table: TableName | None) -> Predicate:
     unknown: list[str] = []
+    qualifiers = [()] if table is None else [(), (table.table,), (table.database, table.table)]
 
     def column_of(parts: tuple[str, ...]) -> str | None:
-        name = parts[-1].lower()
-        if len(parts) == 1 and name in names:
+        *qualifier, name = (part.lower() for part in parts)
+        if tuple(qualifier) in qualifiers and name in names:
             return name
         unknown.append(".".join(parts))
         return None
@@ -72,7 +88,9 @@ def _parsed(text: str, names: frozenset[str]) -> Predicate:
         raise
 
 
-def chosen_expression(given: PartitionChoice, columns: Sequence[Column]) -> pc.Expression | None:
+def chosen_expression(
+    given: PartitionChoice, columns: Sequence[Column], *, table: TableName | None = None
+) -> pc.Expression | None:
     """What the user's choice of partitions means.
 
     Raises:
@@ -82,7 +100,7 @@ def chosen_expression(given: PartitionChoice, columns: Sequence[Column]) -> pc.E
     if given is None:
         return None
     if isinstance(given, str):
-        return condition_of(given, columns).expression
+        return condition_of(given, columns, table=table).expression
     specs = [given] if isinstance(given, Mapping) else list(given)
     tests = [_spec_expression(spec, columns) for spec in specs]
     return functools.reduce(operator.or_, tests, pc.scalar(False))
@@ -97,16 +115,28 @@ def _spec_expression(spec: Mapping[str, object], columns: Sequence[Column]) -> p
             known = ", ".join(kinds) or "none"
             raise NotFoundError(f"no partition column {name!r}; there are {known}", column=name)
         if value is None:
-            tests.append(pc.field(key).is_null())
+            default, null = default_partition_value(kinds[key]), pc.field(key).is_null()
+            tests.append(null if default is None else null | (pc.field(key) == default))
             continue
         try:
-            kind = arrow_type(kinds[key])
-            text = isinstance(value, str) or pa.types.is_string(kind)
-            scalar = pa.scalar(str(value)).cast(kind) if text else pa.scalar(value, kind)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            test = expression_of(Compare(key, Op.EQ, _constant(value, kinds[key])), kinds)
+        except (pa.ArrowException, TypeError, InvalidInputError) as error:
             raise InvalidInputError(
                 f"{value!r} is no value of partition column {name} of type {kinds[key]}",
                 column=name,
             ) from error
-        tests.append(pc.field(key) == scalar)
+        assert test is not None
+        tests.append(test)
     return functools.reduce(operator.and_, tests, pc.scalar(True))
+
+
+def _constant(value: object, kind: HiveType) -> Constant:
+    """The value as SQL text would say it: 1.5 is a decimal; numpy's scalars are plain ones."""
+    plain = value if isinstance(value, Constant) else pa.scalar(value).as_py()
+    if isinstance(plain, date) and kind == STRING:
+        return str(plain)
+    if isinstance(plain, float) and math.isfinite(plain):
+        return Decimal(repr(float(plain)))
+    if not isinstance(plain, Constant):
+        raise TypeError(value)
+    return plain

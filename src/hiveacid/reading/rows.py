@@ -17,7 +17,7 @@ from hiveacid.errors import AcidError, NotFoundError
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.model.predicates import Predicate
 from hiveacid.model.row_format import row_format
-from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
+from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice, chosen_expression, condition_of
 from hiveacid.reading.source import Leasing, PathSource, Source, source_of
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 def read_arrow(
     table: str | Leasing,
     *,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     filter: str | pc.Expression | None = None,
     partitions: PartitionChoice = None,
     valid_write_ids: str | ValidWriteIdList | None = None,
@@ -49,7 +49,8 @@ def read_arrow(
     (``acid.table("t")``; the session needs no Spark), which is read as of now under a lease that
     ends with the last batch, when the reader is dropped, or after ``hiveacid.reads.lease_s``.
 
-    ``columns`` selects by name (case ignored), partition columns included; None is all.
+    ``columns`` selects by name (case ignored; a text is one name), partition columns included;
+    None is all.
     ``filter`` keeps the rows for which it is true: SQL text (``"id = 5 and year in (1995, 1996)"``;
     comparisons with literals, IN, BETWEEN, IS NULL, AND, OR, NOT), by which partitions, buckets,
     files and stripes are left out, or an Arrow expression, by which partitions are. ``partitions``
@@ -84,7 +85,7 @@ def schema_of(source: Source, *, unit: str = MICROSECONDS) -> pa.Schema:
 def open_rows(
     source: Source,
     *,
-    columns: Sequence[str] | None,
+    columns: str | Sequence[str] | None,
     filter: str | pc.Expression | Predicate | None,
     partitions: PartitionChoice = None,
     row_ids: bool = False,
@@ -95,10 +96,12 @@ def open_rows(
     ``unit`` is that of timestamps; None is nanoseconds where all values fit, else microseconds.
     """
     schema = schema_of(source)
-    output = schema if columns is None else pa.schema([_field(schema, name) for name in columns])
+    output = pa.schema([schema.field(name) for name in chosen_names(schema, columns)])
     table = source.definition
-    condition = condition_of(filter, table.all_columns)
-    chosen = chosen_expression(partitions, table.partition_columns)
+    by_path = isinstance(source, PathSource)
+    name = None if by_path else table.name
+    condition = condition_of(filter, table.all_columns, table=name)
+    chosen = chosen_expression(partitions, table.partition_columns, table=name)
     keys = {column.name for column in table.partition_columns}
     wanted = condition.columns.union(output.names)
     scan = _Scan(
@@ -107,12 +110,12 @@ def open_rows(
         condition=condition,
         output=output.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE)) if row_ids else output,
         row_ids=row_ids,
-        format=None if isinstance(source, PathSource) else table.format,
+        by_path=by_path,
     )
 
     def keep(found: Sequence[Partition]) -> Sequence[Partition]:
         left = partitions_that_match(table, found, condition.predicate)
-        return kept_partitions(left, table, chosen=chosen, condition=condition)
+        return kept_partitions(left, table, chosen=chosen, condition=condition, by_path=by_path)
 
     lease = source.open(keep=keep)
     if unit is None:
@@ -127,10 +130,21 @@ def _unit(snapshot: Snapshot, needed: Sequence[str]) -> str:
     return unit_of(snapshot, [c.type for c in snapshot.table.columns if c.name in needed])
 
 
-def _field(schema: pa.Schema, name: str) -> pa.Field:
-    if name.lower() not in schema.names:
-        raise NotFoundError(f"no column {name!r}; there are {', '.join(schema.names)}", column=name)
-    return schema.field(name.lower())
+def chosen_names(schema: pa.Schema, columns: str | Sequence[str] | None) -> list[str]:
+    """The columns chosen, as the schema has them; None is all, a text is one name.
+
+    Raises:
+        NotFoundError: no such column.
+    """
+    if columns is None:
+        return list(schema.names)
+    names = [columns] if isinstance(columns, str) else columns
+    for name in names:
+        if name.lower() not in schema.names:
+            raise NotFoundError(
+                f"no column {name!r}; there are {', '.join(schema.names)}", column=name
+            )
+    return [name.lower() for name in names]
 
 
 def _until_closed(
@@ -164,8 +178,8 @@ class _Scan:
     condition: Condition
     output: pa.Schema
     row_ids: bool
-    format: FileFormat | None
-    """of files without row events; None where each file tells"""
+    by_path: bool
+    """without a catalog: each file tells its format, partition columns are texts"""
     unit: str = MICROSECONDS
 
     def in_unit(self, unit: str) -> _Scan:
@@ -180,15 +194,13 @@ class _Scan:
         return replace(self, output=pa.schema(fields), unit=unit)
 
     def rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-        keys = [column.name for column in self.table.partition_columns]
         if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
             yield from self._plain_rows(snapshot)
             return
         plan = plan_scan(snapshot, predicate=self.condition.predicate)
         for part in plan.parts:
             partition = part.part.partition
-            arrays = partition_arrays([partition], self.table.partition_columns)
-            constants = {name: array[0] for name, array in zip(keys, arrays, strict=True)}
+            constants = self._constants(partition)
             fs, path = file_system_for(partition.location)
             for batch in merge_read(
                 fs,
@@ -205,10 +217,8 @@ class _Scan:
 
     def _plain_rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         """The rows of a table without row ids."""
-        keys = [column.name for column in self.table.partition_columns]
         for part in snapshot.parts:
-            arrays = partition_arrays([part.partition], self.table.partition_columns)
-            constants = {name: array[0] for name, array in zip(keys, arrays, strict=True)}
+            constants = self._constants(part.partition)
             fs, path = file_system_for(part.partition.location)
             for batch in plain_read(
                 fs,
@@ -216,10 +226,16 @@ class _Scan:
                 part.directory.row_files,
                 table_columns=self.table.columns,
                 columns=self.needed,
-                format=self.format,
+                format=None if self.by_path else self.table.format,
                 row_format=row_format(self.table.properties),
             ):
                 yield from self._finished(batch, constants)
+
+    def _constants(self, partition: Partition) -> Mapping[str, pa.Scalar]:
+        """What the partition columns are in all its rows."""
+        columns = self.table.partition_columns
+        arrays = partition_arrays([partition], columns, by_path=self.by_path)
+        return {column.name: array[0] for column, array in zip(columns, arrays, strict=True)}
 
     def _finished(
         self, batch: pa.RecordBatch, constants: Mapping[str, pa.Scalar]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as t
 
-from hiveacid.layout.names import DEFAULT_PARTITION
+from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column
-from hiveacid.model.types import STRING, CharType, DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
 
@@ -109,13 +109,8 @@ def partition_text(column: Column) -> str:
         return f"rtrim('.', rtrim('0', {text}))" if scale else text
     if isinstance(column.type, PrimitiveType) and column.type.name != "string":
         return text
-    return f"nullif(nullif({text}, ''), {literal(_default_text(column))})"
-
-
-def _default_text(column: Column) -> str:
-    """How the rows of the default partition read."""
-    length = column.type.length if isinstance(column.type, CharType | VarcharType) else None
-    return DEFAULT_PARTITION[:length]
+    default = default_partition_value(column.type) or DEFAULT_PARTITION
+    return f"nullif(nullif({text}, ''), {literal(default)})"
 
 
 def key_value(text: str, column: Column) -> str:
@@ -125,8 +120,9 @@ def key_value(text: str, column: Column) -> str:
     The default partition of a text column reads as its name, cut to the column's length, as in
     Hive (real-hive.md 9).
     """
-    if column.type == STRING or isinstance(column.type, CharType | VarcharType):
-        text = f"coalesce({text}, {literal(_default_text(column))})"
+    default = default_partition_value(column.type)
+    if default is not None:
+        text = f"coalesce({text}, {literal(default)})"
     return f"cast({text} as {spark_type(column.type).simpleString()})"
 
 

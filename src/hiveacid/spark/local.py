@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import SparkNeededError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,12 +21,12 @@ def local_session(app: str, *, conf: Mapping[str, str] | None = None) -> SparkSe
     The process takes UTC too, so a library has no business here, only a program.
 
     Raises:
-        InvalidInputError: PySpark is not installed.
+        SparkNeededError: PySpark or pandas is not installed.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise InvalidInputError(
+        raise SparkNeededError(
             "This needs PySpark, which is not installed", note="pip install 'hiveacid[spark]'"
         ) from error
     os.environ["TZ"] = "UTC"
@@ -42,18 +43,26 @@ def local_session(app: str, *, conf: Mapping[str, str] | None = None) -> SparkSe
     for name, text in settings.items():
         builder = builder.config(name, text)
     session = builder.getOrCreate()
-    let_workers_run_this_python(session)
+    prepare(session)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def let_workers_run_this_python(spark: SparkSession) -> None:
+def prepare(spark: SparkSession) -> None:
     """Let the Python workers of a local session run this interpreter, in which hiveacid is.
 
     Spark takes the first ``python3`` in PATH, which is another one where a virtual environment is
     used without being activated. Nothing is changed where the user chose a Python, on a cluster, or
     on Spark Connect.
+
+    Raises:
+        SparkNeededError: pandas is missing, without which Spark hands no rows to Python.
     """
+    if importlib.util.find_spec("pandas") is None:
+        raise SparkNeededError(
+            "Spark needs pandas to hand rows to Python, and it is not installed",
+            note="pip install 'hiveacid[spark]'",
+        )
     from pyspark.errors import PySparkException
 
     try:

@@ -1,7 +1,7 @@
 """The third way to scan: few rows, read by the driver itself; Spark then runs no job for them.
 
-A lookup by key chooses some stripes of some files. To read those here takes milliseconds, a job
-with its tasks takes many times that.
+A lookup by key chooses some stripes of some files; a small table has few. To read those here takes
+milliseconds, a job with its tasks takes many times that.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hiveacid.layout.plan import ScanPlan
+from hiveacid.model.tables import AcidMode
 from hiveacid.spark.arrow_scan import ArrowScanTask, Unit, arrow_schema, as_table_types
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 ROWS_LOOKED_AT_MAX: Final = 2_000_000
 """Rows of the chosen stripes; of most of them only the predicate's columns are read."""
 FILES_MAX: Final = 256
+TINY_FILES_MAX: Final = 64
+"""Files of a small table, delete files included: to open one takes a millisecond or two."""
 ROWS_MAX: Final = 10_000
 BYTES_MAX: Final = 4 << 20
 """More rows, or Arrow bytes, than these are left to Spark."""
@@ -27,13 +30,18 @@ _ARROW_FRAMES: Final = 4
 """Spark takes Arrow tables from this version on."""
 
 
-def rows(spark: SparkSession, plan: ScanPlan, *, row_ids: bool) -> DataFrame | None:
+def rows(
+    spark: SparkSession, plan: ScanPlan, *, row_ids: bool, bytes_max: int = 0
+) -> DataFrame | None:
     """The rows of a plan as a local DataFrame; None where they are, or may be, too many.
+
+    Read are plans of no more than ``bytes_max`` bytes, and those whose stripes a predicate chose.
 
     Raises:
         FormatError, MissingFileError, StorageError: reading failed.
     """
-    batches = _read(plan, row_ids=row_ids) if _is_small(spark, plan) else None
+    small = _is_small(spark, plan) and (_is_chosen(plan) or _is_tiny(plan, bytes_max))
+    batches = _read(plan, row_ids=row_ids) if small else None
     if batches is None:
         return None
     schema = arrow_schema(plan, row_ids=row_ids)
@@ -49,15 +57,23 @@ def without_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 
 
 def _is_small(spark: SparkSession, plan: ScanPlan) -> bool:
-    """Whether the stripes of all files were chosen by a predicate, and are few."""
-    amount = plan.amount
     return (
-        amount.stripes > 0
-        and amount.rows <= ROWS_LOOKED_AT_MAX
-        and amount.files <= FILES_MAX
+        plan.snapshot.table.acid_mode is AcidMode.FULL
+        and plan.amount.files <= FILES_MAX
         and bool(plan.columns)
         and int(spark.version.partition(".")[0]) >= _ARROW_FRAMES
     )
+
+
+def _is_chosen(plan: ScanPlan) -> bool:
+    """Whether a predicate chose the stripes of all files, and they have few rows."""
+    return plan.amount.stripes > 0 and plan.amount.rows <= ROWS_LOOKED_AT_MAX
+
+
+def _is_tiny(plan: ScanPlan, bytes_max: int) -> bool:
+    deletes = sum(len(part.delete_files) for part in plan.parts)
+    files = plan.amount.files + deletes
+    return plan.amount.bytes <= bytes_max and files <= TINY_FILES_MAX
 
 
 def _read(plan: ScanPlan, *, row_ids: bool) -> list[pa.RecordBatch] | None:

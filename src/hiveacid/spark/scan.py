@@ -78,8 +78,8 @@ def scan(spark: SparkSession, plan: ScanPlan, *, row_ids: bool = False) -> DataF
     """The live rows of a plan: its columns, then ``ROW__ID`` if asked for. Rows that cannot meet
     the plan's predicate may be missing.
 
-    Lazy, but for the footers of files, which are read here, and for the rows of a plan that leaves
-    over few: those are read at once.
+    Lazy, but for the footers of files, which are read here. A plan that leaves over few rows is
+    better read by ``local_scan``: callers ask that first.
 
     Raises:
         MissingFileError, FormatError: a delete file is not there, or is damaged.
@@ -94,9 +94,6 @@ def scan(spark: SparkSession, plan: ScanPlan, *, row_ids: bool = False) -> DataF
     if table.acid_mode is not AcidMode.FULL:
         frame = plain_scan.scan(spark, table, [part.reduced for part in parts])
         return frame.select(*map(quoted, plan.columns))
-    rows = local_scan.rows(spark, plan, row_ids=row_ids)
-    if rows is not None:
-        return rows
     read = [column for column in table.columns if column.name in plan.columns]
     utc = all("timestamp" not in str(column.type) for column in read) or is_utc(spark)
     arrow = _is_better_through_arrow(plan, parts)

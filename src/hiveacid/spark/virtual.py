@@ -13,6 +13,7 @@ from pyspark.sql import types as t
 from hiveacid.errors import UnsupportedError
 from hiveacid.layout.plan import PartPlan, ScanPlan
 from hiveacid.model.tables import AcidMode, Table
+from hiveacid.spark import local_scan
 from hiveacid.spark.scan import ROW_ID_COLUMN, result_schema, scan
 
 if TYPE_CHECKING:
@@ -30,6 +31,23 @@ _DERIVED: Final = {
 }
 
 
+def few_rows(
+    spark: SparkSession, plan: ScanPlan, *, virtual: Collection[str], bytes_max: int
+) -> DataFrame | None:
+    """The rows of a plan that leaves over few, read now, with these virtual columns; None where it
+    is for ``scan_virtual``. ``bytes_max`` as in ``local_scan.rows``.
+    """
+    if FILE_NAME_COLUMN in virtual:
+        return None
+    row_ids = _needs_row_ids(virtual)
+    rows = local_scan.rows(spark, plan, row_ids=row_ids, bytes_max=bytes_max)
+    return None if rows is None else with_virtual(rows, virtual)
+
+
+def _needs_row_ids(virtual: Collection[str]) -> bool:
+    return not {ROW_ID_COLUMN, BUCKET_ID_COLUMN}.isdisjoint(virtual)
+
+
 def scan_virtual(spark: SparkSession, plan: ScanPlan, *, virtual: Collection[str]) -> DataFrame:
     """The rows of a plan with these virtual columns, last.
 
@@ -38,7 +56,7 @@ def scan_virtual(spark: SparkSession, plan: ScanPlan, *, virtual: Collection[str
     Raises:
         UnsupportedError: row ids of a table that has none; as ``scan.scan``.
     """
-    row_ids = not {ROW_ID_COLUMN, BUCKET_ID_COLUMN}.isdisjoint(virtual)
+    row_ids = _needs_row_ids(virtual)
     table = plan.snapshot.table
     if row_ids and table.acid_mode is not AcidMode.FULL:
         raise UnsupportedError(
@@ -66,7 +84,7 @@ def empty_virtual(
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """What ``scan_virtual`` gives of a table without rows; ``columns`` None: all of them."""
-    row_ids = not {ROW_ID_COLUMN, BUCKET_ID_COLUMN}.isdisjoint(virtual)
+    row_ids = _needs_row_ids(virtual)
     rows = spark.createDataFrame([], result_schema(table, row_ids=row_ids, columns=columns))
     if FILE_NAME_COLUMN in virtual:
         rows = rows.withColumn(FILE_NAME_COLUMN, F.lit(None).cast(t.StringType()))

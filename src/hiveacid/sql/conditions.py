@@ -2,16 +2,18 @@
 
 Understood are comparisons of a column with literals, IN, BETWEEN, IS [NOT] NULL, AND, OR, NOT and
 parentheses; everything else becomes ``ANYTHING``. ``strict`` readers, which must evaluate the
-condition themselves, get an error instead.
+condition themselves, get an error instead; they may write NULL, ``<=>`` and a boolean column, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final, cast
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.predicates import (
     ANYTHING,
+    NOTHING,
     And,
     Anything,
     Compare,
@@ -19,6 +21,7 @@ from hiveacid.model.predicates import (
     In,
     IsNull,
     Op,
+    Or,
     Predicate,
     conjunction,
     disjunction,
@@ -33,6 +36,8 @@ ColumnOf = Callable[[tuple[str, ...]], str | None]
 _OPS = {"=": Op.EQ, "==": Op.EQ, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _OPS |= {"<>": Op.NE, "!=": Op.NE}
 _ENDS = ("AND", "OR", ")", ",")
+_NULL: Final = cast(Constant, None)
+"""Stands for NULL until NOTs are resolved, which leave it what it is: neither true nor false."""
 
 
 class _NotUnderstood(Exception):
@@ -70,7 +75,7 @@ class _Parser:
         found = self._any_of()
         if not self._cursor.at_end():
             return self._unknown(self._cursor.at)
-        return found
+        return _without_null(found)
 
     def _any_of(self) -> Predicate:
         parts = [self._all_of()]
@@ -139,10 +144,14 @@ class _Parser:
         cursor = self._cursor
         if self._at_literal():
             value = self._literal()
+            if self._strict and cursor.accept("<=>"):
+                return _null_safe(self._column(), value)
             op = self._op()
             column = self._column()
             return Compare(column, op.mirrored, value)
         column = self._column()
+        if self._strict and (cursor.at_end() or cursor.key in _ENDS):
+            return Compare(column, Op.EQ, True)
         if cursor.key == "IS":
             cursor.next()
             negated = cursor.accept("NOT")
@@ -159,6 +168,8 @@ class _Parser:
             found = And((Compare(column, Op.GE, low), Compare(column, Op.LE, self._literal())))
         elif negated:
             raise _NotUnderstood
+        elif self._strict and cursor.accept("<=>"):
+            found = _null_safe(column, self._literal())
         else:
             op = self._op()
             found = Compare(column, op, self._literal())
@@ -199,10 +210,14 @@ class _Parser:
         cursor = self._cursor
         if cursor.token.kind in (TokenKind.STRING, TokenKind.NUMBER) or cursor.key in ("-", "+"):
             return True
+        if self._strict and cursor.key == "NULL":
+            return True
         return cursor.key in ("DATE", "TIMESTAMP") and cursor.peek(1).kind is TokenKind.STRING
 
     def _literal(self) -> Constant:
         cursor = self._cursor
+        if self._strict and cursor.accept("NULL"):
+            return _NULL
         if cursor.key in ("TRUE", "FALSE"):
             return cursor.next().key == "TRUE"
         if cursor.key in ("DATE", "TIMESTAMP") and cursor.peek(1).kind is TokenKind.STRING:
@@ -229,6 +244,26 @@ def _moment(kind: str, text: str) -> Constant:
     if value is None:
         raise _NotUnderstood
     return value
+
+
+def _null_safe(column: str, value: Constant) -> Predicate:
+    if value is _NULL:
+        return IsNull(column)
+    return And((IsNull(column, negated=True), Compare(column, Op.EQ, value)))
+
+
+def _without_null(predicate: Predicate) -> Predicate:
+    """The same where all NOTs are resolved: NULL beside a comparison is never true."""
+    if isinstance(predicate, And):
+        return And(tuple(_without_null(part) for part in predicate.parts))
+    if isinstance(predicate, Or):
+        return Or(tuple(_without_null(part) for part in predicate.parts))
+    if isinstance(predicate, Compare) and predicate.value is _NULL:
+        return NOTHING
+    if isinstance(predicate, In) and _NULL in predicate.values:
+        values = predicate.values - {_NULL}
+        return In(predicate.column, values) if values else NOTHING
+    return predicate
 
 
 def _negated(predicate: Predicate) -> Predicate:

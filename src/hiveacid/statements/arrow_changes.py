@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import CardinalityError, InvalidInputError
+from hiveacid.layout.names import default_partition_value
 from hiveacid.layout.target import WriteResult, WriteTarget, WrittenFile
 from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import (
@@ -251,10 +252,14 @@ class ArrowMergeWork:
         """
         buckets = () if self.table.bucket is None else self.table.bucket.columns
         partition = [column.name for column in self.table.partition_columns]
+        defaults = {c.name: default_partition_value(c.type) for c in self.table.partition_columns}
         for name in (*partition, *buckets):
             if name in self.statement.on or name not in new.schema.names:
                 continue
-            if not _same(old.column(name), new.column(name)):
+            given, default = new.column(name), defaults.get(name)
+            if default is not None:  # NULL is another word for the default partition
+                given = pc.fill_null(given, default)
+            if not _same(old.column(name), given):
                 kind, code = ("partition", 10292) if name in partition else ("bucketing", 10302)
                 raise InvalidInputError(
                     f"Updating values of {kind} columns is not supported. Column {name}.",

@@ -1,7 +1,8 @@
 """Rows given as Arrow data, made to fit a table: columns by name, defaults, casts, constraints.
 
-Casts are Arrow's safe ones: what would overflow, be rounded or not be read as the type is an error
-that names the column (char and varchar are padded and cut, as Hive does).
+Casts lose nothing: what would overflow, be rounded, be cut or not be read as the type is an error
+that names the column. Only doubles become the nearest float, and decimals the nearest of either;
+chars are padded.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import DecimalType
+from hiveacid.statements.arrow_casts import check_kept
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.storage.arrow_types import arrow_type, conform
 
@@ -65,6 +67,7 @@ def typed_column(rows: pa.Table, column: Column) -> pa.Array:
         if pa.types.is_integer(array.type) and isinstance(column.type, DecimalType):
             array = array.cast(pa.decimal128(38, min(column.type.scale, _BIGINT_SCALE)))
         found = conform(array, column.type)
+        check_kept(array, found, column.type)
         target = arrow_type(column.type)
         return found if found.type == target else found.cast(target)
     except (ConversionError, pa.ArrowException) as error:

@@ -239,6 +239,24 @@ def check_width(found: int, table: Table, *, expected: int) -> None:
         )
 
 
+def check_has_columns(found: Sequence[str], wanted: Sequence[str], table: Table) -> None:
+    """Data that is matched by name has all columns that are written.
+
+    Raises:
+        InvalidInputError: 10004.
+    """
+    there = {name.lower() for name in found}
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise InvalidInputError(
+            f"The data for {table.name} lacks the columns {', '.join(missing)}; it has"
+            f" {', '.join(found)}",
+            code=10004,
+            table=str(table.name),
+            note="Name the columns that are given: insert(frame, columns=[...]).",
+        )
+
+
 def _check_column_list(columns: Sequence[str], table: Table) -> None:
     known = {column.name for column in table.all_columns}
     for column in columns:

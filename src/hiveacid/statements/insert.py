@@ -19,7 +19,7 @@ from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements import literal_rows
 from hiveacid.statements.arrow_rows import stored_arrays
-from hiveacid.statements.checks import check_width, insert_width
+from hiveacid.statements.checks import check_has_columns, check_width, insert_width
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
 from hiveacid.statements.ddl_context import owns_files
@@ -173,6 +173,7 @@ class InsertWork:
             frame = source
             if self.statement.by_name:
                 names = [c.name for c in self.source_columns]
+                check_has_columns(frame.columns, names, self.table)
                 return frame.select(*[frame[f"`{name}`"] for name in names])
         check_width(
             len(frame.columns), self.table, expected=insert_width(self.statement, self.table)

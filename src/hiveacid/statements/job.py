@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from hiveacid.errors import InternalError
+from hiveacid.errors import SparkNeededError
 from hiveacid.layout.plan import ScanPlan
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.layout.target import WriteResult, WriteTarget
@@ -47,10 +47,13 @@ class ExecutionContext:
         """The Spark session.
 
         Raises:
-            InternalError: there is none (the caller should have started one).
+            SparkNeededError: there is none.
         """
         if self.spark is None:
-            raise InternalError("this statement needs a Spark session")
+            raise SparkNeededError(
+                "This statement needs Spark, and the session was connected without",
+                note="hiveacid.connect(spark, url, warehouse=...)",
+            )
         return self.spark
 
     def table(self, name: TableName) -> Table:
@@ -80,6 +83,8 @@ class Job:
     staging: str
     after_commit: list[Callable[[], None]] = field(default_factory=list)
     """What the statement leaves to do once it is committed."""
+    reads_later: bool = False
+    """Whether a DataFrame made here reads files when it runs."""
     _plans: list[ScanPlan] = field(default_factory=list)
     _views: list[str] = field(default_factory=list)
 
@@ -130,16 +135,23 @@ class Job:
         """The rows to change, with ``ROW__ID``, and whether they are few and here already."""
         from hiveacid.spark import local_scan
 
-        rows = local_scan.rows(self.context.session(), plan, row_ids=True)
+        bytes_max = self.context.settings.reads_local_bytes
+        spark = self.context.session()
+        rows = local_scan.rows(spark, plan, row_ids=True, bytes_max=bytes_max)
         return (self.scan(plan, row_ids=True), False) if rows is None else (rows, True)
 
     def _frame(self, ref: TableRef) -> DataFrame:
-        from hiveacid.spark.virtual import scan_virtual
+        from hiveacid.spark.virtual import few_rows, scan_virtual
 
-        table = self.context.table(ref.name)
+        table, spark = self.context.table(ref.name), self.context.session()
         plan = self.plan(table, predicate=ref.predicate, columns=ref.columns)
         virtual = {column.value for column in ref.virtual}
-        return scan_virtual(self.context.session(), plan, virtual=virtual)
+        bytes_max = self.context.settings.reads_local_bytes
+        rows = few_rows(spark, plan, virtual=virtual, bytes_max=bytes_max)
+        if rows is not None:
+            return rows
+        self.reads_later = True
+        return scan_virtual(spark, plan, virtual=virtual)
 
     def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
         """Make a temporary view for each placeholder; returns the view's name for each."""

@@ -93,7 +93,8 @@ def _paired(
     source = statement.source
     right = query_frame(job, source) if isinstance(source, Query) else source
     right = right.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
-    left = job.scan(plan, row_ids=True).selectExpr("*", f"true as {_IN_TARGET}")
+    left, _ = job.scan_target(plan)
+    left = left.selectExpr("*", f"true as {_IN_TARGET}")
     left = left.alias(aliases[0])
     inserts = any(isinstance(c, NotMatchedInsert) for c in statement.clauses)
     by_source = any(

@@ -3,7 +3,7 @@
 Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9). Decimals and timestamps have no
 zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00. Hive 4.1 looks for rows it changes under
 such names only. NULL and the empty string are the default partition (None), also the text
-``__HIVE_DEFAULT_PARTITION__``.
+``__HIVE_DEFAULT_PARTITION__``, cut to the column's length.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
-from typing import Final
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import DecimalType, PrimitiveType
 
-DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
@@ -27,7 +26,7 @@ def normal_text(text: str | None, column: Column) -> str | None:
     Raises:
         InvalidInputError: the text is not a value of the column's type.
     """
-    if text is None or text in ("", DEFAULT_PARTITION):
+    if text is None or text in ("", DEFAULT_PARTITION, default_partition_value(column.type)):
         return None
     try:
         return _normal(text, column)

@@ -23,7 +23,8 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
     what was written in it, or one of its own.
 
     Its own read transaction is a lease: the heartbeat keeps it alive until it is over
-    (``reads.lease_s``) or the session closes. A query without tables of ours has none.
+    (``reads.lease_s``) or the session closes. A query without tables of ours has none; that of a
+    query whose few rows are here already ends at once.
 
     Raises:
         NotFoundError, LockError, AcidError: a table could not be read.
@@ -65,7 +66,7 @@ def _query_within(
         if known is not None:
             return spark.sql(known), False
     try:
-        return query_frame(job, query), True
+        return query_frame(job, query), job.reads_later
     finally:
         job.drop_views()
 

@@ -26,10 +26,10 @@ def spark_errors_mapped(statement: object) -> Iterator[None]:
         SqlSyntaxError: the expression is not SQL; line and column are those of the text that Spark
         got. InvalidInputError: 10004 (10002 in MERGE) an unknown column, 10007 an ambiguous one,
         or another
-            mistake without a code of Hive's.
+            mistake without a code of Hive's; an expression that fails on some row.
     """
     try:
-        from pyspark.errors import AnalysisException, ParseException
+        from pyspark.errors import AnalysisException, ParseException, PySparkException
     except ImportError:
         yield
         return
@@ -40,6 +40,26 @@ def spark_errors_mapped(statement: object) -> Iterator[None]:
         raise SqlSyntaxError(_first_line(error), line=line, column=column) from error
     except AnalysisException as error:
         raise _analysis_error(error, statement) from error
+    except PySparkException as error:
+        if type(error).__name__ not in _AT_RUN_TIME:
+            raise
+        raise InvalidInputError(_first_line(error)) from error
+
+
+_AT_RUN_TIME = frozenset(
+    {
+        "ArithmeticException",
+        "ArrayIndexOutOfBoundsException",
+        "DateTimeException",
+        "IllegalArgumentException",
+        "NumberFormatException",
+        "SparkNoSuchElementException",
+        "SparkRuntimeException",
+        "SparkUpgradeException",
+        "UnsupportedOperationException",
+    }
+)
+"""What an expression of the user's can run into: the statement is wrong, or its data."""
 
 
 def _analysis_error(error: PySparkException, statement: object) -> AcidError:

@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
+from hiveacid.layout.names import default_partition_value
 from hiveacid.model.predicates import (
     And,
     Anything,
@@ -31,7 +32,7 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import CharType, HiveType
-from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 
 _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
     Op.EQ: operator.eq,
@@ -42,6 +43,11 @@ _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
     Op.GE: operator.ge,
 }
 _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_TRUE: Final = ("t", "true", "y", "yes", "1")
+_FALSE: Final = ("f", "false", "n", "no", "0")
+"""Texts that are booleans, as Spark casts them."""
+_NANOSECONDS_FROM: Final = datetime(1677, 9, 22)
+_NANOSECONDS_TO: Final = datetime(2262, 4, 11)
 _NO_FILE: Final = "there is no such file: this stands for a partition"
 
 
@@ -107,7 +113,8 @@ def expression_of(tree: Predicate, kinds: Mapping[str, HiveType]) -> pc.Expressi
     if isinstance(tree, And | Or):
         join = operator.and_ if isinstance(tree, And) else operator.or_
         parts = [expression_of(part, kinds) for part in tree.parts]
-        return functools.reduce(join, [part for part in parts if part is not None])
+        known = [part for part in parts if part is not None]
+        return functools.reduce(join, known) if known else pc.scalar(isinstance(tree, And))
     field = pc.field(tree.column)
     if isinstance(tree, IsNull):
         return field.is_valid() if tree.negated else field.is_null()
@@ -143,8 +150,13 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
             return compare(field, pa.scalar(exact))
         if pa.types.is_date(arrow) or (pa.types.is_timestamp(arrow) and arrow.tz is None):
             return _time_comparison(field, arrow, compare, value)
-        if pa.types.is_boolean(arrow) and isinstance(value, bool):
-            return compare(field, value)
+        if pa.types.is_boolean(arrow) and isinstance(value, bool | str):
+            truth = value if isinstance(value, bool) else _truth(value)
+            return compare(field, pa.scalar(truth, pa.bool_()))
+        if pa.types.is_string(arrow) and isinstance(value, bool):
+            word = pc.utf8_lower(pc.utf8_trim_whitespace(field))
+            read = pc.if_else(pc.is_in(word, pa.array(_TRUE)), True, pa.scalar(None, pa.bool_()))
+            return compare(pc.if_else(pc.is_in(word, pa.array(_FALSE)), False, read), value)
     except (pa.ArrowException, InvalidOperation, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"{value!r} does not compare with column {name} of type {kind}", column=name
@@ -160,12 +172,24 @@ def _time_comparison(
     """Of a date or timestamp column; a date beside a timestamp is its midnight."""
     if isinstance(value, str):
         value = date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
-    if isinstance(value, datetime):
-        ticks = pa.timestamp("ns")
-        return compare(field.cast(ticks), pa.scalar(value, pa.timestamp("us")).cast(ticks))
     if not isinstance(value, date):
         raise ValueError(value)
-    return compare(field, pa.scalar(value, pa.date32()).cast(arrow))
+    if pa.types.is_date(arrow) and not isinstance(value, datetime):
+        return compare(field, pa.scalar(value, pa.date32()))
+    moment = datetime(value.year, value.month, value.day) if type(value) is date else value
+    ticks = pa.timestamp(MICROSECONDS)
+    if pa.types.is_date(arrow) or not _NANOSECONDS_FROM < moment < _NANOSECONDS_TO:
+        # a column of nanoseconds cannot be compared with a moment that these cannot say; where the
+        # moment lies outside all that the column holds, cut digits change nothing
+        field = field.cast(ticks, safe=False)
+    return compare(field, pa.scalar(moment, ticks))
+
+
+def _truth(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise ValueError(text)
+    return word in _TRUE
 
 
 def _is_integer(kind: HiveType) -> bool:
@@ -181,12 +205,20 @@ def _is_numeric(arrow: pa.DataType) -> bool:
 # -------------------------------------------------------------------- partitions
 
 
-def partition_arrays(partitions: Sequence[Partition], columns: Sequence[Column]) -> list[pa.Array]:
-    """The values of partition columns, one array for each column, typed."""
-    return [
-        _values([partition.values[i] for partition in partitions], column)
-        for i, column in enumerate(columns)
-    ]
+def partition_arrays(
+    partitions: Sequence[Partition], columns: Sequence[Column], *, by_path: bool = False
+) -> list[pa.Array]:
+    """The values of partition columns, one array for each column, typed.
+
+    In the default partition they are what SQL shows, ``default_partition_value``; ``by_path``,
+    where types are not known, NULL.
+    """
+    found: list[pa.Array] = []
+    for i, column in enumerate(columns):
+        default = None if by_path else default_partition_value(column.type)
+        texts = (partition.values[i] for partition in partitions)
+        found.append(_values([default if text is None else text for text in texts], column))
+    return found
 
 
 def _values(texts: Sequence[str | None], column: Column) -> pa.Array:
@@ -214,13 +246,14 @@ def kept_partitions(
     *,
     chosen: pc.Expression | None,
     condition: Condition,
+    by_path: bool = False,
 ) -> list[Partition]:
     """The partitions that were ``chosen`` and may hold rows for which the condition's expression
-    is true.
+    is true; ``by_path`` as in ``partition_arrays``.
     """
     if not table.partition_columns:
         return list(partitions)
-    arrays = partition_arrays(partitions, table.partition_columns)
+    arrays = partition_arrays(partitions, table.partition_columns, by_path=by_path)
     names = [column.name for column in table.partition_columns]
     if chosen is not None:
         places = pa.array(range(len(partitions)), pa.int64())

@@ -303,9 +303,17 @@ class _Merger:
         only.
 
         Raises:
-            FormatError: raw rows in a delta of several write ids, or updates in a base.
+            FormatError: raw rows in a delta of several write ids, updates in a base, events outside
+            bases and deltas.
         """
         name = source.origin
+        if name is None and reader.is_acid:
+            raise FormatError(
+                f"{reader.path} holds row events and lies outside bases and deltas",
+                path=reader.path,
+                expected="rows without events, or a place in a base or delta",
+                found="the six columns of row events",
+            )
         several = isinstance(name, DeltaName) and name.min_write_id != name.max_write_id
         if needs_ids and several and reader.rows and not reader.is_acid:
             raise FormatError(

@@ -33,7 +33,7 @@ from hiveacid.model.predicates import (
     residual,
 )
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
-from hiveacid.model.types import DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
 from hiveacid.storage.footers import tail_of
 from hiveacid.storage.native import only_inserts
 from hiveacid.storage.orc_tail import OrcTail
@@ -91,15 +91,23 @@ def partitions_that_match(
 def partition_ranges(table: Table, values: Sequence[str | None]) -> Mapping[str, ColumnRange]:
     """What is known of a partition's columns.
 
-    NULL is left out: for Hive the NULL of a string column is the text
-    ``__HIVE_DEFAULT_PARTITION__``, for us it is NULL.
+    Of the default partition of a text column nothing: SQL reads its name there, readers by path
+    NULL.
     """
     found: dict[str, ColumnRange] = {}
     for column, text in zip(table.partition_columns, values, strict=True):
-        value = None if text is None else partition_constant(text, column.type)
+        if text is None:
+            if not _is_text(column.type):
+                found[column.name] = exactly(None)
+            continue
+        value = partition_constant(text, column.type)
         if value is not None:
             found[column.name] = exactly(value)
     return found
+
+
+def _is_text(kind: HiveType) -> bool:
+    return kind == PrimitiveType("string") or isinstance(kind, CharType | VarcharType)
 
 
 def _plan_part(table: Table, part: SnapshotPart, predicate: Predicate) -> PartPlan | None:

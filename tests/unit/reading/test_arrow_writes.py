@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,7 @@ def test_types_are_cast_where_nothing_is_lost(acid: Session) -> None:
                 "id": pa.array([1], pa.int64()),
                 "d": [12],
                 "c": ["ab"],
-                "vc": ["xyz"],
+                "vc": ["xy"],
                 "ts": pa.array([1_600_000_000], pa.timestamp("s")),
                 "b": pa.array([b"\0x"], pa.large_binary()),
                 "l": pa.array([[1, None]], pa.large_list(pa.int64())).cast(pa.list_(pa.int64())),
@@ -171,6 +172,70 @@ def test_types_are_cast_where_nothing_is_lost(acid: Session) -> None:
     assert table.delete_arrow(pa.table({"c": ["ab"], "vc": ["xy"]})).rows == 1
     with pytest.raises(ConversionError, match="column d:"):
         table.write_arrow(pa.table({"d": [1000]}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "first"),
+    [
+        ("decimal(5,2)", [1.24, None, 1.239], "1.239"),
+        ("float", [1.5, 1e300], "1e[+]300"),
+        ("float", ["1.5", "1e300"], "1e300"),
+        ("double", ["1e999"], "1e999"),
+        ("varchar(3)", ["abc", "toolong"], "toolong"),
+        ("varchar(3)", ["abc "], "abc "),
+        ("varchar(3)", [12345], "12345"),
+        ("varchar(3)", pa.array(["abcd"]).dictionary_encode(), "abcd"),
+        ("char(3)", ["abc  ", "toolong"], "toolong"),
+        ("boolean", [0, 1, 2], "2"),
+        ("boolean", [0.5], "0.5"),
+        ("date", [datetime(2020, 1, 1, 10)], "2020-01-01 10:00:00"),
+        ("array<decimal(5,2)>", [[1.5], None, [1.239]], "1.239"),
+        ("map<string,varchar(2)>", pa.array([[("k", "abc")]], pa.map_(pa.string(), pa.string())),
+         "abc"),
+        ("struct<a:int,b:boolean>", [{"a": 1, "b": 1}, None, {"a": 1, "b": 7}], "7"),
+    ],
+)  # fmt: skip
+def test_a_value_is_never_changed_silently(
+    acid: Session, kind: str, given: Any, first: str
+) -> None:
+    acid.sql(f"create table lost (v {kind}) {ACID}")
+    table, data = acid.table("lost"), pa.table({"v": given})
+    with pytest.raises(ConversionError, match=f"column v: {first} does not fit"):
+        table.write_arrow(data)
+    with pytest.raises(ConversionError, match="column v:"):
+        table.merge_arrow(data, on=["v"])
+    with pytest.raises(ConversionError, match="column v:"):
+        table.delete_arrow(data)
+    assert read_arrow(table).read_all().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "expected"),
+    [
+        ("decimal(5,2)", pa.array([1.24, None], pa.float32()), [Decimal("1.24"), None]),
+        ("float", [float("inf"), 1.5, None], [float("inf"), 1.5, None]),
+        ("float", ["-Infinity"], [float("-inf")]),
+        ("varchar(3)", ["é€😀", None], ["é€😀", None]),
+        ("varchar(3)", pa.nulls(1), [None]),
+        ("char(3)", ["abc  ", "a"], ["abc", "a  "]),
+        ("boolean", [1, 0, None], [True, False, None]),
+        ("date", [datetime(2020, 1, 1), None], [date(2020, 1, 1), None]),
+        ("array<decimal(5,2)>", [[1.5, None], None, []], [[Decimal("1.5"), None], None, []]),
+        ("array<decimal(5,2)>", pa.nulls(1), [None]),
+        ("struct<a:int,b:boolean>", [{"a": 1, "b": 1}, None], [{"a": 1, "b": True}, None]),
+    ],
+)
+def test_what_fits_is_written(acid: Session, kind: str, given: Any, expected: list[Any]) -> None:
+    acid.sql(f"create table kept (v {kind}) {ACID}")
+    acid.table("kept").write_arrow(pa.table({"v": given}))
+    assert read_arrow(acid.table("kept")).read_all()["v"].to_pylist() == expected
+
+
+def test_nan_stays_nan(acid: Session) -> None:
+    acid.sql(f"create table nan (v float) {ACID}")
+    acid.table("nan").write_arrow(pa.table({"v": [float("nan")]}))
+    (found,) = read_arrow(acid.table("nan")).read_all()["v"].to_pylist()
+    assert found != found
 
 
 def test_constraints_hold(acid: Session) -> None:
@@ -231,6 +296,54 @@ def test_keys_may_name_partition_columns(emp: AcidTable) -> None:
     assert emp.delete_arrow("year is null").rows == 1
     assert emp.delete_arrow("id in (1, 3)").rows == 2
     assert rows(emp) == []
+
+
+def test_the_default_partition_of_a_text_column_reads_as_in_sql(acid: Session) -> None:
+    acid.sql(
+        "create table dp (id int, v string)"
+        f" partitioned by (s string, w varchar(5), c char(4), i int) {ACID}"
+    )
+    table, default = acid.table("dp"), "__HIVE_DEFAULT_PARTITION__"
+    table.write_arrow(
+        pa.table(
+            {
+                "id": [1, 2, 3],
+                "s": ["a", None, ""],
+                "w": ["a", None, default[:5]],
+                "c": ["ab", None, default[:4]],
+                "i": [1, None, None],
+            }
+        )
+    )
+    names = {"s": default, "w": default[:5], "c": default[:4], "i": None}
+    assert read_arrow(table, columns=list(names), filter="id > 1").read_all().to_pylist() == [
+        names,
+        names,
+    ]
+
+    def found(**options: Any) -> list[int]:
+        return sorted(read_arrow(table, columns="id", **options).read_all()["id"].to_pylist())
+
+    assert found(filter="s is null") == []
+    assert found(filter=pc.field("s").is_null()) == []
+    assert found(filter=f"s = '{default}' and w = '{default[:5]}' and i is null") == [2, 3]
+    assert found(filter="s <> 'a'") == found(partitions={"s": None}) == [2, 3]
+    assert found(partitions={"s": "a"}) == [1]
+    # back as they were read, or with NULL for the default partition: the rows stay in their places
+    changed = read_arrow(table).read_all().set_column(1, "v", pa.array(["x", "y", "z"]))
+    assert table.merge_arrow(changed, on="id").updated == 3
+    assert (
+        table.merge_arrow(
+            pa.table({"id": [2], "s": pa.array([None], pa.string())}), on="id"
+        ).updated
+        == 1
+    )
+    assert len(acid.sql("show partitions dp").rows) == 2
+    assert table.delete_arrow("s is null").rows == 0
+    assert table.delete_arrow(pa.table({"s": [default], "id": [2]})).rows == 1
+    assert found() == [1, 3]
+    by_path = read_arrow(table.definition.location, filter="s is null").read_all()
+    assert by_path["w"].to_pylist() == [None]
 
 
 def test_many_keys_are_looked_for_in_one_pass(acid: Session) -> None:
@@ -338,7 +451,9 @@ def test_wrong_arguments_of_merge(plain: AcidTable) -> None:
     data = pa.table({"id": [1], "v": ["x"], "extra": [1]})
     with pytest.raises(NotFoundError, match="extra"):
         plain.merge_arrow(data, on=["id"])
-    plain.merge_arrow(data, on=["id"], delete_where="extra = 2")
+    with pytest.raises(NotFoundError, match=r"has no column nope$"):
+        plain.delete_arrow(pa.table({"nope": [1]}))
+    plain.merge_arrow(data, on="ID", delete_where="extra = 2")
     for options, error in (
         ({"on": []}, InvalidInputError),
         ({"on": ["x"]}, NotFoundError),

@@ -40,6 +40,21 @@ def spoil(table: AcidTable, year: str) -> None:
         path.write_bytes(b"damaged")
 
 
+def test_polars_takes_it_as_it_takes_arrow_data(acid: Session, data: Dataset) -> None:
+    frame = pl.DataFrame(pl.from_arrow(data))
+    assert sorted(frame["id"]) == [1, 2, 3, 4]
+    acid.sql("create table none (id int) stored as orc tblproperties ('transactional'='true')")
+    empty = pl.from_arrow(hiveacid.dataset(acid.table("none")))
+    assert isinstance(empty, pl.DataFrame)
+    assert empty.schema == {"id": pl.Int32}
+
+
+def test_one_column_may_be_named_by_a_text(data: Dataset, emp: AcidTable) -> None:
+    assert data.reader(columns="ID").schema.names == ["id"]
+    assert data.scanner(columns="ID").projected_schema.names == ["id"]
+    assert hiveacid.read_arrow(emp, columns="Name").schema.names == ["name"]
+
+
 def test_it_is_read_as_a_stream_a_table_and_batches(data: Dataset) -> None:
     assert data.schema.names == ["id", "name", "pay", "year", "city"]
     assert data.count_rows() == 4

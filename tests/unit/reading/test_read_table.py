@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -65,6 +67,14 @@ def test_columns_have_the_catalogs_types_partition_columns_too(emp: AcidTable) -
         ("3 < id", [4]),
         ("city <> 'x' and year < 2000", [1]),
         ("id = 2 and id = 3", []),
+        ("id in (1, null)", [1]),
+        ("id not in (1, null)", []),
+        ("id = null or id = 4", [4]),
+        ("not (id = null)", []),
+        ("year <=> null", [4]),
+        ("not (year <=> 1995)", [3, 4]),
+        ("emp.id = 1", [1]),
+        ("Default.EMP.year = 1996", [3]),
         (pc.field("id") > 2, [3, 4]),
         (pc.field("year") == 1995, [1, 2]),
         ((pc.field("year") == 1995) | (pc.field("id") == 4), [1, 2, 4]),
@@ -94,6 +104,91 @@ def test_partitions_are_chosen_by_value_or_text(
     emp: AcidTable, chosen: object, expected: list[int]
 ) -> None:
     assert ids(emp, partitions=chosen) == expected
+
+
+TIMES = [datetime(1500, 1, 1), datetime(2020, 1, 1, 1, 2, 3, 4), datetime(9999, 12, 31)]
+
+
+@pytest.mark.parametrize("seconds", [True, False])
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("ts < '1600-01-01 00:00:00'", [0]),
+        ("ts = '9999-12-31 00:00:00'", [2]),
+        ("ts <> '9999-12-31 00:00:00'", [0, 1]),
+        ("ts > timestamp'2020-01-01 01:02:03.000003'", [1, 2]),
+        ("ts = timestamp'2020-01-01 01:02:03.000004'", [1]),
+        ("ts >= date'2020-01-02'", [2]),
+        ("ts in ('1500-01-01', '9999-12-31')", [0, 2]),
+        ("d < timestamp'1500-01-01 00:00:01'", [0]),
+        ("d = timestamp'2020-01-01 00:00:01'", []),
+        ("d >= '9999-12-31'", [2]),
+    ],
+)
+def test_timestamps_of_all_years_compare(
+    acid: Session, condition: str, expected: list[int], seconds: bool
+) -> None:
+    """With early and late rows columns are read as microseconds, without as nanoseconds."""
+    acid.sql(
+        "create table times (id int, ts timestamp, d date) stored as orc"
+        " tblproperties ('transactional'='true')"
+    )
+    places = [0, 1, 2] if seconds else [1]
+    moments = pa.array([TIMES[i] for i in places], pa.timestamp("us"))
+    days = moments.cast(pa.date32(), safe=False)
+    table = acid.table("times")
+    table.write_arrow(pa.table({"id": places, "ts": moments, "d": days}))
+    unit = "us" if seconds else "ns"
+    assert read_arrow(table).schema.field("ts").type == pa.timestamp(unit)
+    assert ids(table, filter=condition) == [i for i in expected if i in places]
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"x": 1.5}, [1, 2]),
+        ({"x": Decimal("1.50")}, [1, 2]),
+        ({"x": np.float32(1.5)}, [1, 2]),
+        ({"x": np.int64(2)}, [3]),
+        ({"b": True}, [1, 3]),
+        ({"b": np.bool_(False)}, [2]),
+        ({"day": date(2020, 1, 1)}, [1, 2]),
+        ({"day": "2020-01-02"}, [3]),
+        ("x = 1.5 and b = true", [1]),
+    ],
+)
+def test_values_of_partitions_mean_what_the_text_means(
+    acid: Session, chosen: object, expected: list[int], by_path: bool
+) -> None:
+    acid.sql(
+        "create table kinds (id int) partitioned by (x decimal(6,2), b boolean, day date)"
+        " stored as orc tblproperties ('transactional'='true')"
+    )
+    table = acid.table("kinds")
+    days = [date(2020, 1, 1), date(2020, 1, 1), date(2020, 1, 2)]
+    table.write_arrow(
+        pa.table(
+            {
+                "id": [1, 2, 3],
+                "x": [Decimal("1.5"), Decimal("1.5"), Decimal(2)],
+                "b": [True, False, True],
+                "day": days,
+            }
+        )
+    )
+    root = Path(table.definition.location)
+    if by_path:  # another writer's spelling
+        (root / "x=1.5" / "b=false").rename(root / "b=false")
+        (root / "x=1.50").mkdir()
+        (root / "b=false").rename(root / "x=1.50" / "b=FALSE")
+    assert ids(str(root) if by_path else table, partitions=chosen) == expected
+
+
+@pytest.mark.parametrize("value", ["abc", [1], object(), True])
+def test_what_is_no_value_of_a_partition_column_is_an_error(emp: AcidTable, value: object) -> None:
+    with pytest.raises(InvalidInputError, match="no value of partition column year of type int"):
+        ids(emp, partitions={"year": value})
 
 
 def damage(table: AcidTable, pattern: str) -> None:

@@ -192,6 +192,19 @@ def test_a_raw_file_in_a_delete_files_place_is_a_format_error(tmp_path: Path) ->
         read_delete_keys(FS, str(path), valid=EVERYTHING, bucket=None)
 
 
+@pytest.mark.parametrize(
+    "place", ["000000_0", "000000_0_copy_1", "HIVE_UNION_SUBDIR_1/000000_0", "sub/bucket_00000"]
+)
+def test_events_outside_bases_and_deltas_are_a_format_error(tmp_path: Path, place: str) -> None:
+    insert(tmp_path, 1, [1, 2])
+    stray = tmp_path / place
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes((tmp_path / "delta_0000001_0000001_0000" / "bucket_00000").read_bytes())
+    for options in ({}, {"columns": ["id"]}, {"filter": "id = 1"}, {"row_ids": True}):
+        with pytest.raises(FormatError, match=f"{place} holds row events and lies outside"):
+            read_arrow(str(tmp_path), **options).read_all()  # type: ignore[arg-type]
+
+
 def test_lower_case_root_names_are_accepted(tmp_path: Path) -> None:
     directory = tmp_path / "delta_0000001_0000001_0000"
     directory.mkdir()

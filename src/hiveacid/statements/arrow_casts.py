@@ -1,0 +1,98 @@
+"""What a cast of Arrow data would lose without saying so.
+
+Arrow's safe casts refuse most of it. Left over are decimals rounded from floats, floats that become
+infinite, numbers other than 0 and 1 that become booleans, times that a date does not have, and
+texts that are cut to their column's length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import ConversionError
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+)
+
+
+def check_kept(given: pa.Array, found: pa.Array, kind: HiveType) -> None:
+    """``found``, which is ``given`` cast to ``kind``, holds the same values.
+
+    Raises:
+        ConversionError: a value was changed; the first one is in the message.
+    """
+    if given is found or pa.types.is_null(given.type):
+        return
+    if isinstance(given, pa.ExtensionArray):
+        given = given.storage
+    if pa.types.is_dictionary(given.type):
+        given = given.cast(given.type.value_type)
+    if isinstance(kind, StructType | ListType | MapType):
+        for before, after, child in _children(given, found, kind):
+            check_kept(before, after, child)
+        return
+    lost = _lost(given, found, kind)
+    if lost is not None and pc.any(lost).as_py():
+        first = given[pc.index(lost, True).as_py()]
+        raise ConversionError(f"{first} does not fit {kind}", type=str(kind), found=str(given.type))
+
+
+def _children(
+    given: pa.Array, found: pa.Array, kind: StructType | ListType | MapType
+) -> Iterable[tuple[pa.Array, pa.Array, HiveType]]:
+    if isinstance(kind, StructType):
+        kinds = [child for _, child in kind.fields]
+        return list(zip(given.flatten(), found.flatten(), kinds, strict=True))
+    if isinstance(kind, ListType):
+        return [(given.flatten(), found.flatten(), kind.element)]
+    (keys, items), (new_keys, new_items) = (_entries(one).flatten() for one in (given, found))
+    return [(keys, new_keys, kind.key), (items, new_items, kind.value)]
+
+
+def _entries(array: pa.MapArray) -> pa.StructArray:
+    entry = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
+    return array.cast(pa.list_(entry)).flatten()
+
+
+def _lost(given: pa.Array, found: pa.Array, kind: HiveType) -> pa.Array | None:
+    """For each value whether it was changed; None where Arrow's cast had told."""
+    before = given.type
+    if isinstance(kind, CharType | VarcharType):
+        text = given if _is_text(before) else given.cast(pa.string())
+        if isinstance(kind, CharType):  # blanks at the end do not count
+            text = pc.utf8_rtrim(text, " ")
+        return pc.greater(pc.utf8_length(text), kind.length)
+    name = kind.name if isinstance(kind, PrimitiveType) else ""
+    if pa.types.is_floating(before) and isinstance(kind, DecimalType):
+        return pc.not_equal(found.cast(before), given)
+    if name in ("float", "double") and not pa.types.is_integer(before):
+        return pc.and_(pc.is_inf(found), _finite(given))
+    if name == "boolean" and (pa.types.is_integer(before) or pa.types.is_floating(before)):
+        return pc.not_equal(found.cast(before), given)
+    if name == "date" and pa.types.is_timestamp(before):
+        clock = given if before.tz is None else pc.local_timestamp(given)
+        return pc.not_equal(found.cast(clock.type), clock)
+    return None
+
+
+def _finite(given: pa.Array) -> pa.Array:
+    """Whether a value is none of the infinite ones."""
+    if pa.types.is_floating(given.type):
+        return pc.is_finite(given)
+    if _is_text(given.type):
+        return pc.invert(pc.match_substring(given, "inf", ignore_case=True))
+    return given.is_valid()
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))

@@ -1,0 +1,63 @@
+"""Conditions that a reader evaluates itself (strict), and what stays ANYTHING elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.model.predicates import (
+    ANYTHING,
+    NOTHING,
+    And,
+    Compare,
+    In,
+    IsNull,
+    Op,
+    Or,
+    Predicate,
+)
+from hiveacid.sql.conditions import parse_condition
+
+ONE, NOT_ONE = Compare("a", Op.EQ, 1), Compare("a", Op.NE, 1)
+TRUE = Compare("b", Op.EQ, True)
+
+
+def column_of(parts: tuple[str, ...]) -> str | None:
+    return parts[0] if parts in (("a",), ("b",)) else None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a in (1, null)", In("a", frozenset({1}))),
+        ("a not in (1, null)", And((NOT_ONE, NOTHING))),
+        ("a in (null)", NOTHING),
+        ("a = null", NOTHING),
+        ("not a = null", NOTHING),
+        ("null < a", NOTHING),
+        ("not (a = null and a = 1)", Or((NOTHING, NOT_ONE))),
+        ("a not between null and 1", Or((NOTHING, Compare("a", Op.GT, 1)))),
+        ("a <=> 1", And((IsNull("a", negated=True), ONE))),
+        ("not a <=> 1", Or((IsNull("a"), NOT_ONE))),
+        ("1 <=> a", And((IsNull("a", negated=True), ONE))),
+        ("a <=> null", IsNull("a")),
+        ("not (null <=> a)", IsNull("a", negated=True)),
+        ("b", TRUE),
+        ("not b", Compare("b", Op.NE, True)),
+        ("(b) and a = 1", And((TRUE, ONE))),
+    ],
+)
+def test_null_and_boolean_columns_are_for_strict_readers_only(
+    text: str, expected: Predicate
+) -> None:
+    assert parse_condition(text, column_of, strict=True) == expected
+    loose = parse_condition(text, column_of)
+    assert loose in (ANYTHING, ONE)
+    assert loose == ANYTHING or isinstance(expected, And)
+
+
+@pytest.mark.parametrize("text", ["null", "a = 1 or null", "lower(b)", "a <=> b", "a b"])
+def test_other_forms_are_not_understood(text: str) -> None:
+    with pytest.raises(UnsupportedError):
+        parse_condition(text, column_of, strict=True)
+    assert parse_condition(text, column_of) == ANYTHING
