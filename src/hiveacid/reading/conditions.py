@@ -24,7 +24,9 @@ from hiveacid.model.predicates import (
     ANYTHING,
     Compare,
     Constant,
+    IsNull,
     Op,
+    Or,
     Predicate,
     columns_of,
     typed,
@@ -115,8 +117,11 @@ def _spec_expression(spec: Mapping[str, object], columns: Sequence[Column]) -> p
             known = ", ".join(kinds) or "none"
             raise NotFoundError(f"no partition column {name!r}; there are {known}", column=name)
         if value is None:
-            default, null = default_partition_value(kinds[key]), pc.field(key).is_null()
-            tests.append(null if default is None else null | (pc.field(key) == default))
+            default = default_partition_value(kinds[key])
+            named = () if default is None else (Compare(key, Op.EQ, default),)
+            test = expression_of(Or((IsNull(key), *named)), kinds)
+            assert test is not None
+            tests.append(test)
             continue
         try:
             test = expression_of(Compare(key, Op.EQ, _constant(value, kinds[key])), kinds)

@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column, Table
-from hiveacid.model.types import DecimalType, PrimitiveType
+from hiveacid.model.types import CharType, DecimalType, PrimitiveType
 
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
@@ -26,6 +26,8 @@ def normal_text(text: str | None, column: Column) -> str | None:
     Raises:
         InvalidInputError: the text is not a value of the column's type.
     """
+    if text is not None and isinstance(column.type, CharType):  # its padding is no part of a name
+        text = text.rstrip(" ")
     if text is None or text in ("", DEFAULT_PARTITION, default_partition_value(column.type)):
         return None
     try:

@@ -225,6 +225,8 @@ def _values(texts: Sequence[str | None], column: Column) -> pa.Array:
     """Texts of directory names as values; NULL where a text is none of the type's, as in Hive."""
     kind = arrow_type(column.type)
     plain = pa.array(texts, pa.string())
+    if isinstance(column.type, CharType):  # as the reader gives chars of files
+        return pc.utf8_rpad(plain, column.type.length, " ")
     if pa.types.is_string(kind):
         return plain
     try:

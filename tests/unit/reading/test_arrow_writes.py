@@ -346,6 +346,19 @@ def test_the_default_partition_of_a_text_column_reads_as_in_sql(acid: Session) -
     assert by_path["w"].to_pylist() == [None]
 
 
+def test_padding_is_no_part_of_a_char_partitions_name(acid: Session) -> None:
+    acid.sql(f"create table cp (id int) partitioned by (c char(4)) {ACID}")
+    table = acid.table("cp")
+    acid.sql("insert into cp values (1, 'ab')")
+    table.write_arrow(pa.table({"id": [2], "c": ["ab"]}))
+    table.write_arrow(pa.table({"id": [3]}), partition={"c": "ab  "})
+    assert acid.sql("show partitions cp").rows == (("c=ab",),)
+    assert rows(table) == [(1, "ab  "), (2, "ab  "), (3, "ab  ")]
+    assert read_arrow(table, filter="c = 'ab'", partitions={"c": "ab"}).read_all().num_rows == 3
+    assert table.merge_arrow(pa.table({"id": [1], "c": ["ab"]}), on="id").updated == 1
+    assert table.delete_arrow(pa.table({"c": ["ab"], "id": [2]})).rows == 1
+
+
 def test_many_keys_are_looked_for_in_one_pass(acid: Session) -> None:
     acid.sql(f"create table n (id bigint, v int) clustered by (id) into 4 buckets {ACID}")
     table = acid.table("n")
