@@ -113,9 +113,7 @@ def delete_arrow(table: Handle, keys_or_filter: object) -> DeleteResult:
     definition = table.definition
     check_row_changes(definition)
     if isinstance(keys_or_filter, str | pc.Expression):
-        condition = condition_of(
-            keys_or_filter, definition.all_columns, table=definition.name
-        )
+        condition = condition_of(keys_or_filter, definition.all_columns, table=definition.name)
         statement = ArrowDelete(definition.name, condition)
     else:
         rows = arrow_table(keys_or_filter)

@@ -80,3 +80,25 @@ def test_two_names_for_the_same_values_refuse_to_be_changed(acid, tmp_path, rows
         acid.sql("delete from t where id = 2")
     acid.sql("insert into t values (3, 7, timestamp'2024-01-01 00:00:00')")
     assert [row[0] for row in rows("select id from t")] == [1, 2, 3, 3, 4]
+
+
+def test_chars_are_padded_in_names_and_not_in_values(acid, tmp_path, rows):
+    acid.sql(
+        "create table t (id int) partitioned by (c char(4))"
+        " stored as orc tblproperties('transactional'='true')"
+    )
+    acid.sql("insert into t values (1, 'ab'), (2, null)")  # the driver
+    acid.sql("insert into t select id + 10, c from t")  # Spark
+    acid.sql("insert into t partition (c='ab') values (21)")
+    assert sorted(path.name for path in (tmp_path / "wh/t").glob("c=*")) == [
+        "c=__HIVE_DEFAULT_PARTITION__",
+        "c=ab  ",
+    ]
+    assert sorted(acid.sql("select id, c from t where c = 'ab'").collect()) == [
+        (1, "ab"), (11, "ab"), (21, "ab"),
+    ]  # fmt: skip
+    acid.sql("update t set id = id + 100 where c = '__HI'")
+    acid.sql("delete from t where c = 'ab' and id > 1")
+    assert sorted(acid.sql("select id, c from t").collect()) == [
+        (1, "ab"), (102, "__HI"), (112, "__HI"),
+    ]  # fmt: skip

@@ -110,6 +110,9 @@ def partition_text(column: Column) -> str:
     if isinstance(column.type, PrimitiveType) and column.type.name != "string":
         return text
     default = default_partition_value(column.type) or DEFAULT_PARTITION
+    if isinstance(column.type, CharType):  # Hive 4.1 pads the names
+        named = f"nullif(nullif(rtrim({text}), ''), {literal(default)})"
+        return f"rpad({named}, {column.type.length}, ' ')"
     return f"nullif(nullif({text}, ''), {literal(default)})"
 
 
@@ -123,6 +126,8 @@ def key_value(text: str, column: Column) -> str:
     default = default_partition_value(column.type)
     if default is not None:
         text = f"coalesce({text}, {literal(default)})"
+    if isinstance(column.type, CharType):  # as chars of files read in Spark
+        text = f"rtrim({text})"
     return f"cast({text} as {spark_type(column.type).simpleString()})"
 
 

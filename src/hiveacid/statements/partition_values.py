@@ -2,8 +2,9 @@
 
 Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9). Decimals and timestamps have no
 zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00. Hive 4.1 looks for rows it changes under
-such names only. NULL and the empty string are the default partition (None), also the text
-``__HIVE_DEFAULT_PARTITION__``, cut to the column's length.
+such names only. Values of char(n) are padded to n characters, as Hive 4.1 names them. NULL and the
+empty string are the default partition (None), also the text ``__HIVE_DEFAULT_PARTITION__``, cut to
+the column's length.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def normal_text(text: str | None, column: Column) -> str | None:
     Raises:
         InvalidInputError: the text is not a value of the column's type.
     """
-    if text is not None and isinstance(column.type, CharType):  # its padding is no part of a name
+    if text is not None and isinstance(column.type, CharType):
         text = text.rstrip(" ")
     if text is None or text in ("", DEFAULT_PARTITION, default_partition_value(column.type)):
         return None
@@ -40,6 +41,8 @@ def normal_text(text: str | None, column: Column) -> str | None:
 
 def _normal(text: str, column: Column) -> str:
     kind = column.type
+    if isinstance(kind, CharType):
+        return text.ljust(kind.length)
     if isinstance(kind, PrimitiveType) and kind.name in _INTEGERS:
         return str(int(text.strip()))
     if isinstance(kind, PrimitiveType) and kind.name == "date":
