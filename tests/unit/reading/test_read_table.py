@@ -351,4 +351,4 @@ def test_memory_is_bounded_by_a_stripe_not_by_the_table(acid: Session, tmp_path:
     rows, text_mib, grown_mib = map(float, done.stdout.split())
     assert rows == 2 * count
     assert text_mib > 150
-    assert grown_mib < 60
+    assert grown_mib < 90  # a few stripes and what is decoded of them, not the table
