@@ -12,7 +12,7 @@ ACID = "stored as orc tblproperties ('transactional'='true')"
 def test_virtual_columns_name_bucket_and_state_and_stay_out_of_stars(acid, rows):
     acid.sql(f"create table t (id int) clustered by (id) into 4 buckets {ACID}")
     acid.sql("insert into t select id from range(20)")
-    found = rows("select distinct bucket__id, (row__id.bucketid >> 16) & 4095 from t")
+    found = rows("select distinct bucket__id, shiftright(row__id.bucketid, 16) & 4095 from t")
     assert found == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert rows("select distinct x.row__is__deleted from t x") == [(False,)]
     assert acid.sql("select *, BUCKET__ID from t").columns == ["id", "BUCKET__ID"]
