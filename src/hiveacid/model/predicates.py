@@ -323,7 +323,9 @@ def _timestamp(value: Constant) -> datetime | None:
 
 def _iso(parse: Callable[[str], _Moment], value: Constant, length: int) -> _Moment | None:
     """Texts in the one form that every reader understands; Python 3.11 would take more."""
-    if not isinstance(value, str) or len(value) not in (10, 19, length) or "-" in value[10:]:
+    if not isinstance(value, str) or len(value) not in (10, 19, length):
+        return None
+    if any(letter in value[10:] for letter in "-+Z"):  # a time zone
         return None
     try:
         return parse(value)

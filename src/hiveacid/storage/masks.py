@@ -35,7 +35,7 @@ def mask(predicate: Predicate, columns: Mapping[str, pa.Array], *, rows: int) ->
     """For each of ``rows`` rows whether it may meet the predicate: booleans without nulls.
 
     A column that ``columns`` does not have, and a comparison that Arrow cannot do, hold back
-    nothing.
+    nothing; nor do timestamps: Spark moves a wall clock that the session's time zone skips.
     """
     if isinstance(predicate, And):
         return reduce(pc.and_, (mask(part, columns, rows=rows) for part in predicate.parts))
@@ -55,6 +55,8 @@ def mask(predicate: Predicate, columns: Mapping[str, pa.Array], *, rows: int) ->
 
 
 def _compare(array: pa.Array, op: Op, value: Constant) -> pa.Array:
+    if pa.types.is_timestamp(array.type):
+        return pa.repeat(pa.scalar(True), len(array))
     try:
         if pa.types.is_integer(array.type) and isinstance(value, int):
             low, high = _span(array.type)

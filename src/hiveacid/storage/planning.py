@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
@@ -22,6 +23,7 @@ from hiveacid.model.hashing import bucket_number, hash_row
 from hiveacid.model.predicates import (
     ANYTHING,
     NOTHING,
+    TIMESTAMP_SLACK,
     ColumnRange,
     Constant,
     Predicate,
@@ -101,7 +103,11 @@ def partition_ranges(table: Table, values: Sequence[str | None]) -> Mapping[str,
                 found[column.name] = exactly(None)
             continue
         value = partition_constant(text, column.type)
-        if value is not None:
+        if isinstance(value, datetime):
+            # Spark moves a wall clock that the session's time zone skips
+            low, high = value - TIMESTAMP_SLACK, value + TIMESTAMP_SLACK
+            found[column.name] = ColumnRange(low, high, may_be_null=False)
+        elif value is not None:
             found[column.name] = exactly(value)
     return found
 

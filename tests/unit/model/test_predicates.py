@@ -119,6 +119,7 @@ def test_constants_take_the_class_of_the_column() -> None:
         (date(2020, 1, 2), "timestamp", datetime(2020, 1, 2)),
         ("2020-01-02 03:04:05", "timestamp", datetime(2020, 1, 2, 3, 4, 5)),
         ("2020-01-02T03:04:05+01:00", "timestamp", None),
+        ("2020-01-02 03:04+01", "timestamp", None),
         (True, "boolean", True),
         ("a ", "char(3)", None),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
+from hiveacid.storage.masks import mask
 from hiveacid.storage.merge import merge_read
 from hiveacid.storage.planning import partitions_that_match, plan_scan
 
@@ -187,3 +189,16 @@ def test_partitions(tmp_path: Path) -> None:
     ]
     assert kept(IsNull("y")) == [(None, "a"), (None, None)]
     assert len(kept(Compare("k", Op.EQ, 3))) == 6
+
+
+def test_wall_clocks_are_compared_with_a_day_to_spare(tmp_path: Path) -> None:
+    """Spark reads one that the session's time zone skips as another: it must still be kept."""
+    columns = (Column("ts", parse_type("timestamp")),)
+    table = Table(TableName("d", "t"), COLUMNS, "/t", columns, properties=ACID)
+    partitions = [Partition((f"2020-03-0{day} 02:30:00",), "/t") for day in (6, 8)]
+    moved = Compare("ts", Op.EQ, datetime(2020, 3, 8, 3, 30))
+    assert [one.values[0] for one in partitions_that_match(table, partitions, moved)] == [
+        "2020-03-08 02:30:00"
+    ]
+    times = pa.array([datetime(2020, 3, 8, 2, 30)], pa.timestamp("us"))
+    assert mask(moved, {"ts": times}, rows=1).to_pylist() == [True]
