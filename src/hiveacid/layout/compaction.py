@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from hiveacid.layout.names import NO_TXN, BaseName, DeltaName
 from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
 from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, TxnId, WriteId
+from hiveacid.model.tables import Table
+from hiveacid.model.valid import ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +72,33 @@ def plan_major(directory: AcidDirectory, *, txn: TxnId = NO_TXN) -> MajorCompact
     return MajorCompaction(
         directory.base, directory.originals, directory.deltas, BaseName(write_id, txn)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePlan:
+    """One partition's compaction, as the rewrites get it; picklable, needs no service.
+
+    ``location`` is the partition's directory, ``directory`` and ``valid`` what the compactor sees
+    of it (its valid list has no open ids below its watermark; events of aborted ones go).
+    ``staging`` is a hidden directory below the table's root in which the result waits for
+    publication, unique to the compaction.
+    """
+
+    table: Table
+    location: str
+    directory: AcidDirectory
+    valid: ValidWriteIdList
+    compaction: MinorCompaction | MajorCompaction
+    staging: str
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenFile:
+    """A staged file of the result: ``directory`` and ``name`` as they shall be, below the
+    partition; ``rows`` counts events."""
+
+    directory: str
+    name: str
+    staged_path: str
+    rows: int
+    size_bytes: int

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NewType
+
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.tables import TableName
+
+CompactionId = NewType("CompactionId", int)
+NO_COMPACTION: Final = CompactionId(-1)
+"""The id in the answer to a request that was refused."""
 
 
 class CompactionType(Enum):
@@ -64,3 +72,66 @@ COMPACTION_TRANSITIONS: Final[Mapping[CompactionState, frozenset[CompactionState
     _S.ABORTED: frozenset(),
 }
 """State -> states that may follow. WORKING goes back to INITIATED when its worker is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRequest:
+    """What is asked for; ``partition`` is a partition's name, None for an unpartitioned table.
+
+    ``properties`` are those of WITH OVERWRITE TBLPROPERTIES; ``buckets`` and ``order_by`` are for
+    rebalance alone. ``initiator`` says who asks (``<host>-manual`` for a statement).
+    """
+
+    table: TableName
+    partition: str | None
+    type: CompactionType
+    properties: Mapping[str, str] = field(default_factory=dict)
+    pool: str | None = None
+    buckets: int | None = None
+    order_by: str | None = None
+    initiator: str | None = None
+    run_as: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionAnswer:
+    """What became of a request: its id, or ``NO_COMPACTION`` and why not."""
+
+    id: CompactionId
+    state: CompactionState
+    accepted: bool
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionInfo:
+    """A row of the queue or of the history; times are epoch milliseconds.
+
+    ``next_txn`` is the highest transaction id when it was committed: all older ones may still read
+    what it replaced.
+    """
+
+    id: CompactionId
+    table: TableName
+    partition: str | None
+    type: CompactionType
+    state: CompactionState
+    properties: Mapping[str, str] = field(default_factory=dict)
+    worker: str | None = None
+    worker_version: str | None = None
+    enqueued_ms: int | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    run_as: str | None = None
+    highest_write_id: WriteId | None = None
+    error: str | None = None
+    txn: TxnId | None = None
+    next_txn: TxnId | None = None
+    committed_ms: int | None = None
+    initiator: str | None = None
+    initiator_version: str | None = None
+    pool: str | None = None
+    buckets: int | None = None
+    order_by: str | None = None
+    cleaner_started_ms: int | None = None
+    retry_retention_ms: int = 0
