@@ -134,6 +134,12 @@ class Settings:
         "CREATE TABLE without properties makes an insert-only transactional table.",
         hive=("hive.create.as.insert.only",),
     )
+    compaction_spark_bytes: int = _setting(
+        256 * 1024 * 1024,
+        "compaction.spark_bytes",
+        "A compaction that reads more bytes than this is done by Spark where there is a session, "
+        "by the process itself otherwise.",
+    )
     passive: Mapping[str, str] = field(default_factory=dict)
     """Other names that SET was given, with their text: Hive's and Spark's."""
 
