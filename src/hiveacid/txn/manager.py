@@ -91,9 +91,21 @@ class TransactionManager:
         self._housekeeping_if_due()
         return Transaction(self, self.open_txn(read_only=read_only), read_only=read_only)
 
+    def begin_compaction(self, *, rebalance: bool) -> Transaction:
+        """Open a compactor's transaction: it gets no write ids, and its commit takes part in no
+        conflict.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        kind = TxnType.REBALANCE_COMPACTION if rebalance else TxnType.COMPACTION
+        return Transaction(self, self._open(kind), read_only=False)
+
     def open_txn(self, *, read_only: bool) -> TxnId:
         """Open a bare transaction, again where it took too long (metastore.md 2.1)."""
-        kind = TxnType.READ_ONLY if read_only else TxnType.DEFAULT
+        return self._open(TxnType.READ_ONLY if read_only else TxnType.DEFAULT)
+
+    def _open(self, kind: TxnType) -> TxnId:
         tries_left = _OPEN_TRIES
         while True:
             tries_left -= 1
