@@ -177,6 +177,12 @@ class Settings:
         "A compaction that reads more bytes than this is done by Spark where there is a session, "
         "by the process itself otherwise.",
     )
+    compactor_stripe_bytes: int = _setting(
+        64 * 1024,
+        "compactor.stripe_bytes",
+        "A compaction copies stripes as they are where their average size is no less than this; "
+        "smaller ones are decoded and written anew, as many small stripes are slow to read.",
+    )
     passive: Mapping[str, str] = field(default_factory=dict)
     """Other names that SET was given, with their text: Hive's and Spark's."""
 

@@ -20,32 +20,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.events import (
-    BUCKET,
-    EVENT_FIELDS,
-    ORIGINAL_TRANSACTION,
-    ROW_ID,
-    Operation,
-)
+from hiveacid.layout.events import EVENT_FIELDS, Operation
 from hiveacid.layout.names import DeltaName
-from hiveacid.layout.original import OriginalRows
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
+from hiveacid.storage.bucket_reader import EventBatch
 from hiveacid.storage.delete_set import DeleteSet
 from hiveacid.storage.sources import (
     DirectorySources,
+    Key,
     Source,
     bucket_numbers,
+    key_bounds,
     numpy_of,
     valid_mask,
 )
 
-_Key = tuple[int, int, int]
 _Bools = npt.NDArray[np.bool_]
-_IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
 _CURRENT: Final = 4
 """Place of currentTransaction among ``Events.system``; 1 to 3 are the identity."""
 
@@ -64,7 +57,7 @@ class Events:
     def __len__(self) -> int:
         return len(self.statement)
 
-    def key(self, place: int) -> _Key:
+    def key(self, place: int) -> Key:
         """The identity of one event."""
         write_id, bucket, row_id = (int(self.system[i][place]) for i in (1, 2, 3))
         return write_id, bucket, row_id
@@ -101,7 +94,7 @@ class Events:
             null,
         )
 
-    def count_to(self, bound: _Key) -> int:
+    def count_to(self, bound: Key) -> int:
         """How many of these sorted events have an identity up to ``bound``."""
         low, high = 0, len(self)
         for array, value in zip(self.system[1:_CURRENT], bound, strict=True):
@@ -131,29 +124,32 @@ class _Run:
     """The events of one file: ``low`` and ``high`` bound their identities."""
 
     path: str
-    low: _Key
-    high: _Key
+    low: Key
+    high: Key
     events: Callable[[], Iterator[Events]]
 
 
-def live_rows(
-    sources: DirectorySources,
-    bucket: int,
-    *,
-    columns: Sequence[Column],
-    valid: ValidWriteIdList,
-    unit: str,
-) -> Iterator[Events]:
+@dataclass(frozen=True, slots=True)
+class What:
+    """A bucket number, the columns of the table, whose events count, and the unit of timestamps."""
+
+    bucket: int
+    columns: tuple[Column, ...]
+    valid: ValidWriteIdList
+    unit: str
+
+
+def live_rows(sources: DirectorySources, what: What) -> Iterator[Events]:
     """The rows of a bucket that count, as insert events with the identities they have (a base).
 
     Raises:
         FormatError: a damaged file, or one whose events are not sorted.
         MissingFileError, StorageError: a file is not there or cannot be read.
     """
-    deletes = sources.deletes(bucket)
+    deletes = sources.deletes(what.bucket)
 
     def keep(source: Source, batch: EventBatch, newest: _Bools | None) -> _Bools | None:
-        found = _visible(source, batch, valid)
+        found = _visible(source, batch, what.valid)
         if newest is not None:
             found = _both(found, newest[batch.first_row : batch.first_row + batch.rows])
         if len(deletes):
@@ -162,8 +158,8 @@ def live_rows(
 
     runs = [
         run
-        for source in sources.rows_of(bucket)
-        for run in _row_runs(sources, source, columns, unit=unit, keep=keep, newest=True)
+        for source in sources.rows_of(what.bucket)
+        for run in _row_runs(sources, source, what, keep=keep, newest=True)
     ]
     for events in _merged(runs, unique=_IDENTITY_ONLY):
         system = list(events.system)
@@ -171,14 +167,7 @@ def live_rows(
         yield Events(tuple(system), events.statement, events.columns, None)
 
 
-def all_events(
-    sources: DirectorySources,
-    bucket: int,
-    *,
-    columns: Sequence[Column],
-    valid: ValidWriteIdList,
-    unit: str,
-) -> Iterator[Events]:
+def all_events(sources: DirectorySources, what: What) -> Iterator[Events]:
     """The events in the insert deltas of a bucket whose transactions are valid (a delta).
 
     Updates and deletes of Hive before 3 stay what they are.
@@ -188,20 +177,18 @@ def all_events(
     """
 
     def keep(source: Source, batch: EventBatch, _: _Bools | None) -> _Bools | None:
-        return _visible(source, batch, valid)
+        return _visible(source, batch, what.valid)
 
     runs = [
         run
-        for source in sources.rows_of(bucket)
+        for source in sources.rows_of(what.bucket)
         if isinstance(source.origin, DeltaName)
-        for run in _row_runs(sources, source, columns, unit=unit, keep=keep, newest=False)
+        for run in _row_runs(sources, source, what, keep=keep, newest=False)
     ]
     yield from _merged(runs, unique=_WITH_CURRENT)
 
 
-def delete_events(
-    sources: DirectorySources, bucket: int, *, valid: ValidWriteIdList
-) -> Iterator[Events]:
+def delete_events(sources: DirectorySources, what: What) -> Iterator[Events]:
     """The delete events of a bucket whose transactions are valid (a delete delta).
 
     Raises:
@@ -209,8 +196,10 @@ def delete_events(
     """
     foreign = sources.delete_files_of_several_buckets()
     runs = []
-    for file in sources.delete_files_of(bucket):
-        run = _delete_run(sources, file, valid, only=bucket if file.path in foreign else None)
+    for file in sources.delete_files_of(what.bucket):
+        run = _delete_run(
+            sources, file, what.valid, only=what.bucket if file.path in foreign else None
+        )
         if run is not None:
             runs.append(run)
     yield from _merged(runs, unique=_WITH_CURRENT)
@@ -224,9 +213,8 @@ _WITH_CURRENT: Final = 4
 def _row_runs(
     sources: DirectorySources,
     source: Source,
-    columns: Sequence[Column],
+    what: What,
     *,
-    unit: str,
     keep: Callable[[Source, EventBatch, _Bools | None], _Bools | None],
     newest: bool,
 ) -> Iterator[_Run]:
@@ -236,14 +224,18 @@ def _row_runs(
             return
         raw = None if reader.is_acid else sources.raw_rows(source)
         mask = sources.newest(reader, source, needs_ids=True) if newest else None
-        low, high = _bounds(reader, raw)
+        low, high = key_bounds(reader, raw)
     statement = source.origin.statement_id if isinstance(source.origin, DeltaName) else -1
 
     def events() -> Iterator[Events]:
-        wanted = range(len(columns))
+        wanted = range(len(what.columns))
         with sources.open(source.file) as reader:
             for batch in reader.batches(
-                table_columns=columns, wanted=wanted, identities=True, raw=raw, unit=unit
+                table_columns=what.columns,
+                wanted=wanted,
+                identities=True,
+                raw=raw,
+                unit=what.unit,
             ):
                 yield _events(batch, statement, keep(source, batch, mask))
 
@@ -256,7 +248,7 @@ def _delete_run(
     with sources.open(file) as reader:
         if not reader.rows:
             return None
-        low, high = _bounds(reader, None)
+        low, high = key_bounds(reader)
 
     def events() -> Iterator[Events]:
         with sources.open(file) as reader:
@@ -313,32 +305,6 @@ def _both(first: _Bools | None, second: _Bools | None) -> _Bools | None:
     return first & second
 
 
-def _bounds(reader: BucketFileReader, raw: OriginalRows | None) -> tuple[_Key, _Key]:
-    """Keys below and above which a file has none: from its statistics, or from its identities."""
-    if raw is not None:
-        bucket = -1 if raw.bucket is None else raw.bucket
-        first = raw.first_row_id
-        return (raw.write_id, bucket, first), (raw.write_id, bucket, first + raw.rows - 1)
-    ranges = [reader.statistics_range(name) or _scanned(reader, name) for name in _IDENTITY]
-    return (
-        (ranges[0][0], ranges[1][0], ranges[2][0]),
-        (ranges[0][1], ranges[1][1], ranges[2][1]),
-    )
-
-
-def _scanned(reader: BucketFileReader, name: str) -> tuple[int, int]:
-    place = _IDENTITY.index(name)
-    lows, highs = [], []
-    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-        ids = batch.identities
-        assert ids is not None
-        values = numpy_of((ids.original_write_id, ids.bucket, ids.row_id)[place])
-        if len(values):
-            lows.append(int(values.min()))
-            highs.append(int(values.max()))
-    return min(lows), max(highs)
-
-
 def _merged(runs: Iterable[_Run], *, unique: int) -> Iterator[Events]:
     """The events of all runs in order, those alike in ``unique`` numbers once."""
     for group in _groups(sorted(runs, key=lambda run: (run.low, run.high))):
@@ -365,7 +331,7 @@ def _in_order(run: _Run) -> Iterator[Events]:
     Raises:
         FormatError: they are not sorted; Hive relies on it, too.
     """
-    last: _Key | None = None
+    last: Key | None = None
     for events in run.events():
         if not len(events):
             continue

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.deletes import delete_files
-from hiveacid.layout.events import BUCKET, Operation
+from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
 from hiveacid.layout.names import BaseName, DeltaName
 from hiveacid.layout.original import OriginalFile, OriginalRows, assign_row_ids
 from hiveacid.layout.plan import Selection
@@ -28,6 +28,9 @@ from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.update_events import FileEvents, newest_rows
 
+Key = tuple[int, int, int]
+"""An identity: write id, bucket property, row id."""
+_IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
 _DeleteKeys = tuple[Int64s, Int32s, Int64s]
 
 
@@ -338,6 +341,32 @@ def _damaged(path: str, error: FormatError) -> FormatError:
     """An error about numbers in a file, with the file's path."""
     found = {key: value for key, value in error.context.items() if key != "path"}
     return FormatError(f"{path} is damaged: {error.message}", path=path, **found)  # type: ignore[arg-type]
+
+
+def key_bounds(reader: BucketFileReader, raw: OriginalRows | None = None) -> tuple[Key, Key]:
+    """Keys below and above which a file has none: from its statistics, or from its identities."""
+    if raw is not None:
+        bucket = -1 if raw.bucket is None else raw.bucket
+        first = raw.first_row_id
+        return (raw.write_id, bucket, first), (raw.write_id, bucket, first + raw.rows - 1)
+    ranges = [reader.statistics_range(name) or _scanned(reader, name) for name in _IDENTITY]
+    return (
+        (ranges[0][0], ranges[1][0], ranges[2][0]),
+        (ranges[0][1], ranges[1][1], ranges[2][1]),
+    )
+
+
+def _scanned(reader: BucketFileReader, name: str) -> tuple[int, int]:
+    place = _IDENTITY.index(name)
+    lows, highs = [], []
+    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
+        ids = batch.identities
+        assert ids is not None
+        values = numpy_of((ids.original_write_id, ids.bucket, ids.row_id)[place])
+        if len(values):
+            lows.append(int(values.min()))
+            highs.append(int(values.max()))
+    return min(lows), max(highs)
 
 
 def numpy_of(array: Any) -> npt.NDArray[Any]:
