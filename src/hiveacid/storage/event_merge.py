@@ -33,12 +33,15 @@ from hiveacid.storage.sources import (
     Key,
     Source,
     bucket_numbers,
+    check_holds_deletes,
     key_bounds,
     numpy_of,
     valid_mask,
 )
 
 _Bools = npt.NDArray[np.bool_]
+_AT_ONCE_ROWS: Final = 200_000
+"""Groups of no more rows than this are sorted as a whole: many small files make many windows."""
 _CURRENT: Final = 4
 """Place of currentTransaction among ``Events.system``; 1 to 3 are the identity."""
 
@@ -126,6 +129,7 @@ class _Run:
     path: str
     low: Key
     high: Key
+    rows: int
     events: Callable[[], Iterator[Events]]
 
 
@@ -223,6 +227,7 @@ def _row_runs(
         if not reader.rows:
             return
         raw = None if reader.is_acid else sources.raw_rows(source)
+        rows = reader.rows
         mask = sources.newest(reader, source, needs_ids=True) if newest else None
         low, high = key_bounds(reader, raw)
     statement = source.origin.statement_id if isinstance(source.origin, DeltaName) else -1
@@ -239,15 +244,17 @@ def _row_runs(
             ):
                 yield _events(batch, statement, keep(source, batch, mask))
 
-    yield _Run(sources.path(source.file), low, high, events)
+    yield _Run(sources.path(source.file), low, high, rows, events)
 
 
 def _delete_run(
     sources: DirectorySources, file: DataFile, valid: ValidWriteIdList, *, only: int | None
 ) -> _Run | None:
     with sources.open(file) as reader:
+        check_holds_deletes(reader)
         if not reader.rows:
             return None
+        rows = reader.rows
         low, high = key_bounds(reader)
 
     def events() -> Iterator[Events]:
@@ -263,7 +270,7 @@ def _delete_run(
                     keep &= bucket_numbers(numpy_of(ids.bucket)) == only
                 yield _events(batch, -1, keep)
 
-    return _Run(sources.path(file), low, high, events)
+    return _Run(sources.path(file), low, high, rows, events)
 
 
 def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Events:
@@ -310,6 +317,10 @@ def _merged(runs: Iterable[_Run], *, unique: int) -> Iterator[Events]:
     for group in _groups(sorted(runs, key=lambda run: (run.low, run.high))):
         if len(group) == 1:
             yield from _in_order(group[0])
+        elif sum(run.rows for run in group) <= _AT_ONCE_ROWS:
+            parts = [events for run in group for events in run.events() if len(events)]
+            if parts:
+                yield _sorted(parts, unique=unique, before=None)
         else:
             yield from _windows(group, unique=unique)
 

@@ -26,6 +26,8 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.bucket_reader import BucketFileReader, Identities
 from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.footers import CACHED_TAILS
+from hiveacid.storage.orc_tail import OrcTail
 from hiveacid.storage.update_events import FileEvents, newest_rows
 
 Key = tuple[int, int, int]
@@ -69,6 +71,7 @@ class DirectorySources:
         self._chosen = None if selection is None else selection.files
         self._deleting = None if selection is None else selection.delete_files
         self._foreign = foreign
+        self._tails: dict[str, OrcTail] = {}
         self._raw: dict[int, Mapping[str, OriginalRows]] = {}
         self._newest: dict[int, dict[tuple[int, str], npt.NDArray[np.bool_]]] = {}
         self._scopes: list[tuple[BaseName | DeltaName | None, tuple[DataFile, ...]]] = []
@@ -88,12 +91,20 @@ class DirectorySources:
         return f"{self._location.rstrip('/')}/{file.path}"
 
     def open(self, file: DataFile) -> BucketFileReader:
-        """The file, up to its logical length.
+        """The file, up to its logical length; its tail is read once.
 
         Raises:
             FormatError, MissingFileError, StorageError: as ``BucketFileReader``.
         """
-        return BucketFileReader(self._fs, self.path(file), logical_bytes=file.logical_bytes)
+        reader = BucketFileReader(
+            self._fs,
+            self.path(file),
+            logical_bytes=file.logical_bytes,
+            tail=self._tails.get(file.path),
+        )
+        if reader.tail is not None and len(self._tails) < CACHED_TAILS:
+            self._tails[file.path] = reader.tail
+        return reader
 
     def sources(self) -> Iterator[tuple[Source, DeleteSet]]:
         """Every file that holds rows, by bucket number, with the deletes of that number."""
@@ -118,15 +129,13 @@ class DirectorySources:
         Raises:
             FormatError, MissingFileError: a delete file is damaged or not there.
         """
-        return DeleteSet(
-            read_delete_keys(
-                self._fs,
-                self.path(file),
-                valid=self._valid,
-                bucket=None if bucket < 0 else bucket,
-            )
-            for file in self.delete_files_of(bucket)
-        )
+        return DeleteSet(self._delete_keys(bucket))
+
+    def _delete_keys(self, bucket: int) -> Iterator[_DeleteKeys]:
+        for file in self.delete_files_of(bucket):
+            with self.open(file) as reader:
+                only = None if bucket < 0 else bucket
+                yield _delete_keys(reader, valid=self._valid, bucket=only)
 
     def delete_files_of(self, bucket: int) -> Iterator[DataFile]:
         """The delete files that may hold events of a bucket; of any where it is -1."""
@@ -275,28 +284,43 @@ def read_delete_keys(
         FormatError: a damaged, empty or foreign file; never skipped, its rows would come back.
         MissingFileError: no such file.
     """
-    parts: list[_DeleteKeys] = []
     with BucketFileReader(fs, path) as reader:
-        if not reader.is_acid and (reader.rows or reader.tail is None):
-            raise FormatError(
-                f"{path} holds no delete events",
-                path=path,
-                expected="the six columns of row events",
-                found=", ".join(name for name, _ in reader.fields) or "an empty file",
-            )
-        if bucket is not None and _only_of(reader) == bucket:
-            bucket = None
-        for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-            ids = batch.identities
-            assert ids is not None
-            keys = (numpy_of(ids.original_write_id), numpy_of(ids.bucket), numpy_of(ids.row_id))
-            mask = numpy_of(ids.operation) == Operation.DELETE
-            visible = valid_mask(numpy_of(ids.current_write_id), valid)
-            if visible is not None:
-                mask &= visible
-            if bucket is not None:
-                mask &= bucket_numbers(keys[1]) == bucket
-            parts.append(keys if mask.all() else (keys[0][mask], keys[1][mask], keys[2][mask]))
+        return _delete_keys(reader, valid=valid, bucket=bucket)
+
+
+def check_holds_deletes(reader: BucketFileReader) -> None:
+    """A delete file is one.
+
+    Raises:
+        FormatError: a foreign file, or one of 0 bytes.
+    """
+    if not reader.is_acid and (reader.rows or reader.tail is None):
+        raise FormatError(
+            f"{reader.path} holds no delete events",
+            path=reader.path,
+            expected="the six columns of row events",
+            found=", ".join(name for name, _ in reader.fields) or "an empty file",
+        )
+
+
+def _delete_keys(
+    reader: BucketFileReader, *, valid: ValidWriteIdList, bucket: int | None
+) -> _DeleteKeys:
+    parts: list[_DeleteKeys] = []
+    check_holds_deletes(reader)
+    if bucket is not None and _only_of(reader) == bucket:
+        bucket = None
+    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
+        ids = batch.identities
+        assert ids is not None
+        keys = (numpy_of(ids.original_write_id), numpy_of(ids.bucket), numpy_of(ids.row_id))
+        mask = numpy_of(ids.operation) == Operation.DELETE
+        visible = valid_mask(numpy_of(ids.current_write_id), valid)
+        if visible is not None:
+            mask &= visible
+        if bucket is not None:
+            mask &= bucket_numbers(keys[1]) == bucket
+        parts.append(keys if mask.all() else (keys[0][mask], keys[1][mask], keys[2][mask]))
     return (
         np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int64),
         np.concatenate([part[1] for part in parts]) if parts else np.zeros(0, np.int32),

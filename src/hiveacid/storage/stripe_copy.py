@@ -45,6 +45,7 @@ class CopyPart:
 
     path: str
     tail: OrcTail
+    statistics: tuple[tuple[Any, ...], ...]
     last_rows: tuple[RowId, ...]
     low: Key
     high: Key
@@ -69,9 +70,9 @@ def copyable(
     parts: list[CopyPart] = []
     for file in files:
         with sources.open(file) as reader:
+            part = _part(reader, columns) if reader.rows else None
             if not reader.rows:
                 continue
-            part = _part(reader, columns)
         if part is None or (parts and not _agree(parts[0].tail, part.tail)):
             return None
         parts.append(part)
@@ -118,11 +119,12 @@ def _part(reader: BucketFileReader, columns: Sequence[Column]) -> CopyPart | Non
         return None
     if reader.fields != tuple((column.name, column.type) for column in columns):
         return None
-    if not only_inserts(tail) or len(tail.stripe_statistics()) != len(tail.stripes):
+    statistics = tail.stripe_statistics()
+    if not only_inserts(tail) or len(statistics) != len(tail.stripes):
         return None
     if _is_of_later_orc(tail):
         return None
-    return CopyPart(reader.path, tail, _last_rows(reader, tail), *key_bounds(reader))
+    return CopyPart(reader.path, tail, statistics, _last_rows(reader, tail), *key_bounds(reader))
 
 
 def _is_of_later_orc(tail: OrcTail) -> bool:
@@ -194,7 +196,7 @@ def _joined_tail(parts: Sequence[CopyPart], offsets: Sequence[int], end: int) ->
         for info in part.tail.footer.stripes:
             footer.stripes.add().CopyFrom(info)
             footer.stripes[-1].offset = next(places)
-        for columns in part.tail.stripe_statistics():
+        for columns in part.statistics:
             metadata.stripeStats.add().colStats.extend(columns)
     footer.headerLength = len(MAGIC)
     footer.contentLength = end
