@@ -42,6 +42,7 @@ from hiveacid.storage.sources import (
 _Bools = npt.NDArray[np.bool_]
 _AT_ONCE_ROWS: Final = 200_000
 """Groups of no more rows than this are sorted as a whole: many small files make many windows."""
+_PIECE_ROWS: Final = 1 << 17
 _CURRENT: Final = 4
 """Place of currentTransaction among ``Events.system``; 1 to 3 are the identity."""
 
@@ -242,7 +243,7 @@ def _row_runs(
                 raw=raw,
                 unit=what.unit,
             ):
-                yield _events(batch, statement, keep(source, batch, mask))
+                yield from _events(batch, statement, keep(source, batch, mask))
 
     yield _Run(sources.path(source.file), low, high, rows, events)
 
@@ -268,12 +269,13 @@ def _delete_run(
                     keep &= visible
                 if only is not None:
                     keep &= bucket_numbers(numpy_of(ids.bucket)) == only
-                yield _events(batch, -1, keep)
+                yield from _events(batch, -1, keep)
 
     return _Run(sources.path(file), low, high, rows, events)
 
 
-def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Events:
+def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Iterator[Events]:
+    """The events to keep of a stripe, in pieces: a second copy of a whole stripe is not held."""
     ids = batch.identities
     assert ids is not None
     system = tuple(
@@ -288,7 +290,12 @@ def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Events:
     )
     null = None if batch.row_is_null is None else numpy_of(batch.row_is_null)
     found = Events(system, np.full(batch.rows, statement, dtype=np.int32), batch.columns, null)
-    return found if keep is None or keep.all() else found.filter(keep)
+    if keep is None or keep.all():
+        yield found
+        return
+    for start in range(0, batch.rows, _PIECE_ROWS):
+        stop = min(start + _PIECE_ROWS, batch.rows)
+        yield found.slice(start, stop).filter(keep[start:stop])
 
 
 def _visible(source: Source, batch: EventBatch, valid: ValidWriteIdList) -> _Bools | None:
