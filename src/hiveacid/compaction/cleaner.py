@@ -129,7 +129,8 @@ class Cleaner:
             return Cleaned(entry, CleaningOutcome.CLEANED)
         if keeps_all(table, partition):
             reason = f"{NO_CLEANUP}=true keeps the files of {entry.table}"
-            self._store.mark_refused(entry, reason)
+            if not _of_aborts(entry):
+                self._store.mark_refused(entry, reason)
             return Cleaned(entry, CleaningOutcome.REFUSED, message=reason)
         until_ms = retained_until_ms(entry, table, self._runtime.settings)
         if until_ms is not None and self._runtime.clock.now_ms() < until_ms:
@@ -221,9 +222,11 @@ class Cleaner:
 
     def _all_tables(self) -> Iterator[Table]:
         for database in self._store.list_databases():
-            for name in self._store.list_tables(database, kind=TableKind.MANAGED):
+            for name in self._store.list_tables(database):
                 with suppress(NotFoundError):  # dropped meanwhile
-                    yield self._store.get_table(TableName(database, name))
+                    table = self._store.get_table(TableName(database, name))
+                    if table.kind is not TableKind.VIEW:
+                        yield table
 
     def _retry(self, entry: CompactionInfo, error: AcidError) -> None:
         try:
