@@ -171,6 +171,12 @@ class Settings:
         "compactor.wait_timeout_s",
         "How long COMPACT ... AND WAIT waits for a compaction that another process does.",
     )
+    compaction_spark_bytes: int = _setting(
+        256 * 1024 * 1024,
+        "compaction.spark_bytes",
+        "A compaction that reads more bytes than this is done by Spark where there is a session, "
+        "by the process itself otherwise.",
+    )
     retention_s: float = _setting(
         7 * 86400.0,
         "retention_s",
