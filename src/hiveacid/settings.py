@@ -171,9 +171,9 @@ class Settings:
         "compactor.wait_timeout_s",
         "How long COMPACT ... AND WAIT waits for a compaction that another process does.",
     )
-    compaction_spark_bytes: int = _setting(
+    compactor_spark_bytes: int = _setting(
         256 * 1024 * 1024,
-        "compaction.spark_bytes",
+        "compactor.spark_bytes",
         "A compaction that reads more bytes than this is done by Spark where there is a session, "
         "by the process itself otherwise.",
     )
@@ -184,15 +184,15 @@ class Settings:
         "`changes`; the table property `hiveacid.retention` goes before it. 0: until no reader "
         "needs it.",
     )
-    cleaner_aborts_threshold: int = _setting(
+    compactor_aborts_threshold: int = _setting(
         1000,
-        "cleaner.aborts_threshold",
+        "compactor.aborts_threshold",
         "Files of aborted transactions are removed from a table or partition where more of them "
         "than this wrote to it,",
     )
-    cleaner_aborts_age_s: float = _setting(
+    compactor_aborts_age_s: float = _setting(
         3600.0,
-        "cleaner.aborts_age_s",
+        "compactor.aborts_age_s",
         "or where one began longer ago than this: a writer that has lost its heartbeat needs the "
         "time to notice.",
     )

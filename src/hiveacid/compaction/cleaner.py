@@ -86,8 +86,8 @@ class Cleaner:
         settings = self._runtime.settings
         done = [self._clean(entry) for entry in self._store.find_ready_to_clean()]
         aborts = self._store.find_aborts_to_clean(
-            threshold=settings.cleaner_aborts_threshold,
-            age_ms=int(settings.cleaner_aborts_age_s * 1000),
+            threshold=settings.compactor_aborts_threshold,
+            age_ms=int(settings.compactor_aborts_age_s * 1000),
         )
         done += [self._clean(entry) for entry in aborts]
         return tuple(done)

@@ -35,7 +35,7 @@ class Orphans:
             one.started_ms for one in runtime.metastore.show_txns() if one.state is TxnState.OPEN
         ]
         oldest_ms = min([runtime.clock.now_ms(), *begun_ms])
-        grace_ms = int(runtime.settings.cleaner_aborts_age_s * 1000)
+        grace_ms = int(runtime.settings.compactor_aborts_age_s * 1000)
         return cls(frozenset(found.open), found.hwm, (oldest_ms - grace_ms) * 1_000_000)
 
     def has(self, info: FileInfo) -> bool:

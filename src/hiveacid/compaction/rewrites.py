@@ -46,7 +46,7 @@ def choose_method(plan: RewritePlan, *, spark: bool, settings: Settings) -> Meth
     """The method for a plan, from the sizes of its files alone; ``spark`` says that there is a
     session.
     """
-    if spark and input_bytes(plan) > settings.compaction_spark_bytes:
+    if spark and input_bytes(plan) > settings.compactor_spark_bytes:
         return Method.SPARK
     return Method.ARROW
 
