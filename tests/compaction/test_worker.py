@@ -226,9 +226,7 @@ def test_nothing_to_do_is_refused_in_hives_words(world: World) -> None:
     result = world.compact(MAJOR)
     assert (result.outcome, result.message) == (Outcome.REFUSED, NOT_ENOUGH)
     assert world.states() == [CompactionState.REFUSED]
-    assert all(
-        one.state is not TxnState.OPEN for one in world.runtime.metastore.show_txns()
-    )
+    assert all(one.state is not TxnState.OPEN for one in world.runtime.metastore.show_txns())
 
 
 def test_where_there_is_only_something_to_clean_the_cleaner_gets_it(world: World) -> None:

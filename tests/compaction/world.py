@@ -58,12 +58,20 @@ class World:
         self.url, self.warehouse = url, str(warehouse)
         self.clock = ManualClock()
         self.settings = settings or Settings(retention_s=0, lock_timeout_s=1)
+        self._connections: list[Runtime] = []
         self.runtime = self.connect()
         self.acid = Session(self.runtime)
 
     def connect(self) -> Runtime:
         """A connection of its own to the same metastore."""
-        return open_world(self.url, self.warehouse, self.clock, self.settings)
+        made = open_world(self.url, self.warehouse, self.clock, self.settings)
+        self._connections.append(made)
+        return made
+
+    def close(self) -> None:
+        """Give all connections back."""
+        for one in self._connections:
+            one.close()
 
     def make(self, table: str = "t", what: str = ACID, columns: str = "id int, v string") -> None:
         """Create a table; ``what`` is what follows its columns."""

@@ -36,6 +36,7 @@ from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.layout.target import FileKind, WrittenFile
 from hiveacid.model.compactions import CompactionInfo, CompactionType
+from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.runtime import Runtime
@@ -88,7 +89,11 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """One entry's work: ``rows`` counts events written, ``message`` says why where it did not."""
+    """One entry's work: ``message`` says why where nothing was compacted.
+
+    ``rows`` counts the events written, as far as they were counted: files that are copied as they
+    are are not opened.
+    """
 
     compaction: CompactionInfo
     outcome: Outcome
@@ -198,7 +203,7 @@ class Worker:
         table = self._queue.get_table(entry.table)
         valid = txn.valid_write_ids(table).for_compactor()
         self._queue.set_compactor_txn(
-            entry.id, txn.id, highest_write_id=valid.hwm, run_as=entry.run_as
+            entry.id, txn.id, highest_write_id=WriteId(valid.hwm), run_as=entry.run_as
         )
         partition = find_partition(self._queue, entry, table)
         if partition is None:  # what an aborted write left in partitions that it did not name
@@ -228,7 +233,7 @@ class Worker:
             entry,
             Outcome.COMPACTED,
             outputs,
-            sum(file.rows for file in files),
+            sum(file.rows or 0 for file in files),
             sum(file.size_bytes for file in files),
         )
 
@@ -334,7 +339,7 @@ def _publish(
     full = table.acid_mode is AcidMode.FULL
     kind = FileKind.BASE if full else FileKind.PLAIN
     staged = [
-        WrittenFile((), f.directory, f.name, f.staged_path, kind, f.rows, f.size_bytes)
+        WrittenFile((), f.directory, f.name, f.staged_path, kind, f.rows or 0, f.size_bytes)
         for f in files
     ]
     publish(fs, root, staged, staging=staging)
