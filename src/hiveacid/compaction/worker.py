@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from hiveacid import __version__
 from hiveacid.compaction.inputs import check_versions, find_partition, find_table
 from hiveacid.errors import AcidError, CommitOutcomeUnknownError, NotFoundError
 from hiveacid.layout.compaction import (
@@ -107,8 +106,8 @@ class CompactionResult:
 class Worker:
     """Does the compactions of a queue, one at a time.
 
-    ``name`` is unique to the worker, as ``<host>-<process>-<thread>``; ``reached`` is told each
-    step.
+    ``name`` is unique to the worker, as ``<host>-<process>-<thread>``; ``version`` is that of
+    the program, for the history; ``reached`` is told each step.
     """
 
     def __init__(
@@ -117,6 +116,7 @@ class Worker:
         rewrite: Rewrite,
         *,
         name: str,
+        version: str | None = None,
         open_files: OpenFiles = file_system_for,
         reached: Callable[[Step], None] | None = None,
     ) -> None:
@@ -124,6 +124,7 @@ class Worker:
         self._queue = runtime.metastore
         self._rewrite = rewrite
         self._name = name
+        self._version = version
         self._open_files = open_files
         self._watcher = reached
 
@@ -135,7 +136,7 @@ class Worker:
         Raises:
             MetastoreError: nothing could be claimed.
         """
-        entry = self._queue.find_next_compaction(self._name, version=__version__, pool=pool)
+        entry = self._queue.find_next_compaction(self._name, version=self._version, pool=pool)
         if entry is None:
             return None
         self._reached(Step.CLAIMED)
