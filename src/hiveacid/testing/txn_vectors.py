@@ -136,11 +136,13 @@ class _Run(CompactionOperations):
         assert wanted is None, f"{where}: expected the error {wanted}, got {result}"
         if "as" in step:
             self._saved[step["as"]] = result
-        _check_result(result, step.get("expect", {}), where)
+        _check_result(result, self._resolve(step.get("expect", {})), where)
 
     def _resolve(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._resolve(one) for one in value]
+        if isinstance(value, dict):
+            return {key: self._resolve(one) for key, one in value.items()}
         if not isinstance(value, str) or not value.startswith("$"):
             return value
         found: Any = None

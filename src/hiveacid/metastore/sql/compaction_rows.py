@@ -145,11 +145,16 @@ _INSERT_HISTORY: Final = insert(COMPLETED_COMPACTIONS).values(
 )
 
 
+def hold_next_id(unit: Unit) -> CompactionId:
+    """The next id; nobody else gets one, or learns it, until the end of the unit."""
+    return CompactionId(int(unit.scalar(_NEXT_ID_HELD)))
+
+
 def take_id(unit: Unit) -> CompactionId:
-    """A new id; until the end of the unit nobody else gets one."""
-    following = int(unit.scalar(_NEXT_ID_HELD))
+    """A new id."""
+    following = hold_next_id(unit)
     unit.run(_SET_NEXT_ID, next=following + 1)
-    return CompactionId(following)
+    return following
 
 
 def move_to_history(

@@ -15,6 +15,7 @@ from hiveacid.metastore.sql.compaction_rows import (
     QUEUED_OBJECT,
     H,
     Q,
+    hold_next_id,
     info,
     move_to_history,
     named,
@@ -149,10 +150,11 @@ class SqlCompactions:
             (valid,) = read_valid_write_ids(unit, (request.table,), timeout_ms=timeout_ms)
         where = named(request.table, request.partition)
         with self._db.write() as unit:
-            new = take_id(unit)  # who enqueues meanwhile waits here
+            hold_next_id(unit)  # one at a time looks and enqueues
             found = unit.row(_ON_ITS_WAY, **where, hwm=valid.for_compactor().hwm)
             if found is not None:
                 return _refused(CompactionState(found[0]), CompactionId(found[1]))
+            new = take_id(unit)
             unit.run(
                 _ENQUEUE,
                 **where,
