@@ -15,6 +15,7 @@ from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
 from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import AlterView, CreateView, DropView, ShowViews
 
@@ -402,6 +403,7 @@ DdlStatement = (
     | AbortTransactions
     | DescribeTable
     | DescribeDatabase
+    | LockStatement
 )
 
 DmlStatement = Insert | Inserts | Update | Delete | Merge

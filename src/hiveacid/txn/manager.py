@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
@@ -40,6 +40,7 @@ class TransactionManager:
         self._user = user
         self._host = host
         self._housekeeping_due_s = clock.monotonic_s()
+        self._held: dict[LockId, Sequence[LockComponent]] = {}
         self._heartbeat = Heartbeat(
             metastore, clock=clock, settings=settings, threads=threads or DaemonThreads()
         )
@@ -101,9 +102,14 @@ class TransactionManager:
                 if not error.context.get("retryable") or tries_left == 0:
                     raise
 
+    @property
+    def held_locks(self) -> Mapping[LockId, Sequence[LockComponent]]:
+        """What ``lock`` took and ``unlock`` has not given back."""
+        return dict(self._held)
+
     def lock(self, components: Sequence[LockComponent]) -> LockId:
         """Take locks that belong to no transaction (LOCK TABLE), waiting for them; they are kept
-        alive until they are given back. Transactions of the same client wait for them too.
+        alive until they are given back. Transactions of this manager do not wait for them.
 
         Raises:
             LockError: not granted before the deadline.
@@ -116,12 +122,15 @@ class TransactionManager:
             host=self._host,
             clock=self._clock,
             settings=self._settings,
+            held=self.held_locks,
         )
+        self._held[lock] = components
         self._heartbeat.add_lock(lock)
         return lock
 
     def unlock(self, lock: LockId) -> None:
         """Give such locks back (UNLOCK TABLE); nothing happens where they are lost."""
+        self._held.pop(lock, None)
         self._heartbeat.remove_lock(lock)
         self._metastore.unlock(lock)
 
@@ -140,7 +149,14 @@ class TransactionManager:
         self._heartbeat.remove(transaction.id)
 
     def close(self) -> None:
-        """End the background work; open transactions are left to their time-out."""
+        """Give the locks of LOCK TABLE back and end the background work; open transactions are left
+        to their time-out.
+        """
+        try:
+            for lock in self.held_locks:
+                self.unlock(lock)
+        except MetastoreError as error:
+            _LOG.warning("Locks are left to their time-out: %s", error)
         self._heartbeat.stop()
 
     def _housekeeping_if_due(self) -> None:

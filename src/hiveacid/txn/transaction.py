@@ -32,7 +32,7 @@ from hiveacid.errors import (
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.metastore.api import ConflictUnit, Metastore
 from hiveacid.model.conflicts import CommittedWrite
-from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
+from hiveacid.model.ids import MAX_STATEMENT_ID, LockId, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
@@ -76,6 +76,10 @@ class Home(Protocol):
     @property
     def host(self) -> str:
         """The machine it runs on."""
+
+    @property
+    def held_locks(self) -> Collection[LockId]:
+        """The client's own locks, which do not stand in its transactions' way."""
 
     def open_txn(self, *, read_only: bool) -> TxnId:
         """Open a bare transaction."""
@@ -392,6 +396,7 @@ class Transaction:
             host=self._manager.host,
             clock=self._manager.clock,
             settings=self._settings,
+            held=self._manager.held_locks,
         )
         for one in components:
             if one.operation is None or not one.operation.is_write or one.table is None:
