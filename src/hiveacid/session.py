@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import InvalidInputError, SparkNeededError
+from hiveacid.errors import InvalidInputError, SparkNeededError, UnsupportedError
 from hiveacid.model.tables import BucketSpec, Column, Table, TableName
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
@@ -30,7 +30,7 @@ from hiveacid.sql import (
 from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.checks import check_inserts
-from hiveacid.statements.compact import request_compaction
+from hiveacid.statements.compact import plan_compaction
 from hiveacid.statements.ddl_context import DdlContext
 from hiveacid.statements.definitions import check_query_columns
 from hiveacid.statements.describe import describe
@@ -43,6 +43,7 @@ from hiveacid.statements.repair import repair
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values_compactions import Compact, CompactionStatement
 from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import TransactionStatement
@@ -225,6 +226,8 @@ class Session:
             return self._carry_out(value)
         if isinstance(value, TransactionStatement):
             listing = self._control.apply(value, commit=self._commit)
+        elif isinstance(value, CompactionStatement):
+            listing = self._compactions(value)
         else:
             listing = self._metadata(value)
         if listing is None or self._spark is None:
@@ -304,8 +307,6 @@ class Session:
             return self._keep_up(value)
         elif isinstance(value, ddl.Truncate):
             self._carry_out(value)
-        elif isinstance(value, ddl.Compact):
-            request_compaction(metastore, value)
         elif isinstance(value, ShowStatement):
             return show(metastore, value)
         else:
@@ -314,6 +315,13 @@ class Session:
             if isinstance(value, ddl.DropDatabase) and value.name == self._database:
                 self._database = DEFAULT_DATABASE
         return None
+
+    def _compactions(self, value: CompactionStatement) -> Listing | None:
+        self._control.refuse_definition(value)
+        if isinstance(value, Compact):
+            transactions = self._runtime.transactions
+            plan_compaction(self._runtime.metastore, value, host=transactions.host)
+        raise UnsupportedError("Compaction is not supported yet")
 
     def _ddl_context(self) -> DdlContext:
         return DdlContext(self._runtime, self._settings)

@@ -134,6 +134,49 @@ class Settings:
         "CREATE TABLE without properties makes an insert-only transactional table.",
         hive=("hive.create.as.insert.only",),
     )
+    compactor_auto: str = _setting(
+        "default",
+        "compactor.auto",
+        "Who compacts without being asked: `embedded` is the session itself, in the background "
+        "after its commits; with `off` a service or a cron job does. `default` is `embedded` on "
+        "SQLite and `off` on PostgreSQL. Taken when a session connects.",
+        choices=("default", "embedded", "off"),
+    )
+    compactor_embedded_pause_s: float = _setting(
+        10.0,
+        "compactor.embedded_pause_s",
+        "How long after a look at a table an embedded compactor looks at it again, if it was "
+        "written to.",
+    )
+    compactor_check_interval_s: float = _setting(
+        300.0,
+        "compactor.check_interval_s",
+        "How often the services of a metastore look for what is worth compacting.",
+        hive=("hive.compactor.check.interval",),
+    )
+    compactor_worker_pause_s: float = _setting(
+        10.8,
+        "compactor.worker_pause_s",
+        "How long a service's worker waits when there is nothing to do.",
+        hive=("hive.compactor.worker.sleep.time",),
+    )
+    compactor_cleaner_interval_s: float = _setting(
+        5.0,
+        "compactor.cleaner_interval_s",
+        "How often a cleaner looks for what nobody needs any more.",
+        hive=("hive.compactor.cleaner.run.interval",),
+    )
+    compactor_wait_timeout_s: float = _setting(
+        86400.0,
+        "compactor.wait_timeout_s",
+        "How long COMPACT ... AND WAIT waits for a compaction that another process does.",
+    )
+    compactor_spark_bytes: int = _setting(
+        256 * 1024 * 1024,
+        "compactor.spark_bytes",
+        "A compaction that reads more bytes than this is done by Spark where there is a session, "
+        "by the process itself otherwise.",
+    )
     passive: Mapping[str, str] = field(default_factory=dict)
     """Other names that SET was given, with their text: Hive's and Spark's."""
 

@@ -13,6 +13,7 @@ from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.show import ShowStatement
+from hiveacid.statements.values_compactions import AbortCompactions, ShowCompactions
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import (
     Begin,
@@ -39,6 +40,8 @@ _NO_DEFINITION = (
     ddl.Explain,
     ddl.Truncate,
     ShowStatement,
+    ShowCompactions,
+    AbortCompactions,
 )
 """What changes no definition: it may stand inside a transaction."""
 

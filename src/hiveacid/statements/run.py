@@ -15,7 +15,7 @@ from hiveacid.errors import (
     FormatError,
     InvalidInputError,
 )
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
@@ -198,7 +198,7 @@ def _stage(context: ExecutionContext, unit: UnitOfWork, work: Work) -> tuple[Job
         write_id = txn.write_id(table.name)
         ids = txn.take_statement_ids(table.name, work.statements)
     first = int(ids[0]) if ids else 0
-    staging = f"{table.location}/_hiveacid_staging_{txn.id}_{first}"
+    staging = f"{table.location}/{staging_name(txn.id, str(first))}"
     job = Job(context, txn, table, write_id, ids, staging)
     unit.on_undo(partial(_clean_up, job))
     try:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent
+from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnType
 from hiveacid.settings import Settings
 from hiveacid.txn.heartbeat import Heartbeat
+from hiveacid.txn.home import Guest
 from hiveacid.txn.threads import DaemonThreads, Threads
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
 _OPEN_TRIES = 5
+CommitListener = Callable[[frozenset[TableName]], None]
+"""Gets the tables that a committed transaction has written to."""
 
 
 class TransactionManager:
@@ -39,6 +43,7 @@ class TransactionManager:
         self._settings = settings
         self._user = user
         self._host = host
+        self._listeners: tuple[CommitListener, ...] = ()
         self._housekeeping_due_s = clock.monotonic_s()
         self._held: dict[LockId, Sequence[LockComponent]] = {}
         self._heartbeat = Heartbeat(
@@ -88,9 +93,21 @@ class TransactionManager:
         self._housekeeping_if_due()
         return Transaction(self, self.open_txn(read_only=read_only), read_only=read_only)
 
+    def begin_compaction(self, *, rebalance: bool) -> Transaction:
+        """Open a compactor's transaction: it gets no write ids, and its commit takes part in no
+        conflict.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        kind = TxnType.REBALANCE_COMPACTION if rebalance else TxnType.COMPACTION
+        return Transaction(self, self._open(kind), read_only=False)
+
     def open_txn(self, *, read_only: bool) -> TxnId:
         """Open a bare transaction, again where it took too long (metastore.md 2.1)."""
-        kind = TxnType.READ_ONLY if read_only else TxnType.DEFAULT
+        return self._open(TxnType.READ_ONLY if read_only else TxnType.DEFAULT)
+
+    def _open(self, kind: TxnType) -> TxnId:
         tries_left = _OPEN_TRIES
         while True:
             tries_left -= 1
@@ -134,7 +151,7 @@ class TransactionManager:
         self._heartbeat.remove_lock(lock)
         self._metastore.unlock(lock)
 
-    def keep_alive(self, transaction: Transaction) -> None:
+    def keep_alive(self, transaction: Guest) -> None:
         """Send heartbeats for the transaction until it is forgotten."""
         is_lease = transaction.is_read_only
         self._heartbeat.add(
@@ -144,9 +161,16 @@ class TransactionManager:
             on_lease_over=transaction.close if is_lease else None,
         )
 
-    def forget(self, transaction: Transaction) -> None:
-        """Send no more heartbeats for the transaction."""
+    def forget(self, transaction: Guest) -> None:
+        """Send no more heartbeats for the transaction; who listens is told of its commit."""
         self._heartbeat.remove(transaction.id)
+        if transaction.is_committed and transaction.written_tables:
+            for listener in self._listeners:
+                listener(transaction.written_tables)
+
+    def on_commit(self, listener: CommitListener) -> None:
+        """Tell ``listener`` of each commit from now on; it must be quick and must not fail."""
+        self._listeners = (*self._listeners, listener)
 
     def close(self) -> None:
         """Give the locks of LOCK TABLE back and end the background work; open transactions are left

@@ -147,6 +147,10 @@ def test_explaining_does_nothing(acid: Session) -> None:
 
 
 def test_what_it_would_refuse_is_refused(acid: Session) -> None:
-    for text in ("insert into nosuch values (1)", "lock table nosuch shared", "lock table plain shared"):
+    for text in (
+        "insert into nosuch values (1)",
+        "lock table nosuch shared",
+        "lock table plain shared",
+    ):
         with pytest.raises(Exception, match=r"nosuch|not transactional"):
             acid.sql(f"explain locks {text}")
