@@ -28,7 +28,7 @@ class Guest(Protocol):
         """Whether it is known to be committed."""
 
     @property
-    def written_tables(self) -> tuple[TableName, ...]:
+    def written_tables(self) -> frozenset[TableName]:
         """The tables of which it has write ids."""
 
     def lost(self) -> None:
