@@ -177,6 +177,25 @@ class Settings:
         "A compaction that reads more bytes than this is done by Spark where there is a session, "
         "by the process itself otherwise.",
     )
+    retention_s: float = _setting(
+        7 * 86400.0,
+        "retention_s",
+        "How long what a compaction replaced is kept, from its commit on, for time travel and "
+        "`changes`; the table property `hiveacid.retention` goes before it. 0: until no reader "
+        "needs it.",
+    )
+    compactor_aborts_threshold: int = _setting(
+        1000,
+        "compactor.aborts_threshold",
+        "Files of aborted transactions are removed from a table or partition where more of them "
+        "than this wrote to it,",
+    )
+    compactor_aborts_age_s: float = _setting(
+        3600.0,
+        "compactor.aborts_age_s",
+        "or where one began longer ago than this: a writer that has lost its heartbeat needs the "
+        "time to notice.",
+    )
     passive: Mapping[str, str] = field(default_factory=dict)
     """Other names that SET was given, with their text: Hive's and Spark's."""
 

@@ -1,4 +1,4 @@
-"""What a metastore does, as protocols: catalog, transactions and locks.
+"""What a metastore does, as protocols: catalog, transactions, locks (compactions have a file).
 
 Names are stored in lower case, partition names as Hive renders them (``k=v/l=w``, escaped). All
 times are
@@ -16,6 +16,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Protocol
 
+from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.model.conflicts import CommittedWrite
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
@@ -311,7 +312,8 @@ class TxnStore(Protocol):
         """Keep the newest record, and the newest of an update or delete, of each partition."""
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
-        """All of the five above, unless some process did so within the interval; whether it ran."""
+        """All of the five above and ``purge_compaction_history``, unless some process did so within
+        the interval; whether it ran."""
 
 
 class LockManager(Protocol):
@@ -369,7 +371,7 @@ class LockManager(Protocol):
         """All rows, acquired first, then by strength and id."""
 
 
-class Metastore(Catalog, TxnStore, LockManager, Protocol):
+class Metastore(Catalog, TxnStore, LockManager, CompactionQueue, Protocol):
     """All of it, over one connection; a context manager that closes."""
 
     @property
