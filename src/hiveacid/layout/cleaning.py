@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from hiveacid.layout.names import DeltaName, is_hidden, is_marker, parse_directory
+from hiveacid.layout.names import DeltaName, DirectoryName, is_hidden, is_marker, parse_directory
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.ids import WriteId
@@ -72,10 +72,14 @@ def plan_cleaning(
     Raises:
         FormatError: a ``_metadata_acid`` that decides is not one.
     """
-    found = resolve(entries, valid, valid_txns, mode=mode)
+    listing = tuple(entries)
+    found = resolve(listing, valid, valid_txns, mode=mode)
+    left_empty = _left_empty(listing, found.ignored, valid, valid_txns)
     keep = [(path, Kept.CURRENT) for path in _current(found)]
-    keep += [(path, _why_ignored(path, valid_txns)) for path in found.ignored]
-    remove = list(found.aborted)
+    keep += [
+        (path, _why_ignored(path, valid_txns)) for path in found.ignored if path not in left_empty
+    ]
+    remove = [*found.aborted, *left_empty]
     if aborted_only:
         keep += [(path, Kept.OBSOLETE) for path in found.obsolete]
     else:
@@ -109,6 +113,43 @@ def _current(found: AcidDirectory) -> list[str]:
     paths = [file.path for file in found.originals]
     paths += [delta.path for delta in found.deltas]
     return paths if found.base is None else [found.base.path, *paths]
+
+
+def _left_empty(
+    entries: Iterable[Entry],
+    ignored: Iterable[str],
+    valid: ValidWriteIdList,
+    valid_txns: ValidTxnList,
+) -> frozenset[str]:
+    """Directories without files that nobody fills any more: left by a writer or a cleaner that was
+    killed. No reader sees them.
+    """
+    named = {path: parse_directory(path.rpartition("/")[2]) for path in ignored}
+    empty = {path for path, name in named.items() if name is not None}
+    for entry in entries:
+        parts = entry.path.split("/")
+        if entry.is_directory or any(is_hidden(part) for part in parts):
+            continue
+        empty -= {"/".join(parts[:at]) for at in range(1, len(parts))}
+    return frozenset(
+        path
+        for path in empty
+        if not any(is_hidden(part) for part in path.split("/"))
+        and (name := named[path]) is not None
+        and _has_ended(name, valid, valid_txns)
+    )
+
+
+def _has_ended(name: DirectoryName, valid: ValidWriteIdList, valid_txns: ValidTxnList) -> bool:
+    """Whether whoever makes a directory of this name has committed or aborted."""
+    if name.visibility_txn:
+        txn = name.visibility_txn
+        return valid_txns.is_valid(txn) or valid_txns.is_aborted(txn)
+    if isinstance(name, DeltaName):
+        first, last = name.min_write_id, name.max_write_id
+    else:
+        first = last = name.write_id
+    return last <= valid.hwm and not any(first <= one <= last for one in valid.open)
 
 
 def _why_ignored(path: str, valid_txns: ValidTxnList) -> Kept:
