@@ -6,14 +6,21 @@ before the compaction. Then whatever ``resolve`` calls obsolete or aborted is ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from hiveacid.layout.names import DeltaName, DirectoryName, is_hidden, is_marker, parse_directory
+from hiveacid.layout.names import (
+    BaseName,
+    DeltaName,
+    DirectoryName,
+    is_hidden,
+    is_marker,
+    parse_directory,
+)
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory
-from hiveacid.model.ids import WriteId
+from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, WriteId
 from hiveacid.model.tables import AcidMode
 from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
 
@@ -107,6 +114,39 @@ def settled_aborts(plan: CleaningPlan, valid: ValidWriteIdList) -> tuple[WriteId
         for one in valid.aborted
         if not any(first <= one <= last for first, last in ranges)
     )
+
+
+def is_replaced(directory: str | None, there: Collection[str]) -> bool:
+    """Whether a base or delta that a reader chose from its listing is not what counts any more.
+
+    ``there`` are the names beside it now; None asks for the files outside all of them.
+    """
+    if directory is not None and directory not in there:
+        return True
+    mine = None if directory is None else parse_directory(directory)
+    first, last = (0, 0) if mine is None else _write_ids(mine)
+    return any(
+        _write_ids(other)[0] <= first and last <= _write_ids(other)[1]
+        for name in there
+        if name != directory
+        and (other := parse_directory(name)) is not None
+        and _may_stand_for(other, mine)
+    )
+
+
+def _may_stand_for(other: DirectoryName, mine: DirectoryName | None) -> bool:
+    if isinstance(other, BaseName):
+        return True
+    if not isinstance(mine, DeltaName):
+        return False
+    return other.is_delete == mine.is_delete and other.statement_id == NO_STATEMENT
+
+
+def _write_ids(name: DirectoryName) -> tuple[int, int]:
+    """The first and the last write id that a directory holds; a base holds all before its own."""
+    if isinstance(name, BaseName):
+        return LONG_MIN, name.write_id
+    return name.min_write_id, name.max_write_id
 
 
 def _current(found: AcidDirectory) -> list[str]:
