@@ -166,6 +166,12 @@ class Settings:
         "How often a cleaner looks for what nobody needs any more.",
         hive=("hive.compactor.cleaner.run.interval",),
     )
+    compactor_drain_s: float = _setting(
+        10.0,
+        "compactor.drain_s",
+        "How long the end of a session or a service waits for compactions under way; what does "
+        "not end by then is given back to the queue.",
+    )
     compactor_wait_timeout_s: float = _setting(
         86400.0,
         "compactor.wait_timeout_s",
