@@ -166,6 +166,12 @@ class Settings:
         "How often a cleaner looks for what nobody needs any more.",
         hive=("hive.compactor.cleaner.run.interval",),
     )
+    compactor_drain_s: float = _setting(
+        10.0,
+        "compactor.drain_s",
+        "How long the end of a session or a service waits for compactions under way; what does "
+        "not end by then is given back to the queue.",
+    )
     compactor_wait_timeout_s: float = _setting(
         86400.0,
         "compactor.wait_timeout_s",
@@ -182,6 +188,25 @@ class Settings:
         "compactor.stripe_bytes",
         "A compaction copies stripes as they are where their average size is no less than this; "
         "smaller ones are decoded and written anew, as many small stripes are slow to read.",
+    )
+    retention_s: float = _setting(
+        7 * 86400.0,
+        "retention_s",
+        "How long what a compaction replaced is kept, from its commit on, for time travel and "
+        "`changes`; the table property `hiveacid.retention` goes before it. 0: until no reader "
+        "needs it.",
+    )
+    compactor_aborts_threshold: int = _setting(
+        1000,
+        "compactor.aborts_threshold",
+        "Files of aborted transactions are removed from a table or partition where more of them "
+        "than this wrote to it,",
+    )
+    compactor_aborts_age_s: float = _setting(
+        3600.0,
+        "compactor.aborts_age_s",
+        "or where one began longer ago than this: a writer that has lost its heartbeat needs the "
+        "time to notice.",
     )
     passive: Mapping[str, str] = field(default_factory=dict)
     """Other names that SET was given, with their text: Hive's and Spark's."""
