@@ -45,6 +45,7 @@ from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_compactions import Compact, CompactionStatement
 from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import TransactionStatement
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import CreateView
@@ -233,7 +234,9 @@ class Session:
             return listing
         return listing_frame(self._spark, listing)
 
-    def execute(self, statement: _Change | Query | Analyze | TransactionStatement) -> Any:
+    def execute(
+        self, statement: _Change | Query | Analyze | TransactionStatement | LockStatement
+    ) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.
 
         Expression texts are read as Hive SQL: subqueries may name tables of ours.
@@ -242,7 +245,7 @@ class Session:
             AcidError: whatever the statement runs into.
         """
         names, prefix = self._names()
-        if isinstance(statement, (Analyze, TransactionStatement)):
+        if isinstance(statement, (Analyze, TransactionStatement, LockStatement)):
             return self._execute(statement)
         if isinstance(statement, Query):
             statement = bind_query(statement, names, prefix=prefix)
@@ -295,7 +298,7 @@ class Session:
             return describe(metastore, value)
         elif isinstance(value, ddl.Explain):
             with spark_errors_mapped(value.statement):
-                return explain(self._context(spark=True), value)
+                return explain(self._context(spark=value.mode != "locks"), value)
         elif isinstance(value, ddl.CreateTable):
             self._create_table(value)
         elif isinstance(value, CreateView):

@@ -45,4 +45,4 @@ def test_vector_of_a_later_area_does_not_fail(vector: Vector, tmp_path: Path) ->
 
 
 def test_all_vectors_of_the_transaction_manager_are_there() -> None:
-    assert sum(one.area in RUNNABLE_AREAS for one in load_vectors(_OURS)) == 76
+    assert sum(one.area in RUNNABLE_AREAS for one in load_vectors(_OURS)) == 86

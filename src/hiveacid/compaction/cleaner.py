@@ -102,7 +102,8 @@ class Cleaner:
         orphans = Orphans.now(self._runtime)
         removed: list[str] = []
         for table in self._all_tables() if tables is None else tables:
-            for location in self._locations(table):
+            partitions = self._store.list_partitions(table.name)
+            for location in (table.location, *(one.location for one in partitions)):
                 fs, root = self._open_files(location)
                 removed += self._sweep_directory(fs, root, orphans)
         return tuple(removed)

@@ -329,16 +329,22 @@ class LockManager(Protocol):
         agent_info: str | None = None,
         zero_wait_read: bool = False,
         exclusive_ctas: bool = False,
+        held: Collection[LockId] = (),
     ) -> LockResponse:
         """Enqueue a request, record the intended writes and check it once (metastore.md 3.2).
 
-        Raises: TransactionError where the transaction is not open.
+        The locks ``held`` are the caller's own, without a transaction: neither they nor requests
+        that wait for them stand in its way. Hive has no such thing.
+
+        Raises: TransactionError where the transaction is not open; LockError: one of ``held`` is
+        lost.
         """
 
-    def check_lock(self, lock: LockId) -> LockResponse:
-        """Check a waiting request again, which is also a heartbeat.
+    def check_lock(self, lock: LockId, *, held: Collection[LockId] = ()) -> LockResponse:
+        """Check a waiting request again, which is also a heartbeat; ``held`` as for ``lock``.
 
-        Raises: NotFoundError: no such lock; TransactionError: its transaction is not open.
+        Raises: NotFoundError: no such lock; TransactionError: its transaction is not open;
+        LockError: one of ``held`` is lost.
         """
 
     def unlock(self, lock: LockId) -> None:

@@ -63,8 +63,7 @@ def execute(
         from hiveacid.statements import select
 
         return select.open_query(context, statement)
-    branches = statement.branches if isinstance(statement, Inserts) else (statement,)
-    works = [_plan(context, one) for one in branches]
+    works = _plans(context, statement)
     if context.unit is None:
         results = _run(context, works)
     else:
@@ -82,6 +81,20 @@ def commit(context: ExecutionContext, unit: UnitOfWork) -> None:
     """
     by_row = context.settings.conflict_unit == "row"
     unit.commit(overlap=_overlap(context, unit.txn) if by_row else None)
+
+
+def footprint_of(context: ExecutionContext, statement: Inserts | _Change) -> Footprint:
+    """What the statement reads and writes, as its locks tell.
+
+    Raises:
+        AcidError: the statement would be refused before it takes its locks.
+    """
+    return _footprint(context, _plans(context, statement))
+
+
+def _plans(context: ExecutionContext, statement: Inserts | _Change) -> list[Work]:
+    branches = statement.branches if isinstance(statement, Inserts) else (statement,)
+    return [_plan(context, one) for one in branches]
 
 
 def _refuse_what_stays(works: Sequence[Work]) -> None:

@@ -16,6 +16,7 @@ from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_compactions import AbortCompactions, Compact, ShowCompactions
 from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import AlterView, CreateView, DropView, ShowViews
 
@@ -386,6 +387,7 @@ DdlStatement = (
     | AbortCompactions
     | DescribeTable
     | DescribeDatabase
+    | LockStatement
 )
 
 DmlStatement = Insert | Inserts | Update | Delete | Merge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
@@ -14,6 +14,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnType
 from hiveacid.settings import Settings
 from hiveacid.txn.heartbeat import Heartbeat
+from hiveacid.txn.home import Guest
 from hiveacid.txn.threads import DaemonThreads, Threads
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
@@ -44,6 +45,7 @@ class TransactionManager:
         self._host = host
         self._listeners: tuple[CommitListener, ...] = ()
         self._housekeeping_due_s = clock.monotonic_s()
+        self._held: dict[LockId, Sequence[LockComponent]] = {}
         self._heartbeat = Heartbeat(
             metastore, clock=clock, settings=settings, threads=threads or DaemonThreads()
         )
@@ -117,9 +119,14 @@ class TransactionManager:
                 if not error.context.get("retryable") or tries_left == 0:
                     raise
 
+    @property
+    def held_locks(self) -> Mapping[LockId, Sequence[LockComponent]]:
+        """What ``lock`` took and ``unlock`` has not given back."""
+        return dict(self._held)
+
     def lock(self, components: Sequence[LockComponent]) -> LockId:
         """Take locks that belong to no transaction (LOCK TABLE), waiting for them; they are kept
-        alive until they are given back. Transactions of the same client wait for them too.
+        alive until they are given back. Transactions of this manager do not wait for them.
 
         Raises:
             LockError: not granted before the deadline.
@@ -132,16 +139,19 @@ class TransactionManager:
             host=self._host,
             clock=self._clock,
             settings=self._settings,
+            held=self.held_locks,
         )
+        self._held[lock] = components
         self._heartbeat.add_lock(lock)
         return lock
 
     def unlock(self, lock: LockId) -> None:
         """Give such locks back (UNLOCK TABLE); nothing happens where they are lost."""
+        self._held.pop(lock, None)
         self._heartbeat.remove_lock(lock)
         self._metastore.unlock(lock)
 
-    def keep_alive(self, transaction: Transaction) -> None:
+    def keep_alive(self, transaction: Guest) -> None:
         """Send heartbeats for the transaction until it is forgotten."""
         is_lease = transaction.is_read_only
         self._heartbeat.add(
@@ -151,7 +161,7 @@ class TransactionManager:
             on_lease_over=transaction.close if is_lease else None,
         )
 
-    def forget(self, transaction: Transaction) -> None:
+    def forget(self, transaction: Guest) -> None:
         """Send no more heartbeats for the transaction; who listens is told of its commit."""
         self._heartbeat.remove(transaction.id)
         if transaction.is_committed and transaction.written_tables:
@@ -163,7 +173,14 @@ class TransactionManager:
         self._listeners = (*self._listeners, listener)
 
     def close(self) -> None:
-        """End the background work; open transactions are left to their time-out."""
+        """Give the locks of LOCK TABLE back and end the background work; open transactions are left
+        to their time-out.
+        """
+        try:
+            for lock in self.held_locks:
+                self.unlock(lock)
+        except MetastoreError as error:
+            _LOG.warning("Locks are left to their time-out: %s", error)
         self._heartbeat.stop()
 
     def _housekeeping_if_due(self) -> None:

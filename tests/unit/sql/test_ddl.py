@@ -25,6 +25,12 @@ from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Insert, Literals, Query, TableRef
 from hiveacid.statements.values_compactions import AbortCompactions, Compact, ShowCompactions
+from hiveacid.statements.values_locks import (
+    LockDatabase,
+    LockTable,
+    UnlockDatabase,
+    UnlockTable,
+)
 from hiveacid.statements.values_transactions import (
     Begin,
     Commit,
@@ -186,6 +192,13 @@ VALUES = {
     "show transactions": ddl.ShowTransactions(),
     "show locks": ddl.ShowLocks(),
     "show locks t partition (p='x') extended": ddl.ShowLocks(T, (("p", "x"),), extended=True),
+    "lock table t shared": LockTable(T),
+    "LOCK TABLE t PARTITION (p='x') EXCLUSIVE": LockTable(T, (("p", "x"),), exclusive=True),
+    "lock database D2 exclusive": LockDatabase("d2", exclusive=True),
+    "lock schema d2 shared": LockDatabase("d2"),
+    "unlock table t": UnlockTable(T),
+    "unlock table t partition (p='x')": UnlockTable(T, (("p", "x"),)),
+    "unlock database d2": UnlockDatabase("d2"),
     "show locks database d2": ddl.ShowLocks(schema="d2"),
     "show compactions": ShowCompactions(),
     "show compactions compactionid = 7": ShowCompactions(CompactionId(7)),
@@ -238,7 +251,10 @@ REFUSED: dict[str, type[AcidError]] = {
     "release 'a'": SqlSyntaxError,
     "explain commit": UnsupportedError,
     "set autocommit = maybe": InvalidInputError,
-    "lock table t exclusive": UnsupportedError,
+    "lock table t": SqlSyntaxError,
+    "lock table t read": SqlSyntaxError,
+    "lock t shared": SqlSyntaxError,
+    "unlock table t shared": SqlSyntaxError,
     "show functions": UnsupportedError,
     "create table x": SqlSyntaxError,
     "create table x ()": SqlSyntaxError,
