@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hiveacid.clock import Clock, SystemClock
 from hiveacid.errors import InvalidInputError
@@ -16,7 +16,7 @@ from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.tables import Database, TableName
 from hiveacid.settings import Settings
 from hiveacid.txn.manager import TransactionManager
-from hiveacid.txn.threads import Threads
+from hiveacid.txn.threads import DaemonThreads, Threads
 
 DEFAULT_DATABASE = "default"
 
@@ -30,6 +30,7 @@ class Runtime:
     clock: Clock
     settings: Settings
     warehouse: str
+    threads: Threads = field(default_factory=DaemonThreads)
 
     def database_location(self, name: str) -> str:
         """Where a new database goes: ``<warehouse>/<name>.db``; ``default`` is the warehouse."""
@@ -71,6 +72,7 @@ def open_runtime(
     """
     the_clock = clock or SystemClock()
     the_settings = settings or Settings()
+    the_threads = threads or DaemonThreads()
     root = _location(warehouse)
     options = MetastoreOptions(
         txn_timeout_ms=int(the_settings.txn_timeout_s * 1000),
@@ -87,9 +89,9 @@ def open_runtime(
         the_settings,
         user=_user(),
         host=socket.gethostname(),
-        threads=threads,
+        threads=the_threads,
     )
-    return Runtime(metastore, manager, the_clock, the_settings, root)
+    return Runtime(metastore, manager, the_clock, the_settings, root, the_threads)
 
 
 def _compaction_options(settings: Settings) -> CompactionOptions:

@@ -162,6 +162,12 @@ class Settings(CompactorSettings):
         "How often a cleaner looks for what nobody needs any more.",
         hive=("hive.compactor.cleaner.run.interval",),
     )
+    compactor_drain_s: float = _setting(
+        10.0,
+        "compactor.drain_s",
+        "How long the end of a session or a service waits for compactions under way; what does "
+        "not end by then is given back to the queue.",
+    )
     compactor_wait_timeout_s: float = _setting(
         86400.0,
         "compactor.wait_timeout_s",
@@ -172,6 +178,12 @@ class Settings(CompactorSettings):
         "compactor.spark_bytes",
         "A compaction that reads more bytes than this is done by Spark where there is a session, "
         "by the process itself otherwise.",
+    )
+    compactor_stripe_bytes: int = _setting(
+        64 * 1024,
+        "compactor.stripe_bytes",
+        "A compaction copies stripes as they are where their average size is no less than this; "
+        "smaller ones are decoded and written anew, as many small stripes are slow to read.",
     )
     retention_s: float = _setting(
         7 * 86400.0,
