@@ -74,7 +74,7 @@ class Initiator:
         self._name = name
         self._open_files = open_files
         self._full_look_s: float | None = None
-        self._looked_s: dict[TableName, float] = {}
+        self._looked_s: dict[TableName, tuple[float | None, float]] = {}
 
     def run_if_due(self) -> tuple[Verdict, ...]:
         """One cycle, unless an initiator of this metastore ran within the check interval.
@@ -106,7 +106,7 @@ class Initiator:
         if not settings.compactor_clean_aborts:
             for table, partition, kind in self._queue.find_too_many_aborts(
                 threshold=settings.compactor_aborts_threshold,
-                age_ms=int(settings.compactor_aborts_age_s * 1000) or -1,
+                age_ms=int(settings.compactor_aborts_age_s * 1000),
             ):
                 aborts[table, partition] = kind
         look = self._look(self._queue.show_compactions())
@@ -167,12 +167,12 @@ class Initiator:
 
     def _since_last_look_ms(self, table: TableName) -> int | None:
         now_s = self._runtime.clock.monotonic_s()
-        last_s = self._looked_s.get(table)
-        if last_s is not None and now_s - last_s < _FULL_LOOK_S:
-            # Not from here on: those seen before are not looked at again until then.
-            return int((now_s - last_s) * 1000) + _OVERLAP_MS
-        self._looked_s[table] = now_s
-        return None
+        full_s, last_s = self._looked_s.get(table, (None, now_s))
+        if full_s is None or now_s - full_s >= _FULL_LOOK_S:
+            self._looked_s[table] = now_s, now_s
+            return None
+        self._looked_s[table] = full_s, now_s
+        return int((now_s - last_s) * 1000) + _OVERLAP_MS
 
 
 class _Look:
@@ -220,6 +220,8 @@ class _Look:
             else:
                 decision = self._decision(table, self._partition(table, partition))
             return self._enqueued(table, partition, decision)
+        except NotFoundError as error:  # dropped meanwhile
+            return Verdict(name, partition, Decision(None, error.message))
         except AcidError as error:
             _LOG.warning("No decision about %s %s: %s", name, partition or "", error)
             self._not_initiated(name, partition, error.message)
@@ -264,8 +266,7 @@ class _Look:
         return self._databases[name.database]
 
     def _partition(self, table: Table, partition: str | None) -> Partition:
-        entry = replace(_entry(table.name, partition))
-        found = find_partition(self._metastore, entry, table)
+        found = find_partition(self._metastore, _entry(table.name, partition), table)
         assert found is not None, "candidates of a partitioned table have a partition"
         return found
 
