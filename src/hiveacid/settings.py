@@ -7,13 +7,16 @@ are understood, all other names are kept as text and have no effect on hiveacid 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from hiveacid.compactor_settings import CompactorSettings
 from hiveacid.errors import InvalidInputError
+from hiveacid.setting import PREFIX
+from hiveacid.setting import setting as _setting
 
-_PREFIX: Final = "hiveacid."
 _TRUE: Final = frozenset({"true", "1", "yes", "on"})
 _FALSE: Final = frozenset({"false", "0", "no", "off"})
 _UNITS_S: Final[Mapping[str, float]] = {
@@ -27,15 +30,8 @@ _UNITS_S: Final[Mapping[str, float]] = {
 }
 
 
-def _setting(
-    default: Any, name: str, text: str, *, hive: tuple[str, ...] = (), choices: tuple[str, ...] = ()
-) -> Any:
-    metadata = {"name": _PREFIX + name, "text": text, "hive": hive, "choices": choices}
-    return field(default=default, metadata=metadata)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(CompactorSettings):
     """Settings with their defaults; seconds and counts are checked to be sensible.
 
     Example:
@@ -134,6 +130,80 @@ class Settings:
         "CREATE TABLE without properties makes an insert-only transactional table.",
         hive=("hive.create.as.insert.only",),
     )
+    compactor_auto: str = _setting(
+        "default",
+        "compactor.auto",
+        "Who compacts without being asked: `embedded` is the session itself, in the background "
+        "after its commits; with `off` a service or a cron job does. `default` is `embedded` on "
+        "SQLite and `off` on PostgreSQL. Taken when a session connects.",
+        choices=("default", "embedded", "off"),
+    )
+    compactor_embedded_pause_s: float = _setting(
+        10.0,
+        "compactor.embedded_pause_s",
+        "How long after a look at a table an embedded compactor looks at it again, if it was "
+        "written to.",
+    )
+    compactor_check_interval_s: float = _setting(
+        300.0,
+        "compactor.check_interval_s",
+        "How often the services of a metastore look for what is worth compacting.",
+        hive=("hive.compactor.check.interval",),
+    )
+    compactor_worker_pause_s: float = _setting(
+        10.8,
+        "compactor.worker_pause_s",
+        "How long a service's worker waits when there is nothing to do.",
+        hive=("hive.compactor.worker.sleep.time",),
+    )
+    compactor_cleaner_interval_s: float = _setting(
+        5.0,
+        "compactor.cleaner_interval_s",
+        "How often a cleaner looks for what nobody needs any more.",
+        hive=("hive.compactor.cleaner.run.interval",),
+    )
+    compactor_drain_s: float = _setting(
+        10.0,
+        "compactor.drain_s",
+        "How long the end of a session or a service waits for compactions under way; what does "
+        "not end by then is given back to the queue.",
+    )
+    compactor_wait_timeout_s: float = _setting(
+        86400.0,
+        "compactor.wait_timeout_s",
+        "How long COMPACT ... AND WAIT waits for a compaction that another process does.",
+    )
+    compactor_spark_bytes: int = _setting(
+        256 * 1024 * 1024,
+        "compactor.spark_bytes",
+        "A compaction that reads more bytes than this is done by Spark where there is a session, "
+        "by the process itself otherwise.",
+    )
+    compactor_stripe_bytes: int = _setting(
+        64 * 1024,
+        "compactor.stripe_bytes",
+        "A compaction copies stripes as they are where their average size is no less than this; "
+        "smaller ones are decoded and written anew, as many small stripes are slow to read.",
+    )
+    retention_s: float = _setting(
+        7 * 86400.0,
+        "retention_s",
+        "How long what a compaction replaced is kept, from its commit on, for time travel and "
+        "`changes`; the table property `hiveacid.retention` goes before it. 0: until no reader "
+        "needs it.",
+    )
+    compactor_aborts_threshold: int = _setting(
+        1000,
+        "compactor.aborts_threshold",
+        "Files of aborted transactions are removed from a table or partition where more of them "
+        "than this wrote to it,",
+    )
+    compactor_aborts_age_s: float = _setting(
+        3600.0,
+        "compactor.aborts_age_s",
+        "or where one began longer ago than this: a writer that has lost its heartbeat needs the "
+        "time to notice.",
+    )
     passive: Mapping[str, str] = field(default_factory=dict)
     """Other names that SET was given, with their text: Hive's and Spark's."""
 
@@ -145,6 +215,11 @@ class Settings:
                     f"Setting {_name(one)} must not be negative: {value}", setting=_name(one)
                 )
             choices = one.metadata.get("choices")
+            pattern = one.metadata.get("pattern")
+            if pattern and not re.fullmatch(pattern, value):
+                raise InvalidInputError(
+                    f"Setting {_name(one)} cannot be {value!r}", setting=_name(one)
+                )
             if choices and value not in choices:
                 raise InvalidInputError(
                     f"Setting {_name(one)} must be one of {', '.join(choices)}: {value!r}",
@@ -162,7 +237,7 @@ class Settings:
         key = name.strip().lower()
         found = _BY_NAME.get(key)
         if found is None:
-            if key.startswith(_PREFIX):
+            if key.startswith(PREFIX):
                 raise InvalidInputError(
                     f"There is no setting {key}",
                     setting=key,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
+from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements.results import (
     DeleteResult,
@@ -29,7 +30,9 @@ from hiveacid.statements.values import (
     Update,
     VirtualColumn,
 )
+from hiveacid.statements.values_compactions import Compact, CompactionStatement
 from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_locks import LockTable, UnlockTable
 from hiveacid.statements.values_upkeep import Analyze
 
 if TYPE_CHECKING:
@@ -39,13 +42,14 @@ if TYPE_CHECKING:
     from hiveacid.statements.values import Expression
     from hiveacid.txn.leases import Keep, Lease
 
+    _Change = Query | Insert | Update | Delete | Merge | Load | ArrowChange
+    _Statement = _Change | Analyze | LockTable | UnlockTable | CompactionStatement
+
 
 class Executor(Protocol):
     """What a table handle needs of its session."""
 
-    def execute(
-        self, statement: Query | Insert | Update | Delete | Merge | Load | Analyze | ArrowChange
-    ) -> object:
+    def execute(self, statement: _Statement) -> object:
         """Carry a statement out."""
 
     def table_definition(self, name: TableName) -> Table:
@@ -206,6 +210,42 @@ class AcidTable:
         names = None if columns is None else tuple(name.lower() for name in columns)
         self.session.execute(Analyze(self.name, tuple((partition or {}).items()), names))
 
+    def compact(
+        self,
+        kind: str = "major",
+        *,
+        partition: Mapping[str, str | None] | None = None,
+        wait: bool = False,
+        pool: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        order_by: str | None = None,
+        buckets: int | None = None,
+    ) -> tuple[CompactionInfo, ...]:
+        """ALTER TABLE ... COMPACT: ask for a compaction, with ``wait`` until it is done; the
+        entries of the queue.
+
+        ``kind`` is ``major``, ``minor`` or ``rebalance``; ``order_by`` and ``buckets`` are for a
+        rebalance. A partitioned table without ``partition``: whatever the thresholds ask for.
+
+        Raises:
+            InvalidInputError: 10282, 10284, 10286, or what this table cannot be compacted to.
+            NotFoundError: 10006 no such partition.
+            CompactionError: 10432, one is on its way; or it failed.
+        """
+        from hiveacid.sql import parse_sort_items
+
+        value = Compact(
+            self.name,
+            kind.lower(),
+            tuple((partition or {}).items()),
+            wait,
+            properties or {},
+            pool,
+            buckets,
+            None if order_by is None else parse_sort_items(order_by),
+        )
+        return cast("tuple[CompactionInfo, ...]", self.session.execute(value))
+
     def merge(
         self, source: DataFrame, *, on: Expression, alias: str = "t", source_alias: str = "s"
     ) -> MergeBuilder:
@@ -214,6 +254,27 @@ class AcidTable:
             self.session,
             Merge(self.name, source, on, (), alias=alias, source_alias=source_alias),
         )
+
+    def lock(
+        self, *, exclusive: bool = False, partition: Mapping[str, str | None] | None = None
+    ) -> None:
+        """LOCK TABLE: the session keeps others from the table, or from one partition of it, until
+        ``unlock`` or its end; from changing its definition only, unless ``exclusive``.
+
+        Raises:
+            LockError: not granted before the deadline.
+            InvalidInputError: not transactional, or within a transaction.
+            NotFoundError: no such partition.
+        """
+        self.session.execute(LockTable(self.name, tuple((partition or {}).items()), exclusive))
+
+    def unlock(self, *, partition: Mapping[str, str | None] | None = None) -> None:
+        """UNLOCK TABLE: gives back what ``lock`` took, given the same ``partition``.
+
+        Raises:
+            NotFoundError: the session holds no such lock.
+        """
+        self.session.execute(UnlockTable(self.name, tuple((partition or {}).items())))
 
     def write_arrow(
         self,

@@ -31,6 +31,7 @@ THIRD_PARTY_ROOMS = {
         "connectors",
         "compaction",
         "session",
+        "compacting",
         "table",
         "cli",
         "demo",

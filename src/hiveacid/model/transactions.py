@@ -27,6 +27,10 @@ class TxnType(IntEnum):
     REBALANCE_COMPACTION = 6
 
 
+COMPACTIONS: Final = frozenset({TxnType.COMPACTION, TxnType.REBALANCE_COMPACTION})
+"""The types of a compactor's own transactions."""
+
+
 class OperationType(Enum):
     """What a transaction does to a table; the value is the letter in TC_OPERATION_TYPE."""
 

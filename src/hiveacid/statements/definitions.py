@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hiveacid.errors import InvalidInputError
@@ -14,6 +14,7 @@ from hiveacid.model.tables import (
     HIVE_3,
     HIVE_4,
     AcidMode,
+    BucketSpec,
     Column,
     FileFormat,
     Table,
@@ -232,3 +233,14 @@ def without(table: Table, keys: tuple[str, ...], *, if_exists: bool) -> Table:
         )
     kept = {key: value for key, value in table.properties.items() if key not in gone}
     return replace(table, properties=kept)
+
+
+def bucket_spec(columns: Sequence[str], count: int | None) -> BucketSpec | None:
+    """CLUSTERED BY as Python says it.
+
+    Raises:
+        InvalidInputError: columns without a count, or a count without columns.
+    """
+    if bool(columns) != (count is not None):
+        raise InvalidInputError("bucketed_by and buckets go together")
+    return None if count is None else BucketSpec(tuple(map(str.lower, columns)), count)

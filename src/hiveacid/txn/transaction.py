@@ -19,9 +19,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from types import TracebackType
-from typing import Protocol
 
-from hiveacid.clock import Clock
 from hiveacid.errors import (
     AcidError,
     ConflictError,
@@ -30,7 +28,7 @@ from hiveacid.errors import (
     TransactionError,
 )
 from hiveacid.layout.snapshot import Snapshot
-from hiveacid.metastore.api import ConflictUnit, Metastore
+from hiveacid.metastore.api import ConflictUnit
 from hiveacid.model.conflicts import CommittedWrite
 from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
@@ -38,9 +36,9 @@ from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.settings import Settings
 from hiveacid.txn.committing import commit_or_look_up
 from hiveacid.txn.footprint import Footprint, lock_components
+from hiveacid.txn.home import Home
 from hiveacid.txn.overlaps import Overlap, commit_rows
 from hiveacid.txn.pending import Pending
 from hiveacid.txn.waiting import wait_for_lock
@@ -52,39 +50,6 @@ class _Phase(Enum):
     OPEN = "open"
     COMMITTED = "committed"
     ABORTED = "aborted"
-
-
-class Home(Protocol):
-    """What a transaction needs of the manager it comes from."""
-
-    @property
-    def metastore(self) -> Metastore:
-        """Where the transaction is."""
-
-    @property
-    def clock(self) -> Clock:
-        """The time."""
-
-    @property
-    def settings(self) -> Settings:
-        """The settings at the moment it began."""
-
-    @property
-    def user(self) -> str:
-        """Whom it belongs to."""
-
-    @property
-    def host(self) -> str:
-        """The machine it runs on."""
-
-    def open_txn(self, *, read_only: bool) -> TxnId:
-        """Open a bare transaction."""
-
-    def keep_alive(self, transaction: Transaction) -> None:
-        """Send heartbeats for the transaction until it is forgotten."""
-
-    def forget(self, transaction: Transaction) -> None:
-        """Send no more heartbeats for the transaction."""
 
 
 class Transaction:
@@ -219,6 +184,11 @@ class Transaction:
     def has_written(self, table: TableName) -> bool:
         """Whether it has a write id of the table: the statistics do not tell what it sees."""
         return table in self._write_ids
+
+    @property
+    def written_tables(self) -> frozenset[TableName]:
+        """The tables of which it has a write id."""
+        return frozenset(self._write_ids)
 
     def valid_write_ids(self, table: Table) -> ValidWriteIdList:
         """The table's write ids that this transaction sees; all of them where it has none."""
@@ -392,6 +362,7 @@ class Transaction:
             host=self._manager.host,
             clock=self._manager.clock,
             settings=self._settings,
+            held=self._manager.held_locks,
         )
         for one in components:
             if one.operation is None or not one.operation.is_write or one.table is None:

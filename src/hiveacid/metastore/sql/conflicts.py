@@ -33,7 +33,13 @@ from hiveacid.model.conflicts import CommittedWrite
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import TableName
-from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
+from hiveacid.model.transactions import (
+    COMPACTIONS,
+    AbortReason,
+    OperationType,
+    TxnState,
+    TxnType,
+)
 
 _C = TXN_COMPONENTS.c
 _S = WRITE_SET.c
@@ -174,6 +180,8 @@ _STAMP_QUEUE: Final = (
     .where(COMPACTION_QUEUE.c.CQ_TXN_ID == bindparam("txn"))
     .values(CQ_NEXT_TXN_ID=bindparam("commit_id"), CQ_COMMIT_TIME=bindparam("now"))
 )
+# Hive forgets a rebalance, whose cleaning then waits for nobody.
+_STAMPING: Final = (TxnType.SOFT_DELETE, *COMPACTIONS)
 _DELETE_REBUILD_LOCK: Final = delete(MATERIALIZATION_REBUILD_LOCKS).where(
     MATERIALIZATION_REBUILD_LOCKS.c.MRL_TXN_ID == bindparam("txn")
 )
@@ -345,7 +353,7 @@ def _log_writes(
     """Write the WRITE_SET rows of the commit; the error where somebody else committed first."""
     if kind is TxnType.READ_ONLY:
         return None
-    if kind in (TxnType.SOFT_DELETE, TxnType.COMPACTION):
+    if kind in _STAMPING:
         commit_id = _take_commit_id(unit)
         unit.run(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
         return None
@@ -369,7 +377,7 @@ def _finish(unit: Unit, txn: TxnId, kind: TxnType, operations: frozenset[str]) -
     mine = {"txn": txn}
     work: list[tuple[ClauseElement, Mapping[str, object]]] = []
     if operations and kind is not TxnType.READ_ONLY:
-        if kind not in (TxnType.COMPACTION, TxnType.REBALANCE_COMPACTION):
+        if kind not in COMPACTIONS:
             changes = "N" if operations.isdisjoint(_CHANGED) else "Y"
             at = unit.dialect.timestamp(unit.now_ms)
             work.append((_COMPLETE, {**mine, "at": at, "changes": changes}))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import and_, bindparam, delete, exists, func, or_, select
 from sqlalchemy.sql import Delete, Select
 
+from hiveacid.metastore.sql.compaction_history import purge_history
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.schema import (
-    AUX_TABLE,
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
     MIN_HISTORY_LEVEL,
@@ -19,6 +19,7 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
     WRITE_SET,
 )
+from hiveacid.metastore.sql.turns import take_turn
 from hiveacid.metastore.sql.txns import abort, watermarks
 from hiveacid.model.ids import LONG_MAX, LONG_MIN, TxnId
 from hiveacid.model.transactions import AbortReason, TxnState, TxnType
@@ -26,7 +27,6 @@ from hiveacid.model.transactions import AbortReason, TxnState, TxnType
 _T = TXNS.c
 _W = TXN_TO_WRITE_ID.c
 _C = COMPLETED_TXN_COMPONENTS.c
-_A = AUX_TABLE.c
 _MUTEX: Final = "HouseKeeper"
 _BATCH: Final = 2_000
 """Ids removed in one unit: others wait for a few milliseconds at most."""
@@ -112,12 +112,6 @@ _DEDUPE: Final = tuple(
     for kind, newer_kinds in (("N", ("N", "Y")), ("Y", ("Y",)))
     for whole_table in (False, True)
 )
-_LAST_RUN: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key"))
-_LAST_RUN_HELD: Final = _LAST_RUN.with_for_update()
-_FIRST_RUN: Final = insert(AUX_TABLE).values(MT_KEY1=bindparam("key"), MT_KEY2=0)
-_SET_LAST_RUN: Final = (
-    update(AUX_TABLE).where(_A.MT_KEY1 == bindparam("key")).values(MT_KEY2=bindparam("now"))
-)
 
 
 class SqlHousekeeping:
@@ -191,23 +185,14 @@ class SqlHousekeeping:
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
         """See ``TxnStore``."""
-        due_ms = interval_s * 1000
-        with self._db.read() as unit:
-            last = unit.scalar(_LAST_RUN, key=_MUTEX)
-            if last is not None and 0 <= unit.now_ms - last < due_ms:
-                return False
-        with self._db.write() as unit:
-            last = unit.scalar(_LAST_RUN_HELD, key=_MUTEX)
-            if last is not None and 0 <= unit.now_ms - last < due_ms:
-                return False
-            if last is None:  # the same row for all who are the first at once: one of them wins
-                unit.run(_FIRST_RUN, key=_MUTEX)
-            unit.run(_SET_LAST_RUN, key=_MUTEX, now=unit.now_ms)
+        if take_turn(self._db, _MUTEX, interval_s=interval_s) is None:
+            return False
         self.perform_timeouts()
         self.write_set_gc()
         self.clean_txn_to_write_id()
         self.clean_empty_txns()
         self.dedupe_completed_components()
+        purge_history(self._db)
         return True
 
     def _delete_in_batches(

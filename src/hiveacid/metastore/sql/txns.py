@@ -10,6 +10,7 @@ from sqlalchemy.sql import ClauseElement
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo
+from hiveacid.metastore.sql.compaction_rows import GIVE_BACK
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Row, Unit
 from hiveacid.metastore.sql.schema import (
     COMPLETED_TXN_COMPONENTS,
@@ -21,7 +22,7 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
 )
 from hiveacid.model.ids import LONG_MAX, LockId, TxnId
-from hiveacid.model.transactions import AbortReason, TxnState, TxnType
+from hiveacid.model.transactions import COMPACTIONS, AbortReason, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList
 
 _T = TXNS.c
@@ -98,6 +99,7 @@ _SET_ABORTED: Final = (
     update(TXNS)
     .where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
     .values(TXN_STATE=TxnState.ABORTED.value, TXN_META_INFO=bindparam("reason"))
+    .returning(_T.TXN_TYPE)
 )
 _HEARTBEAT: Final = (
     update(TXNS)
@@ -346,12 +348,19 @@ def open_txn_type(unit: Unit, txn: TxnId) -> TxnType | None:
 
 
 def abort(unit: Unit, txn: TxnId, reason: AbortReason, *, detail: str = "") -> bool:
-    """Abort an open transaction; False where it is not open. What it wrote stays recorded."""
+    """Abort an open transaction; False where it is not open. What it wrote stays recorded.
+
+    The compaction that it was for waits for a worker again.
+    """
     text = f"{reason.value}{detail}"[:_REASON_CHARS_MAX]
-    if unit.run(_SET_ABORTED, txn=txn, reason=text) == 0:
+    aborted = unit.rows(_SET_ABORTED, txn=txn, reason=text)
+    if not aborted:
         return False
     mine = {"txn": txn}
-    unit.run_together(*forget_open(txn), (_DELETE_REBUILD_LOCKS, mine), (_DELETE_REPL_MAP, mine))
+    work = [*forget_open(txn), (_DELETE_REBUILD_LOCKS, mine), (_DELETE_REPL_MAP, mine)]
+    if aborted[0][0] in COMPACTIONS:
+        work.append((GIVE_BACK, mine))
+    unit.run_together(*work)
     return True
 
 
