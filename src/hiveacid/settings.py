@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.transactions import Isolation
 
 _PREFIX: Final = "hiveacid."
 _TRUE: Final = frozenset({"true", "1", "yes", "on"})
@@ -76,11 +77,18 @@ class Settings:
         0.1, "conflict.backoff_s", "Pause before the first such retry; it doubles each time."
     )
     conflict_unit: str = _setting(
-        "partition",
+        "row",
         "conflict.unit",
-        "What two concurrent transactions must not both change: a partition (or an unpartitioned "
-        "table), as in Hive, or a row.",
+        "What two concurrent transactions must not both change: a row, or a partition (or an "
+        "unpartitioned table) as in Hive.",
         choices=("partition", "row"),
+    )
+    isolation: str = _setting(
+        "snapshot",
+        "txn.isolation",
+        "What transactions are kept apart from where neither they nor a table say otherwise: "
+        "`serializable` ones lose to whoever writes, before they commit, to what they read.",
+        choices=tuple(one.value for one in Isolation),
     )
     snapshot_retries: int = _setting(
         5,

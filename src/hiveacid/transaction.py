@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import InvalidInputError, TransactionError
+from hiveacid.model.transactions import Isolation
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.show import ShowStatement
@@ -20,6 +21,7 @@ from hiveacid.statements.values_transactions import (
     Rollback,
     Savepoint,
     SetAutocommit,
+    SetTransaction,
     TransactionStatement,
 )
 from hiveacid.txn.manager import TransactionManager
@@ -40,6 +42,19 @@ _NO_DEFINITION = (
     ShowStatement,
 )
 """What changes no definition: it may stand inside a transaction."""
+
+
+def isolation_named(name: str) -> Isolation:
+    """The isolation of a name as Python gives it.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    try:
+        return Isolation(name.lower())
+    except ValueError as error:
+        known = ", ".join(repr(one.value) for one in Isolation)
+        raise InvalidInputError(f"isolation is one of {known}, not {name!r}") from error
 
 
 class Within(Protocol):
@@ -170,6 +185,7 @@ class TransactionControl:
         self._manager = manager
         self._unit: UnitOfWork | None = None
         self._scoped = False
+        self._isolation: Isolation | None = None
         self._autocommit = True
 
     @property
@@ -177,8 +193,9 @@ class TransactionControl:
         """The transaction; one that was aborted stays until it is ended by COMMIT or ROLLBACK."""
         return self._unit
 
-    def begin(self, *, scoped: bool = False) -> UnitOfWork:
-        """Begin a transaction of several statements.
+    def begin(self, *, scoped: bool = False, isolation: Isolation | None = None) -> UnitOfWork:
+        """Begin a transaction of several statements; ``isolation`` None is what SET TRANSACTION
+        said, or the settings.
 
         Raises:
             InvalidInputError: there is one.
@@ -191,8 +208,16 @@ class TransactionControl:
                 note="SAVEPOINT marks a place to go back to.",
             )
         self._scoped = scoped
-        self._unit = UnitOfWork(self._manager.begin)
+        self._isolation = isolation or self._isolation
+        self._unit = UnitOfWork(lambda: self._manager.begin(isolation=self._isolation))
         return self._unit
+
+    def take_isolation(self) -> Isolation | None:
+        """What SET TRANSACTION said of the next transaction, which is a single statement."""
+        if self._unit is not None:
+            return None
+        isolation, self._isolation = self._isolation, None
+        return isolation
 
     def begin_where_it_must(self) -> None:
         """Without autocommit a statement begins a transaction where there is none."""
@@ -224,14 +249,18 @@ class TransactionControl:
         """Carry the statement out.
 
         Raises:
-            InvalidInputError: BEGIN in a transaction, another statement without one.
+            InvalidInputError: BEGIN in a transaction, SET TRANSACTION after its first statement,
+                another statement without one.
             NotFoundError: no such savepoint.
             AcidError: as ``UnitOfWork``.
         """
         if isinstance(value, SetAutocommit):
             return self._set_autocommit(value, commit)
         if isinstance(value, Begin):
-            self.begin()
+            self.begin(isolation=value.isolation)
+            return None
+        if isinstance(value, SetTransaction):
+            self._set_transaction(value)
             return None
         if not self._autocommit and self._unit is None:
             if isinstance(value, Commit) or value == Rollback():
@@ -276,7 +305,17 @@ class TransactionControl:
                     commit(unit)
         finally:
             if not self._scoped:
-                self._unit = None
+                self._unit = self._isolation = None
+
+    def _set_transaction(self, value: SetTransaction) -> None:
+        if self._unit is not None:
+            self._unit.require_open()
+            if self._unit.id is not None:
+                raise InvalidInputError(
+                    "SET TRANSACTION comes before the first statement of a transaction",
+                    txn=self._unit.id,
+                )
+        self._isolation = value.isolation
 
     def _set_autocommit(
         self, value: SetAutocommit, commit: Callable[[UnitOfWork], None]

@@ -10,9 +10,10 @@ from hiveacid.errors import MetastoreError
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent
-from hiveacid.model.transactions import TxnType
+from hiveacid.model.transactions import Isolation, TxnType
 from hiveacid.settings import Settings
 from hiveacid.txn.heartbeat import Heartbeat
+from hiveacid.txn.home import Kept
 from hiveacid.txn.threads import DaemonThreads, Threads
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
@@ -78,14 +79,18 @@ class TransactionManager:
         """Give transactions begun from now on other settings."""
         self._settings = settings
 
-    def begin(self, *, read_only: bool = False) -> Transaction:
+    def begin(self, *, read_only: bool = False, isolation: Isolation | None = None) -> Transaction:
         """Open a transaction; a read-only one is a lease that ends by itself.
+
+        ``isolation`` None is that of the settings.
 
         Raises:
             MetastoreError: the metastore failed.
         """
         self._housekeeping_if_due()
-        return Transaction(self, self.open_txn(read_only=read_only), read_only=read_only)
+        txn = self.open_txn(read_only=read_only)
+        chosen = isolation or Isolation(self._settings.isolation)
+        return Transaction(self, txn, read_only=read_only, isolation=chosen)
 
     def open_txn(self, *, read_only: bool) -> TxnId:
         """Open a bare transaction, again where it took too long (metastore.md 2.1)."""
@@ -125,7 +130,7 @@ class TransactionManager:
         self._heartbeat.remove_lock(lock)
         self._metastore.unlock(lock)
 
-    def keep_alive(self, transaction: Transaction) -> None:
+    def keep_alive(self, transaction: Kept) -> None:
         """Send heartbeats for the transaction until it is forgotten."""
         is_lease = transaction.is_read_only
         self._heartbeat.add(
@@ -135,7 +140,7 @@ class TransactionManager:
             on_lease_over=transaction.close if is_lease else None,
         )
 
-    def forget(self, transaction: Transaction) -> None:
+    def forget(self, transaction: Kept) -> None:
         """Send no more heartbeats for the transaction."""
         self._heartbeat.remove(transaction.id)
 

@@ -86,6 +86,15 @@ _CLEAN_TXNS: Final = delete(TXNS).where(
     ~exists().where(TXN_COMPONENTS.c.TC_TXNID == _T.TXN_ID),
 )
 _NEWER = COMPLETED_TXN_COMPONENTS.alias("newer")
+_MAY_BE_UNSEEN: Final = (
+    select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
+    .join_from(MIN_HISTORY_LEVEL, TXNS, _T.TXN_ID == MIN_HISTORY_LEVEL.c.MHL_TXNID)
+    .where(func.coalesce(_T.TXN_TYPE, 0) != int(TxnType.READ_ONLY))
+    .scalar_subquery()
+)
+"""The lowest transaction that one that may write does not see: a serializable commit looks for
+writes from here on. A part of the statement that deletes, so that it is of the same moment.
+"""
 
 
 def _dedupe(kind: str, newer_kinds: tuple[str, ...], *, whole_table: bool) -> Delete:
@@ -97,6 +106,7 @@ def _dedupe(kind: str, newer_kinds: tuple[str, ...], *, whole_table: bool) -> De
     )
     return delete(COMPLETED_TXN_COMPONENTS).where(
         _C.CTC_UPDATE_DELETE == kind,
+        _C.CTC_TXNID < func.coalesce(_MAY_BE_UNSEEN, LONG_MAX),
         exists().where(
             _NEWER.c.CTC_DATABASE == _C.CTC_DATABASE,
             _NEWER.c.CTC_TABLE == _C.CTC_TABLE,
