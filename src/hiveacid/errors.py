@@ -18,6 +18,7 @@ notes.
     |   +-- CardinalityError     two source rows for one target row in MERGE
     |   +-- ConversionError      a value that cannot be converted
     +-- FormatError              a file or name is not what the format says: path, expected, found
+    +-- CompactionError          a compaction was refused, or it failed
     +-- MetastoreError
     +-- StorageError             the file system failed
     |   +-- SnapshotExpiredError
@@ -144,6 +145,15 @@ class FormatError(AcidError):
     """A file, name or text is not of the expected form; the context has ``path``."""
 
     kind = "format"
+
+
+class CompactionError(AcidError):
+    """A request for a compaction was refused (10432), or the compaction failed; no row is touched.
+
+    The context has the ``table`` and the ``partition``.
+    """
+
+    kind = "compaction"
 
 
 class MetastoreError(AcidError):

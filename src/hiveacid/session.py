@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import InvalidInputError, SparkNeededError
+from hiveacid.errors import InvalidInputError, SparkNeededError, UnsupportedError
 from hiveacid.model.tables import BucketSpec, Column, Table, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
@@ -31,7 +31,7 @@ from hiveacid.sql import (
 from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.checks import check_inserts
-from hiveacid.statements.compact import request_compaction
+from hiveacid.statements.compact import plan_compaction
 from hiveacid.statements.ddl_context import DdlContext
 from hiveacid.statements.definitions import check_query_columns
 from hiveacid.statements.describe import describe
@@ -44,7 +44,9 @@ from hiveacid.statements.repair import repair
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values_compactions import Compact, CompactionStatement
 from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import TransactionStatement
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import CreateView
@@ -230,13 +232,17 @@ class Session:
             return self._carry_out(value)
         if isinstance(value, TransactionStatement):
             listing = self._control.apply(value, commit=self._commit)
+        elif isinstance(value, CompactionStatement):
+            listing = self._compactions(value)
         else:
             listing = self._metadata(value)
         if listing is None or self._spark is None:
             return listing
         return listing_frame(self._spark, listing)
 
-    def execute(self, statement: _Change | Query | Analyze | TransactionStatement) -> Any:
+    def execute(
+        self, statement: _Change | Query | Analyze | TransactionStatement | LockStatement
+    ) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.
 
         Expression texts are read as Hive SQL: subqueries may name tables of ours.
@@ -245,7 +251,7 @@ class Session:
             AcidError: whatever the statement runs into.
         """
         names, prefix = self._names()
-        if isinstance(statement, (Analyze, TransactionStatement)):
+        if isinstance(statement, (Analyze, TransactionStatement, LockStatement)):
             return self._execute(statement)
         if isinstance(statement, Query):
             statement = bind_query(statement, names, prefix=prefix)
@@ -300,7 +306,7 @@ class Session:
             return describe(metastore, value)
         elif isinstance(value, ddl.Explain):
             with spark_errors_mapped(value.statement):
-                return explain(self._context(spark=True), value)
+                return explain(self._context(spark=value.mode != "locks"), value)
         elif isinstance(value, ddl.CreateTable):
             self._create_table(value)
         elif isinstance(value, CreateView):
@@ -309,8 +315,6 @@ class Session:
             return self._keep_up(value)
         elif isinstance(value, ddl.Truncate):
             self._carry_out(value)
-        elif isinstance(value, ddl.Compact):
-            request_compaction(metastore, value)
         elif isinstance(value, ShowStatement):
             return show(metastore, value)
         else:
@@ -319,6 +323,13 @@ class Session:
             if isinstance(value, ddl.DropDatabase) and value.name == self._database:
                 self._database = DEFAULT_DATABASE
         return None
+
+    def _compactions(self, value: CompactionStatement) -> Listing | None:
+        self._control.refuse_definition(value)
+        if isinstance(value, Compact):
+            transactions = self._runtime.transactions
+            plan_compaction(self._runtime.metastore, value, host=transactions.host)
+        raise UnsupportedError("Compaction is not supported yet")
 
     def _ddl_context(self) -> DdlContext:
         return DdlContext(self._runtime, self._settings)

@@ -142,6 +142,68 @@ class Settings:
         "CREATE TABLE without properties makes an insert-only transactional table.",
         hive=("hive.create.as.insert.only",),
     )
+    compactor_auto: str = _setting(
+        "default",
+        "compactor.auto",
+        "Who compacts without being asked: `embedded` is the session itself, in the background "
+        "after its commits; with `off` a service or a cron job does. `default` is `embedded` on "
+        "SQLite and `off` on PostgreSQL. Taken when a session connects.",
+        choices=("default", "embedded", "off"),
+    )
+    compactor_embedded_pause_s: float = _setting(
+        10.0,
+        "compactor.embedded_pause_s",
+        "How long after a look at a table an embedded compactor looks at it again, if it was "
+        "written to.",
+    )
+    compactor_check_interval_s: float = _setting(
+        300.0,
+        "compactor.check_interval_s",
+        "How often the services of a metastore look for what is worth compacting.",
+        hive=("hive.compactor.check.interval",),
+    )
+    compactor_worker_pause_s: float = _setting(
+        10.8,
+        "compactor.worker_pause_s",
+        "How long a service's worker waits when there is nothing to do.",
+        hive=("hive.compactor.worker.sleep.time",),
+    )
+    compactor_cleaner_interval_s: float = _setting(
+        5.0,
+        "compactor.cleaner_interval_s",
+        "How often a cleaner looks for what nobody needs any more.",
+        hive=("hive.compactor.cleaner.run.interval",),
+    )
+    compactor_wait_timeout_s: float = _setting(
+        86400.0,
+        "compactor.wait_timeout_s",
+        "How long COMPACT ... AND WAIT waits for a compaction that another process does.",
+    )
+    compactor_spark_bytes: int = _setting(
+        256 * 1024 * 1024,
+        "compactor.spark_bytes",
+        "A compaction that reads more bytes than this is done by Spark where there is a session, "
+        "by the process itself otherwise.",
+    )
+    retention_s: float = _setting(
+        7 * 86400.0,
+        "retention_s",
+        "How long what a compaction replaced is kept, from its commit on, for time travel and "
+        "`changes`; the table property `hiveacid.retention` goes before it. 0: until no reader "
+        "needs it.",
+    )
+    compactor_aborts_threshold: int = _setting(
+        1000,
+        "compactor.aborts_threshold",
+        "Files of aborted transactions are removed from a table or partition where more of them "
+        "than this wrote to it,",
+    )
+    compactor_aborts_age_s: float = _setting(
+        3600.0,
+        "compactor.aborts_age_s",
+        "or where one began longer ago than this: a writer that has lost its heartbeat needs the "
+        "time to notice.",
+    )
     passive: Mapping[str, str] = field(default_factory=dict)
     """Other names that SET was given, with their text: Hive's and Spark's."""
 

@@ -30,6 +30,7 @@ from hiveacid.statements.values import (
     VirtualColumn,
 )
 from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_locks import LockTable, UnlockTable
 from hiveacid.statements.values_upkeep import Analyze
 
 if TYPE_CHECKING:
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
     from hiveacid.statements.values import Expression
     from hiveacid.txn.leases import Keep, Lease
 
+    _Change = Query | Insert | Update | Delete | Merge | Load | ArrowChange
+    _Statement = _Change | Analyze | LockTable | UnlockTable
+
 
 class Executor(Protocol):
     """What a table handle needs of its session."""
 
-    def execute(
-        self, statement: Query | Insert | Update | Delete | Merge | Load | Analyze | ArrowChange
-    ) -> object:
+    def execute(self, statement: _Statement) -> object:
         """Carry a statement out."""
 
     def table_definition(self, name: TableName) -> Table:
@@ -214,6 +216,27 @@ class AcidTable:
             self.session,
             Merge(self.name, source, on, (), alias=alias, source_alias=source_alias),
         )
+
+    def lock(
+        self, *, exclusive: bool = False, partition: Mapping[str, str | None] | None = None
+    ) -> None:
+        """LOCK TABLE: the session keeps others from the table, or from one partition of it, until
+        ``unlock`` or its end; from changing its definition only, unless ``exclusive``.
+
+        Raises:
+            LockError: not granted before the deadline.
+            InvalidInputError: not transactional, or within a transaction.
+            NotFoundError: no such partition.
+        """
+        self.session.execute(LockTable(self.name, tuple((partition or {}).items()), exclusive))
+
+    def unlock(self, *, partition: Mapping[str, str | None] | None = None) -> None:
+        """UNLOCK TABLE: gives back what ``lock`` took, given the same ``partition``.
+
+        Raises:
+            NotFoundError: the session holds no such lock.
+        """
+        self.session.execute(UnlockTable(self.name, tuple((partition or {}).items())))
 
     def write_arrow(
         self,

@@ -14,6 +14,8 @@ from hiveacid.model.transactions import Isolation
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.show import ShowStatement
+from hiveacid.statements.values_compactions import AbortCompactions, ShowCompactions
+from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import (
     Begin,
     Commit,
@@ -40,6 +42,8 @@ _NO_DEFINITION = (
     ddl.Explain,
     ddl.Truncate,
     ShowStatement,
+    ShowCompactions,
+    AbortCompactions,
 )
 """What changes no definition: it may stand inside a transaction."""
 
@@ -237,10 +241,12 @@ class TransactionControl:
         self._unit.require_open()
         kind = value if isinstance(value, type) else type(value)
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).upper()
+        why, note = "it commits at once", "COMMIT or ROLLBACK first."
+        if isinstance(value, LockStatement):
+            why = "such a lock is the session's, not the transaction's"
+            note = "LOCK before START TRANSACTION, UNLOCK after its end."
         raise InvalidInputError(
-            f"{words} is not allowed in a transaction: it commits at once",
-            txn=self._unit.id,
-            note="COMMIT or ROLLBACK first.",
+            f"{words} is not allowed in a transaction: {why}", txn=self._unit.id, note=note
         )
 
     def apply(

@@ -61,6 +61,8 @@ def needs_spark(body: Body) -> bool:
     """Whether a statement needs Spark; INSERT of plain VALUES, DDL, SHOW and SET do not."""
     if isinstance(body, ParsedInsert):
         return not isinstance(body.source, Literals)
+    if isinstance(body, ParsedExplain) and body.mode == "locks":
+        return False
     return isinstance(body, _ON_SPARK)
 
 

@@ -10,9 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from hiveacid.layout.names import is_hidden, is_marker, parse_directory
+from hiveacid.layout.names import DeltaName, is_hidden, is_marker, parse_directory
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.model.ids import WriteId
+from hiveacid.model.tables import AcidMode
 from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
 
 
@@ -22,7 +24,15 @@ class Kept(Enum):
     CURRENT = "current"
     """read by whoever comes now"""
     OBSOLETE = "obsolete"
-    """not needed, but this cleaning takes only what aborted transactions left"""
+    """replaced, but no compaction has been asked to clean it"""
+    ABORTED_LATELY = "aborted-lately"
+    """left by aborted transactions, too few and too young to be worth a cleaning"""
+    READERS = "readers"
+    """replaced, and a transaction that is open may still need it"""
+    RETENTION = "retention"
+    """replaced, and kept for some time"""
+    NO_CLEANUP = "no-cleanup"
+    """not needed, but the property ``no_cleanup`` keeps all"""
     COMPACTION_NOT_SEEN = "compaction-not-seen"
     """made by a compaction that is open, or later than the oldest reader"""
     NOT_DECIDED = "not-decided"
@@ -35,13 +45,15 @@ class Kept(Enum):
 class CleaningPlan:
     """``remove`` and ``keep`` hold paths relative to the partition, each entry in one of them.
 
-    ``aborts_remain``: a directory that stays holds rows of aborted transactions beside others, so
-    their metadata must outlive this cleaning (HIVE-24481).
+    ``aborted`` are those of ``remove`` that nobody ever sees. ``aborts_remain``: a directory that
+    stays holds rows of aborted transactions beside others, so their metadata must outlive this
+    cleaning (HIVE-24481).
     """
 
     remove: tuple[str, ...]
     keep: tuple[tuple[str, Kept], ...]
     aborts_remain: bool
+    aborted: tuple[str, ...] = ()
 
 
 def plan_cleaning(
@@ -50,6 +62,7 @@ def plan_cleaning(
     valid_txns: ValidTxnList,
     *,
     aborted_only: bool,
+    mode: AcidMode = AcidMode.FULL,
 ) -> CleaningPlan:
     """What goes and what stays, by the cleaner's lists (``ValidWriteIdList.for_cleaner``).
 
@@ -58,9 +71,8 @@ def plan_cleaning(
 
     Raises:
         FormatError: a ``_metadata_acid`` that decides is not one.
-        SnapshotExpiredError: the only bases hold more than these lists allow to see.
     """
-    found = resolve(entries, valid, valid_txns)
+    found = resolve(entries, valid, valid_txns, mode=mode)
     keep = [(path, Kept.CURRENT) for path in _current(found)]
     keep += [(path, _why_ignored(path, valid_txns)) for path in found.ignored]
     remove = list(found.aborted)
@@ -76,6 +88,20 @@ def plan_cleaning(
             is not RangeValidity.NONE
             for delta in found.deltas
         ),
+        aborted=found.aborted,
+    )
+
+
+def settled_aborts(plan: CleaningPlan, valid: ValidWriteIdList) -> tuple[WriteId, ...]:
+    """The aborted write ids of which no directory is left once the plan is carried out."""
+    names = (parse_directory(path.rpartition("/")[2]) for path, _ in plan.keep)
+    ranges = [
+        (name.min_write_id, name.max_write_id) for name in names if isinstance(name, DeltaName)
+    ]
+    return tuple(
+        WriteId(one)
+        for one in valid.aborted
+        if not any(first <= one <= last for first, last in ranges)
     )
 
 

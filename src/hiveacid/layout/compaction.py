@@ -92,13 +92,25 @@ class RewritePlan:
     staging: str
 
 
+def input_bytes(plan: RewritePlan) -> int:
+    """How much a plan's rewrite reads."""
+    directory = plan.directory
+    files = [file for delta in directory.deltas for file in delta.files]
+    if isinstance(plan.compaction, MajorCompaction):
+        files += directory.originals
+        files += directory.base.files if directory.base is not None else ()
+    return sum(file.size_bytes for file in files)
+
+
 @dataclass(frozen=True, slots=True)
 class RewrittenFile:
     """A staged file of the result: ``directory`` and ``name`` as they shall be, below the
-    partition; ``rows`` counts events."""
+    partition; ``staged_path`` is a path within the file system. ``rows`` counts events, None in
+    files that were copied unread.
+    """
 
     directory: str
     name: str
     staged_path: str
-    rows: int
+    rows: int | None
     size_bytes: int

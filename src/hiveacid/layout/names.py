@@ -33,6 +33,10 @@ DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 NO_TXN: Final = TxnId(0)
 """No visibility suffix: the directory counts for everybody."""
 
+STAGING_PREFIX: Final = "_hiveacid_staging_"
+"""What the hidden directories begin with in which files wait for publication."""
+
+_STAGING = re.compile(r"_hiveacid_staging_([0-9]+)_.+", re.ASCII | re.DOTALL)
 _BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?", re.ASCII)
 _DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?", re.ASCII)
 _BUCKET = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?", re.ASCII)
@@ -260,6 +264,21 @@ def default_partition_value(kind: HiveType) -> str | None:
     if isinstance(kind, CharType | VarcharType):
         return DEFAULT_PARTITION[: kind.length]
     return DEFAULT_PARTITION if kind == STRING else None
+
+
+def staging_name(txn: TxnId, what: str) -> str:
+    """The hidden directory in which a transaction's files wait; ``what`` makes it unique within.
+
+    >>> staging_name(TxnId(7), "0")
+    '_hiveacid_staging_7_0'
+    """
+    return f"{STAGING_PREFIX}{txn}_{what}"
+
+
+def parse_staging_name(name: str) -> TxnId | None:
+    """The transaction whose files wait in a hidden directory, None for any other name."""
+    found = _STAGING.fullmatch(name)
+    return None if found is None or int(found[1]) > LONG_MAX else TxnId(int(found[1]))
 
 
 def soft_delete_name(name: str, txn: TxnId) -> str:

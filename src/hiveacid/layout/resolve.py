@@ -33,7 +33,7 @@ from hiveacid.layout.names import (
 from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
 from hiveacid.model.ids import LONG_MIN
 from hiveacid.model.tables import AcidMode
-from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
+from hiveacid.model.valid import ListKind, RangeValidity, ValidTxnList, ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def resolve(
     groups, loose = _group(listing, places)
     bases, deltas = _visible(groups, txns, places)
     base = _choose_base(bases, valid, places)
-    if base is None:
+    if base is None and valid.kind is not ListKind.CLEANER:  # who cleans reads nothing
         _check_history(bases, valid)
     chosen = _choose_deltas(_working_deltas(deltas, valid, places), base, valid, places)
     originals = _originals(loose, base, places, ignore_empty=ignore_empty_files, mode=mode)

@@ -1,4 +1,4 @@
-"""What a metastore does, as protocols: catalog, transactions and locks.
+"""What a metastore does, as protocols: catalog, transactions, locks (compactions have a file).
 
 Names are stored in lower case, partition names as Hive renders them (``k=v/l=w``, escaped). All
 times are
@@ -16,6 +16,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Protocol
 
+from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.model.conflicts import CommittedWrite, ReadSet, Written
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
@@ -326,7 +327,8 @@ class TxnStore(Protocol):
         """Keep the newest record, and the newest of an update or delete, of each partition."""
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
-        """All of the five above, unless some process did so within the interval; whether it ran."""
+        """All of the five above and ``purge_compaction_history``, unless some process did so within
+        the interval; whether it ran."""
 
 
 class LockManager(Protocol):
@@ -342,16 +344,22 @@ class LockManager(Protocol):
         agent_info: str | None = None,
         zero_wait_read: bool = False,
         exclusive_ctas: bool = False,
+        held: Collection[LockId] = (),
     ) -> LockResponse:
         """Enqueue a request, record the intended writes and check it once (metastore.md 3.2).
 
-        Raises: TransactionError where the transaction is not open.
+        The locks ``held`` are the caller's own, without a transaction: neither they nor requests
+        that wait for them stand in its way. Hive has no such thing.
+
+        Raises: TransactionError where the transaction is not open; LockError: one of ``held`` is
+        lost.
         """
 
-    def check_lock(self, lock: LockId) -> LockResponse:
-        """Check a waiting request again, which is also a heartbeat.
+    def check_lock(self, lock: LockId, *, held: Collection[LockId] = ()) -> LockResponse:
+        """Check a waiting request again, which is also a heartbeat; ``held`` as for ``lock``.
 
-        Raises: NotFoundError: no such lock; TransactionError: its transaction is not open.
+        Raises: NotFoundError: no such lock; TransactionError: its transaction is not open;
+        LockError: one of ``held`` is lost.
         """
 
     def unlock(self, lock: LockId) -> None:
@@ -378,7 +386,7 @@ class LockManager(Protocol):
         """All rows, acquired first, then by strength and id."""
 
 
-class Metastore(Catalog, TxnStore, LockManager, Protocol):
+class Metastore(Catalog, TxnStore, LockManager, CompactionQueue, Protocol):
     """All of it, over one connection; a context manager that closes."""
 
     @property

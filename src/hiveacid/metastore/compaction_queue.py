@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from hiveacid.model.compactions import (
     CompactionAnswer,
@@ -16,22 +17,56 @@ from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import TableName
 from hiveacid.model.valid import ValidTxnList
 
+_DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOptions:
+    """How the queue behaves; defaults are Hive's (metastore.md 4.7). Times are ms.
+
+    ``pool_timeout_ms``: a request of a named pool that waited for so long is taken by the default
+    pool's workers; 0 for never. ``failures_max`` attempts that failed one after the other keep new
+    automatic requests away for ``failures_pause_ms`` (0: for ever). A failed cleaning is repeated
+    after ``cleaning_retry_ms``, each time twice as long, ``cleaning_attempts_max`` times;
+    ``cleaning_delay_ms`` after the commit it is done first. ``kept_...``: how many entries of the
+    history stay for each table or partition; unsuccessful ones older than ``history_ms`` go when a
+    later success covers them.
+    """
+
+    pool_timeout_ms: int = _DAY_MS // 2
+    failures_max: int = 2
+    failures_pause_ms: int = 7 * _DAY_MS
+    cleaning_delay_ms: int = 0
+    cleaning_retry_ms: int = 300_000
+    cleaning_attempts_max: int = 5
+    cleaning_batch: int = 1_000
+    kept_not_initiated: int = 2
+    kept_failed: int = 3
+    kept_succeeded: int = 3
+    kept_refused: int = 3
+    history_ms: int = 7 * _DAY_MS
+
 
 class CompactionQueue(Protocol):
     """Requests for compactions, who works on them, what became of them (metastore.md 4).
 
     An entry goes from hand to hand: ``compact`` -> ``find_next_compaction`` ->
     ``set_compactor_txn`` -> ``mark_compacted`` -> (commit of its transaction) ->
-    ``find_ready_to_clean`` -> ``mark_cleaned``.
+    ``find_ready_to_clean`` -> ``mark_cleaned``. Where its transaction is aborted instead, by
+    its worker or because the worker is gone, the entry waits for a worker again.
     """
 
     def compact(self, request: CompactionRequest) -> CompactionAnswer:
-        """Enqueue, unless one is on its way for the same object (metastore.md 4.2)."""
+        """Enqueue, unless one is on its way for the same object (metastore.md 4.2).
+
+        Raises: InvalidInputError: properties, pool or order too long for the queue.
+        """
 
     def show_compactions(
         self, *, compaction: CompactionId | None = None, table: TableName | None = None
     ) -> tuple[CompactionInfo, ...]:
-        """Queue and history, in the order of SHOW COMPACTIONS (metastore.md 4.8)."""
+        """Queue and history, in the order of SHOW COMPACTIONS (metastore.md 4.8): those nothing
+        has happened to first, then the latest end, start or commit first."""
 
     def find_next_compaction(
         self, worker: str, *, version: str | None = None, pool: str | None = None
@@ -51,17 +86,24 @@ class CompactionQueue(Protocol):
         Raises: MetastoreError: the entry is not being worked on.
         """
 
-    def mark_compacted(self, compaction: CompactionId) -> None:
-        """Its result is published: ready for cleaning once its transaction is committed."""
+    def mark_compacted(self, compaction: CompactionId, *, txn: TxnId | None) -> None:
+        """Its result is published: ready for cleaning once its transaction is committed.
+
+        ``txn`` is what ``set_compactor_txn`` noted, None where nothing was.
+
+        Raises: MetastoreError: the entry is gone (its table was dropped) or was given to another
+            worker meanwhile: the transaction must be aborted.
+        """
 
     def mark_failed(self, compaction: CompactionInfo, error: str) -> None:
-        """Move to the history as failed; one that never was in the queue, as not initiated.
+        """Move to the history as failed; one that never was in the queue (``NO_COMPACTION``), as
+        not initiated.
 
-        Raises: MetastoreError: no such entry.
+        Raises: MetastoreError: no such entry, or another worker's meanwhile.
         """
 
     def mark_refused(self, compaction: CompactionInfo, reason: str) -> None:
-        """Move to the history as refused."""
+        """Move to the history as refused. Raises: as ``mark_failed``."""
 
     def mark_cleaned(
         self, compaction: CompactionInfo, *, aborted_write_ids: Collection[WriteId] | None = None
@@ -69,7 +111,8 @@ class CompactionQueue(Protocol):
         """Move to the history as succeeded, forget what it has settled (metastore.md 4.5).
 
         ``aborted_write_ids`` are those that may be forgotten; None stands for all aborted ones up
-        to its highest write id.
+        to its highest write id. For an entry of ``find_aborts_to_clean`` they are all that is
+        forgotten. Nothing happens where another cleaner was first.
         """
 
     def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:
@@ -81,10 +124,18 @@ class CompactionQueue(Protocol):
         """Take requests out of the queue that nobody works on yet; for each id Success or Error
         and a message, as ABORT COMPACTIONS prints them."""
 
+    def begin_cycle(self, name: str, *, interval_s: float) -> int | None:
+        """Whether it is this process's turn to do what all processes together do once in
+        ``interval_s``: the time (ms) of the turn before, 0 at the first; None where it is not due.
+
+        ``name`` is the key of a row of Hive's AUX_TABLE (``Initiator``, ``Cleaner``).
+        """
+
     def find_potential_compactions(
         self, *, since_ms: int | None = None
     ) -> tuple[tuple[TableName, str | None], ...]:
-        """Tables and partitions written to (lately), or whose newest compaction failed."""
+        """Tables and partitions written to (in the last ``since_ms``), or whose newest compaction
+        failed; sorted."""
 
     def find_too_many_aborts(
         self, *, threshold: int, age_ms: int
@@ -95,23 +146,41 @@ class CompactionQueue(Protocol):
     def is_blocked_by_failures(self, table: TableName, partition: str | None) -> bool:
         """Whether the last attempts all failed, too short a while ago to try again."""
 
-    def find_ready_to_clean(self) -> tuple[CompactionInfo, ...]:
-        """Compactions whose inputs no open transaction can need any more (metastore.md 4.5)."""
+    def find_ready_to_clean(self, *, uncommitted: bool = False) -> tuple[CompactionInfo, ...]:
+        """Compactions whose inputs no open transaction can need any more (metastore.md 4.5), of
+        each object the one that saw least.
+
+        ``uncommitted``: also those whose transaction has not committed, as Hive 4.1 does
+        (HIVE-29572); never to be cleaned.
+        """
 
     def find_aborts_to_clean(self, *, threshold: int, age_ms: int) -> tuple[CompactionInfo, ...]:
         """Tables and partitions with files of aborted transactions, as entries of type
-        ABORT_TXN_CLEANUP."""
+        ABORT_TXN_CLEANUP: where they are more than ``threshold`` or one is older than ``age_ms``
+        (not where negative). Of a partitioned table's, partition None stands for what writers of
+        dynamic partitions left anywhere in it."""
 
     def cleaner_txns(self, compaction: CompactionInfo) -> ValidTxnList:
-        """The transactions as a cleaner must see them: what nobody can need is aborted or valid,
-        all above the oldest reader is not there yet."""
+        """The transactions as a cleaner of this entry must see them: none is open, all above the
+        oldest reader is not there yet. For ABORT_TXN_CLEANUP: all below the oldest writer."""
 
     def note_cleaning(self, compaction: CompactionInfo, *, started: bool) -> None:
         """Stamp, or take back the stamp of, the cleaner's start."""
 
-    def revoke_workers(self, *, host: str | None = None, older_than_ms: int | None = None) -> int:
-        """Give back to the queue what dead workers hold: all of a host (as it starts), or all that
-        began too long ago; the number given back."""
+    def revoke_workers(
+        self,
+        *,
+        host: str | None = None,
+        older_than_ms: int | None = None,
+        without_txn_ms: int | None = None,
+    ) -> int:
+        """Give back to the queue what dead workers hold: all of ``<host>-...`` (for a host with
+        one process alone), all that began longer than ``older_than_ms`` ago, all that had no
+        transaction ``without_txn_ms`` after the claim; the number given back.
+
+        What a worker with a transaction held is given back when that is aborted.
+        """
 
     def purge_compaction_history(self) -> None:
-        """Keep the newest entries of each kind of each object (metastore.md 4.6)."""
+        """Keep the newest entries of each kind of each object (metastore.md 4.6); a part of
+        ``run_housekeeping``."""

@@ -64,14 +64,15 @@ _S = CompactionState
 COMPACTION_TRANSITIONS: Final[Mapping[CompactionState, frozenset[CompactionState]]] = {
     _S.INITIATED: frozenset({_S.WORKING, _S.REFUSED, _S.ABORTED, _S.FAILED}),
     _S.WORKING: frozenset({_S.INITIATED, _S.READY_FOR_CLEANING, _S.FAILED, _S.REFUSED}),
-    _S.READY_FOR_CLEANING: frozenset({_S.SUCCEEDED, _S.FAILED, _S.REFUSED}),
+    _S.READY_FOR_CLEANING: frozenset({_S.SUCCEEDED, _S.FAILED, _S.REFUSED, _S.INITIATED}),
     _S.FAILED: frozenset(),
     _S.SUCCEEDED: frozenset(),
     _S.DID_NOT_INITIATE: frozenset(),
     _S.REFUSED: frozenset(),
     _S.ABORTED: frozenset(),
 }
-"""State -> states that may follow. WORKING goes back to INITIATED when its worker is gone."""
+"""State -> states that may follow. WORKING goes back to INITIATED when its worker is gone, and so
+does READY_FOR_CLEANING when the worker's transaction was aborted instead of committed."""
 
 
 @dataclass(frozen=True, slots=True)

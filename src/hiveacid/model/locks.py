@@ -7,7 +7,7 @@ per conflict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -170,3 +170,21 @@ def must_wait(requested: LockInfo, existing: LockInfo, *, semantics: LockSemanti
     if requested.type is _E and existing.type is _R:
         return not (existing.table is None and requested.table is not None)
     return True
+
+
+def passed_by(
+    requests: Iterable[LockInfo], held: Collection[LockId], *, semantics: LockSemantics
+) -> frozenset[LockId]:
+    """The locks ``held`` by a client outside of transactions, and the requests that cannot be
+    granted before it gives them back: none of them stands in the way of its own statements.
+    """
+    passed = set(held)
+    earlier: list[LockInfo] = []
+    for one in sorted(requests, key=lambda request: request.lock_id):
+        if one.state is LockState.WAITING and any(
+            other.lock_id in passed and must_wait(one, other, semantics=semantics)
+            for other in earlier
+        ):
+            passed.add(one.lock_id)
+        earlier.append(one)
+    return frozenset(passed)

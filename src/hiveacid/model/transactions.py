@@ -27,6 +27,10 @@ class TxnType(IntEnum):
     REBALANCE_COMPACTION = 6
 
 
+COMPACTIONS: Final = frozenset({TxnType.COMPACTION, TxnType.REBALANCE_COMPACTION})
+"""The types of a compactor's own transactions."""
+
+
 class Isolation(Enum):
     """What a transaction is kept apart from; the value is the word of settings and properties."""
 

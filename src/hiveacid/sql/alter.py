@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, TableName
+from hiveacid.sql.compactions import parse_compact
 from hiveacid.sql.constraints import ConstraintReader
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import (
@@ -54,7 +55,7 @@ def parse_alter(cursor: Cursor) -> ddl.DdlStatement | ParsedView:
         return _change(cursor, name)
     partition = optional_partition(cursor)
     if cursor.accept("COMPACT"):
-        return _compact(cursor, name, partition)
+        return parse_compact(cursor, name, partition)
     if cursor.accept("SET", "LOCATION"):
         return ddl.SetLocation(name, cursor.string(), partition)
     if partition and cursor.accept("RENAME", "TO"):
@@ -144,12 +145,3 @@ def _change(cursor: Cursor, name: TableName) -> ddl.ChangeColumn:
     cursor.accept_any("CASCADE", "RESTRICT")
     constraints = reader.value() if constrained else None
     return ddl.ChangeColumn(name, old, Column(new, kind, comment), after, constraints)
-
-
-def _compact(cursor: Cursor, name: TableName, partition: ddl.PartitionText) -> ddl.Compact:
-    kind = cursor.string("compaction type").lower()
-    wait = cursor.accept("AND", "WAIT")
-    properties: dict[str, str] = {}
-    if cursor.accept("WITH", "OVERWRITE", "TBLPROPERTIES"):
-        properties = property_list(cursor)
-    return ddl.Compact(name, kind, partition, wait, properties)

@@ -32,6 +32,7 @@ from hiveacid.sql.dml import (
 )
 from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
 from hiveacid.sql.load import parse_load
+from hiveacid.sql.locks import parse_lock, parse_unlock
 from hiveacid.sql.parsed import ParsedCreateAs, ParsedView
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.scopes import Fragment, Scope
@@ -108,10 +109,10 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "SAVEPOINT": parse_savepoint,
     "SET": parse_set_transaction,
     "RELEASE": parse_release,
+    "LOCK": parse_lock,
+    "UNLOCK": parse_unlock,
 }
 _UNSUPPORTED = {
-    "LOCK": "LOCK TABLE is not supported",
-    "UNLOCK": "UNLOCK TABLE is not supported",
     "EXPORT": "EXPORT TABLE is not supported",
     "IMPORT": "IMPORT TABLE is not supported",
     "GRANT": "GRANT is not supported",
@@ -251,7 +252,7 @@ def _set(cursor: Cursor, text: str) -> ddl.SetProperty:
 def _explain(cursor: Cursor, line: int) -> ParsedExplain:
     cursor.expect("EXPLAIN")
     modes = []
-    while cursor.key in _EXPLAIN_MODES:
+    while cursor.key in _EXPLAIN_MODES and not cursor.looking_at("ANALYZE", "TABLE"):
         modes.append(cursor.next().key.lower())
     if cursor.at_end():
         raise cursor.unrecognized("explain statement")

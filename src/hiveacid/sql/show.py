@@ -1,4 +1,4 @@
-"""Grammar of SHOW, DESCRIBE and ABORT TRANSACTIONS."""
+"""Grammar of SHOW, DESCRIBE and ABORT."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.sql.alter import partition_condition
+from hiveacid.sql.compactions import parse_abort_compactions, parse_show_compactions
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
 from hiveacid.sql.lexer import TokenKind
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.values_compactions import AbortCompactions
 from hiveacid.statements.values_views import ShowViews
 
 
@@ -41,9 +43,7 @@ def parse_show(cursor: Cursor) -> ddl.DdlStatement:
     if cursor.accept("LOCKS"):
         return _locks(cursor)
     if cursor.accept("COMPACTIONS"):
-        while not cursor.at_end():
-            cursor.next()
-        return ddl.ShowCompactions()
+        return parse_show_compactions(cursor)
     raise UnsupportedError(f"SHOW {word} is not supported")
 
 
@@ -123,9 +123,12 @@ def parse_describe(cursor: Cursor) -> ddl.DdlStatement:
     return ddl.DescribeTable(name, column, partition, formatted, extended)
 
 
-def parse_abort(cursor: Cursor) -> ddl.AbortTransactions:
-    """ABORT TRANSACTIONS id ..."""
-    cursor.expect("ABORT", "TRANSACTIONS")
+def parse_abort(cursor: Cursor) -> ddl.AbortTransactions | AbortCompactions:
+    """ABORT TRANSACTIONS id ..., ABORT COMPACTIONS id ..."""
+    cursor.expect("ABORT")
+    if cursor.accept("COMPACTIONS"):
+        return parse_abort_compactions(cursor)
+    cursor.expect("TRANSACTIONS")
     found = [TxnId(cursor.integer("transaction ids"))]
     while not cursor.at_end():
         cursor.accept(",")

@@ -154,13 +154,14 @@ def _drop_partitions(context: DdlContext, table: Table, statement: ddl.DropParti
     for conditions in statement.conditions:
         for condition in conditions:
             normal_text(condition.text, partition_column(table, condition.column))
-    with context.locked(footprint.alter_table(table.name)) as transaction:
+    doomed = []
+    for partition in context.metastore.list_partitions(table.name):
+        values = dict(zip(columns, partition.values, strict=True))
+        if any(meets(table, values, conditions) for conditions in statement.conditions):
+            doomed.append(partition.values)
+    names = [partition_name(columns, values) for values in doomed]
+    with context.locked(footprint.drop_partitions(table.name, names)) as transaction:
         use_write_id(transaction, table)
-        doomed = []
-        for partition in context.metastore.list_partitions(table.name):
-            values = dict(zip(columns, partition.values, strict=True))
-            if any(meets(table, values, conditions) for conditions in statement.conditions):
-                doomed.append(partition.values)
         for partition in context.metastore.drop_partitions(table.name, doomed):
             if owns_files(table):
                 delete_location(partition.location)

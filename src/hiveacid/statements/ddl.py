@@ -15,7 +15,7 @@ from hiveacid.errors import FormatError, InvalidInputError, NotFoundError, Stora
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Column, Database, FileFormat, Table, TableKind, TableName
 from hiveacid.settings import Settings
-from hiveacid.statements import alter
+from hiveacid.statements import alter, lock
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.adopt import adopt
 from hiveacid.statements.constraints import check_constraint_texts, constraint_properties
@@ -26,6 +26,7 @@ from hiveacid.statements.ddl_context import (
     table_location,
 )
 from hiveacid.statements.definitions import checked
+from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_views import AlterView, DropView
 from hiveacid.statements.views import alter_view, drop_view
 from hiveacid.storage.filesystem import file_system_for
@@ -38,6 +39,7 @@ DefinitionStatement = (
     | ddl.DropTable
     | DropView
     | AlterView
+    | LockStatement
     | alter.AlterStatement
 )
 
@@ -63,6 +65,8 @@ def execute(context: DdlContext, statement: DefinitionStatement) -> None:
         drop_view(context, statement)
     elif isinstance(statement, AlterView):
         alter_view(context, statement)
+    elif isinstance(statement, LockStatement):
+        lock.execute(context.runtime.transactions, statement)
     else:
         alter.execute(context, statement)
 
@@ -122,16 +126,14 @@ def create_table(
         NotFoundError: no such database, or no such table after LIKE.
         InvalidInputError: the definition is refused (see ``definitions.checked``).
     """
-    database = context.metastore.get_database(statement.name.database)
     if columns is not None:
         statement = _with_query_columns(statement, columns)
-    like = None if statement.like is None else context.metastore.get_table(statement.like)
-    table = checked(_definition(context, statement, database, like))
+    table = checked(definition_of(context, statement))
     files, path = file_system_for(table.location)
     if owns_files(table) and not table.partition_columns and not files.exists(path):
         known = initial_statistics(column.name for column in table.columns)
         table = replace(table, properties={**table.properties, **known})
-    with context.locked(footprint.create_table(database.name)):
+    with context.locked(footprint.create_table(table.name.database)):
         if not context.metastore.create_table(table, if_not_exists=statement.if_not_exists):
             return None
         try:
@@ -158,9 +160,15 @@ def _with_query_columns(statement: ddl.CreateTable, columns: tuple[Column, ...])
     )
 
 
-def _definition(
-    context: DdlContext, statement: ddl.CreateTable, database: Database, like: Table | None
-) -> Table:
+def definition_of(context: DdlContext, statement: ddl.CreateTable) -> Table:
+    """The table that the statement would make, not looked at any further.
+
+    Raises:
+        NotFoundError: no such database, or no such table after LIKE.
+        InvalidInputError: a constraint is refused.
+    """
+    database = context.metastore.get_database(statement.name.database)
+    like = None if statement.like is None else context.metastore.get_table(statement.like)
     properties: dict[str, str] = dict(statement.properties)
     if like is not None:
         properties = {**_kept(like), **properties}

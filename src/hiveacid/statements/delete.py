@@ -17,6 +17,7 @@ from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
 from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
 from hiveacid.statements.job import ExecutionContext, Job, Work
+from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.results import DeleteResult
 from hiveacid.statements.select import read_names
 from hiveacid.statements.truncate import TruncateWork
@@ -29,7 +30,8 @@ def plan(context: ExecutionContext, statement: Delete) -> Work:
     table = context.table(statement.table)
     if statement.where is None:
         return TruncateWork(table)
-    return DeleteWork(table, statement)
+    partitions = locked_partitions(context, table, [statement.predicate])
+    return DeleteWork(table, statement, partitions=partitions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from hiveacid.statements.placement import Placement
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.hashing import bucket_ids
-from hiveacid.storage.merge import bucket_numbers
 from hiveacid.storage.plain_files import open_row_writer, write_no_rows
 from hiveacid.storage.publish import empty_plain
+from hiveacid.storage.sources import bucket_numbers
 
 _Place = tuple[tuple[str | None, ...], int]
 

@@ -1,5 +1,5 @@
 """EXPLAIN: what of each table would be read, Spark's plan of a query; for everything else what the
-statement would touch.
+statement would touch. EXPLAIN LOCKS: the locks that it would take.
 
 Nothing is executed and no lock is taken; the tables are looked at in a read transaction that ends
 with the explanation.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.model.ids import WriteId
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.explain_locks import explain_locks
 from hiveacid.statements.job import ExecutionContext, Job
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.metadata_answers import known_aggregates
@@ -37,6 +38,8 @@ def explain(context: ExecutionContext, statement: ddl.Explain) -> Listing:
         NotFoundError, AcidError: a table could not be looked at.
         pyspark's AnalysisException: a query is wrong.
     """
+    if statement.mode == "locks":
+        return explain_locks(context, statement.statement)
     if context.unit is not None:
         lines = _Explanation(context, context.unit.txn, statement.mode).lines(statement.statement)
         return Listing(("Explain",), tuple((line,) for line in lines))

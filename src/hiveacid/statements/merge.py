@@ -19,6 +19,7 @@ from hiveacid.spark.conf import session_conf
 from hiveacid.spark.write import write_events
 from hiveacid.statements.events import count_places
 from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.merge_events import merge_events
 from hiveacid.statements.results import MergeResult
 from hiveacid.statements.select import read_names
@@ -45,7 +46,11 @@ _UPDATES: Final = (MatchedUpdate, NotMatchedBySourceUpdate)
 
 def plan(context: ExecutionContext, statement: Merge) -> MergeWork:
     """How to carry the statement out."""
-    return MergeWork(context.table(statement.table), statement)
+    table = context.table(statement.table)
+    partitions = None
+    if not any(isinstance(clause, NotMatchedInsert) for clause in statement.clauses):
+        partitions = locked_partitions(context, table, [statement.predicate])
+    return MergeWork(table, statement, partitions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from hiveacid.errors import (
     FormatError,
     InvalidInputError,
 )
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
@@ -64,8 +64,7 @@ def execute(
         from hiveacid.statements import select
 
         return select.open_query(context, statement)
-    branches = statement.branches if isinstance(statement, Inserts) else (statement,)
-    works = [_plan(context, one) for one in branches]
+    works = _plans(context, statement)
     if context.unit is None:
         results = _run(context, works)
     else:
@@ -83,6 +82,20 @@ def commit(context: ExecutionContext, unit: UnitOfWork) -> None:
     """
     by_row = context.settings.conflict_unit == "row"
     unit.commit(overlap=_overlap(context, unit.txn) if by_row else None)
+
+
+def footprint_of(context: ExecutionContext, statement: Inserts | _Change) -> Footprint:
+    """What the statement reads and writes, as its locks tell.
+
+    Raises:
+        AcidError: the statement would be refused before it takes its locks.
+    """
+    return _footprint(context, _plans(context, statement))
+
+
+def _plans(context: ExecutionContext, statement: Inserts | _Change) -> list[Work]:
+    branches = statement.branches if isinstance(statement, Inserts) else (statement,)
+    return [_plan(context, one) for one in branches]
 
 
 def _refuse_what_stays(works: Sequence[Work]) -> None:
@@ -204,7 +217,7 @@ def _stage(context: ExecutionContext, unit: UnitOfWork, work: Work) -> tuple[Job
         write_id = txn.write_id(table.name)
         ids = txn.take_statement_ids(table.name, work.statements)
     first = int(ids[0]) if ids else 0
-    staging = f"{table.location}/_hiveacid_staging_{txn.id}_{first}"
+    staging = f"{table.location}/{staging_name(txn.id, str(first))}"
     job = Job(context, txn, table, write_id, ids, staging)
     unit.on_undo(partial(_clean_up, job))
     try:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hiveacid.model.ids import WriteId
+from hiveacid.model.predicates import Predicate
 from hiveacid.model.tables import TableName
 from hiveacid.statements.job import ExecutionContext, Job, with_views
+from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.metadata_answers import known_aggregates
 from hiveacid.statements.values import Query, TableRef
 from hiveacid.txn.footprint import Footprint, TableRead
@@ -57,18 +59,34 @@ def _query_within(
     spark = context.session()
     if not query.tables:
         return spark.sql(query.text), False
-    names = {ref.name for ref in query.tables.values()}
-    tables = [context.table(name) for name in sorted(names)]
-    txn.lock(Footprint(reads=tuple(TableRead(table) for table in tables)))
-    job = Job(context, txn, tables[0], WriteId(0), (), "")
+    footprint = footprint_of_query(context, query)
+    txn.lock(footprint)
+    first = footprint.reads[0].table
+    job = Job(context, txn, first, WriteId(0), (), "")
     if query.aggregates:
-        known = known_aggregates(job, tables[0], query.aggregates)
+        known = known_aggregates(job, first, query.aggregates)
         if known is not None:
             return spark.sql(known), False
     try:
         return query_frame(job, query), job.reads_later
     finally:
         job.drop_views()
+
+
+def footprint_of_query(context: ExecutionContext, query: Query) -> Footprint:
+    """What the query reads, for its locks.
+
+    Raises:
+        NotFoundError: no such table.
+    """
+    predicates: dict[TableName, list[Predicate]] = {}
+    for ref in query.tables.values():
+        predicates.setdefault(ref.name, []).append(ref.predicate)
+    reads = []
+    for name in sorted(predicates):
+        table = context.table(name)
+        reads.append(TableRead(table, locked_partitions(context, table, predicates[name])))
+    return Footprint(reads=tuple(reads))
 
 
 def query_schema(context: ExecutionContext, query: Query) -> StructType:

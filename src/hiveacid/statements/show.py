@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.locks import LockInfo, LockState
@@ -35,7 +35,6 @@ ShowStatement = (
     | ddl.ShowCreateTable
     | ddl.ShowTransactions
     | ddl.ShowLocks
-    | ddl.ShowCompactions
     | ShowViews
 )
 
@@ -57,7 +56,6 @@ def show(metastore: Metastore, statement: ShowStatement) -> Listing:
     Raises:
         NotFoundError: the table or database does not exist.
         InvalidInputError: SHOW PARTITIONS of a table without (10241).
-        UnsupportedError: SHOW COMPACTIONS.
     """
     if isinstance(statement, ddl.ShowDatabases):
         return _names("database_name", matching(metastore.list_databases(), statement.pattern))
@@ -73,8 +71,6 @@ def show(metastore: Metastore, statement: ShowStatement) -> Listing:
         return _transactions(metastore)
     if isinstance(statement, ddl.ShowLocks):
         return _locks(metastore, statement)
-    if isinstance(statement, ddl.ShowCompactions):
-        raise UnsupportedError("SHOW COMPACTIONS is not supported yet")
     table = metastore.get_table(statement.name)
     if isinstance(statement, ddl.ShowPartitions):
         return _partitions(metastore, table, statement)

@@ -20,6 +20,7 @@ from hiveacid.spark.write import ACTION, write_events
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
 from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.results import UpdateResult
 from hiveacid.statements.select import read_names
 from hiveacid.statements.values import Update
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 def plan(context: ExecutionContext, statement: Update) -> UpdateWork:
     """How to carry the statement out."""
-    return UpdateWork(context.table(statement.table), statement)
+    table = context.table(statement.table)
+    partitions = locked_partitions(context, table, [statement.predicate])
+    return UpdateWork(table, statement, partitions=partitions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
 from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values_compactions import AbortCompactions, Compact, ShowCompactions
 from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import AlterView, CreateView, DropView, ShowViews
 
@@ -248,19 +250,6 @@ class ChangeColumn:
     constraints: Constraints | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Compact:
-    """ALTER TABLE name [PARTITION (...)] COMPACT 'type' [AND WAIT] [WITH OVERWRITE TBLPROPERTIES
-    (...)].
-    """
-
-    name: TableName
-    kind: str
-    partition: PartitionText = ()
-    wait: bool = False
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-
 # -------------------------------------------------------------------- SHOW, DESCRIBE, EXPLAIN
 
 
@@ -332,11 +321,6 @@ class ShowLocks:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowCompactions:
-    """SHOW COMPACTIONS."""
-
-
-@dataclass(frozen=True, slots=True)
 class AbortTransactions:
     """ABORT TRANSACTIONS id ..."""
 
@@ -400,8 +384,10 @@ DdlStatement = (
     | ShowLocks
     | ShowCompactions
     | AbortTransactions
+    | AbortCompactions
     | DescribeTable
     | DescribeDatabase
+    | LockStatement
 )
 
 DmlStatement = Insert | Inserts | Update | Delete | Merge

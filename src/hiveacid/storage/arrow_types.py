@@ -4,7 +4,7 @@
 ``timestamp with local time zone`` microseconds in UTC. Hive has nanoseconds, and years 1 to 9999:
 no type of Arrow holds both, and Spark reads microseconds; so what is read is cut to them unless
 nanoseconds are asked for, and what is written keeps the unit it comes in. A union is a struct:
-``tag``, then ``field0``, ... of which one is not null (read only).
+``tag``, then ``field0``, ... of which one is not null.
 """
 
 from __future__ import annotations
@@ -120,7 +120,15 @@ def hive_type(arrow: pa.DataType) -> HiveType:
 
 
 def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """A struct, list or map array whose children are changed, in order; itself where none is."""
+    """A struct, list, map or dense union array whose children are changed, in order; itself where
+    none is.
+    """
+    if pa.types.is_union(array.type):
+        before = [array.field(i) for i in _places(array)]
+        after = [change(child) for child in before]
+        if all(a is b for a, b in zip(before, after, strict=True)):
+            return array
+        return pa.UnionArray.from_dense(pa.array(array.type_codes), array.offsets, after)
     if pa.types.is_struct(array.type):
         before = [array.field(i) for i in _places(array)]
         after = [change(child) for child in before]
@@ -149,14 +157,15 @@ def conform(array: pa.Array, kind: HiveType) -> pa.Array:
 
     Chars are blank padded to their length and varchars cut to theirs, as Hive's writer does.
     Any timestamp unit is kept; an array with a zone given for a ``timestamp`` becomes that zone's
-    wall clock. Struct arrays lose their offset, which Arrow's ORC writer ignores.
+    wall clock. A struct of tag and alternatives becomes the union. Struct arrays lose their offset,
+    which Arrow's ORC writer ignores.
 
     Raises:
         ConversionError: a value does not fit the type.
-        UnsupportedError: a union.
+        UnsupportedError: a union that is not given as such a struct, or inside another type.
     """
     try:
-        return _conform(array, kind)
+        return _conform_union(array, kind) if isinstance(kind, UnionType) else _conform(array, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ConversionError(
             f"Arrow {array.type} values do not fit {kind}: {error}",
@@ -167,7 +176,7 @@ def conform(array: pa.Array, kind: HiveType) -> pa.Array:
 
 def _conform(array: pa.Array, kind: HiveType) -> pa.Array:
     if isinstance(kind, UnionType):
-        raise UnsupportedError(f"columns of type {kind} cannot be written", type=str(kind))
+        raise UnsupportedError(f"a {kind} inside another type cannot be written", type=str(kind))
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
@@ -189,6 +198,22 @@ def _conform(array: pa.Array, kind: HiveType) -> pa.Array:
     return array if array.type == target else array.cast(target)
 
 
+def _conform_union(array: pa.Array, kind: UnionType) -> pa.Array:
+    """The union that a struct of tag and alternatives stands for; its first alternative's null
+    where there is no tag.
+    """
+    if not pa.types.is_struct(array.type) or array.type.num_fields != len(kind.alternatives) + 1:
+        raise UnsupportedError(f"columns of type {kind} are written from structs", type=str(kind))
+    tags = pc.fill_null(array.field(0), 0).to_numpy()
+    offsets = np.zeros(len(array), dtype=np.int32)
+    children = []
+    for tag, alternative in enumerate(kind.alternatives):
+        chosen = tags == tag
+        offsets[chosen] = np.arange(int(chosen.sum()), dtype=np.int32)
+        children.append(_conform(array.field(tag + 1).filter(pa.array(chosen)), alternative))
+    return pa.UnionArray.from_dense(pa.array(tags), pa.array(offsets), children)
+
+
 def _conform_struct(array: pa.StructArray, kind: StructType) -> pa.Array:
     if array.type.num_fields != len(kind.fields):
         raise ConversionError(
@@ -205,7 +230,7 @@ def _conform_struct(array: pa.StructArray, kind: StructType) -> pa.Array:
     return struct_of(after, names, mask=array.is_null() if array.null_count else None)
 
 
-def _places(array: pa.StructArray) -> range:
+def _places(array: pa.StructArray | pa.UnionArray) -> range:
     return range(array.type.num_fields)
 
 

@@ -195,10 +195,7 @@ class BucketFileWriter:
         step = _EVENT_BATCH_ROWS if self._kind is FileKind.DELETE else _ROW_BATCH_ROWS
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
-            row = part.column(5)
-            user = self._conformed(row.flatten())
-            mask = row.is_null() if row.null_count else None
-            struct = self._row_struct(user, part.num_rows, mask=mask)
+            struct = self._event_rows(part.column(5))
             self._write_keyed(_event_table(*part.columns[:5], struct))
             operation = part.column(0).to_numpy(zero_copy_only=False)
             self._operations += np.bincount(operation, minlength=3)
@@ -236,6 +233,17 @@ class BucketFileWriter:
             postponed(conform(array, column.type))
             for array, column in zip(arrays, self._columns, strict=True)
         ]
+
+    def _event_rows(self, row: pa.StructArray) -> pa.Array:
+        """The rows of some events, conformed; null where an event has none."""
+        if row.null_count == len(row):
+            return pa.nulls(len(row), self._row_type)
+        if row.null_count and any(isinstance(c.type, UnionType) for c in self._columns):
+            raise UnsupportedError(
+                "events without rows among rows with unions cannot be written", path=self._path
+            )
+        mask = row.is_null() if row.null_count else None
+        return self._row_struct(self._conformed(row.flatten()), len(row), mask=mask)
 
     def _row_struct(
         self, user: Sequence[pa.Array], count: int, *, mask: pa.Array | None

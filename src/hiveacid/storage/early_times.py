@@ -105,7 +105,7 @@ def holds_postponed(array: pa.Array) -> bool:
     if pa.types.is_timestamp(kind):
         most = pc.max(array.cast(pa.int64())).as_py()
         return most is not None and most >= _LIMIT_S * _TICKS[kind.unit]
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(kind) or pa.types.is_union(kind):
         return any(holds_postponed(array.field(i)) for i in range(kind.num_fields))
     if pa.types.is_map(kind):
         return holds_postponed(array.keys) or holds_postponed(array.items)

@@ -15,7 +15,7 @@ from hiveacid.model.ids import WriteId
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.merge import read_delete_keys
+from hiveacid.storage.sources import read_delete_keys
 
 _Keys = tuple[Int64s, Int32s, Int64s]
 

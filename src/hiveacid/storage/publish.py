@@ -46,9 +46,19 @@ def publish(
         (file for file in files if file.kind is not FileKind.PLAIN),
         partition_columns,
     ):
-        fs.write_bytes(f"{directory}/{VERSION_FILE}", data=VERSION_TEXT.encode())
+        publish_version(fs, directory)
     if staging is not None:
         fs.delete_directory(staging)
+
+
+def publish_version(fs: FileSystem, directory: str) -> None:
+    """Create a directory of row events, or say of one that it is: ``_orc_acid_version``.
+
+    Raises:
+        StorageError: the file system failed.
+    """
+    fs.create_directory(directory)
+    fs.write_bytes(f"{directory}/{VERSION_FILE}", data=VERSION_TEXT.encode())
 
 
 def publish_marker(fs: FileSystem, directory: str, *, text: str) -> None:

@@ -32,9 +32,15 @@ from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.testing.clock import ManualClock
+from hiveacid.testing.compaction_vectors import (
+    CompactionOperations,
+    Result,
+    compaction_options,
+)
+from hiveacid.testing.compactor_vectors import CompactorOperations
+from hiveacid.testing.vector_tables import COUNT_COLUMNS
 
-RUNNABLE_AREAS: Final = ("txn", "writeid", "lock", "conflict")
-Result = Mapping[str, Any]
+RUNNABLE_AREAS: Final = ("txn", "writeid", "lock", "conflict", "compaction", "worker", "cleaner")
 
 
 class NotBuiltError(Exception):
@@ -60,8 +66,8 @@ def load_vectors(path: Path) -> tuple[Vector, ...]:
     )
 
 
-def run_vector(vector: Vector, *, url: str) -> None:
-    """Run one vector on the new metastore at ``url``.
+def run_vector(vector: Vector, *, url: str, warehouse: Path) -> None:
+    """Run one vector on the new metastore at ``url``; its tables lie below ``warehouse``.
 
     Raises:
         AssertionError: a result or error is not the expected one.
@@ -70,7 +76,7 @@ def run_vector(vector: Vector, *, url: str) -> None:
     clock = ManualClock()
     options = _options(vector.config)
     with connect(url, clock=clock, options=options) as metastore:
-        _Run(metastore, clock).steps(vector)
+        _Run(metastore, clock, warehouse, vector.config).steps(vector)
 
 
 def _options(config: Mapping[str, Any]) -> MetastoreOptions:
@@ -84,61 +90,24 @@ def _options(config: Mapping[str, Any]) -> MetastoreOptions:
     chosen: dict[str, Any] = {known[key]: value for key, value in config.items() if key in known}
     if "semantics" in config:
         chosen["lock_semantics"] = LockSemantics(config["semantics"])
+    chosen["compaction"] = compaction_options(config)
     return MetastoreOptions(durable=False, server_time=False, **chosen)
 
 
-_COUNT_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
-    "TXNS": {"state": "TXN_STATE", "txn": "TXN_ID", "type": "TXN_TYPE"},
-    "TXN_COMPONENTS": {
-        "txn": "TC_TXNID",
-        "db": "TC_DATABASE",
-        "table": "TC_TABLE",
-        "part": "TC_PARTITION",
-        "op": "TC_OPERATION_TYPE",
-        "wid": "TC_WRITEID",
-    },
-    "COMPLETED_TXN_COMPONENTS": {
-        "txn": "CTC_TXNID",
-        "db": "CTC_DATABASE",
-        "table": "CTC_TABLE",
-        "part": "CTC_PARTITION",
-        "wid": "CTC_WRITEID",
-        "upd": "CTC_UPDATE_DELETE",
-    },
-    "WRITE_SET": {
-        "txn": "WS_TXNID",
-        "db": "WS_DATABASE",
-        "table": "WS_TABLE",
-        "part": "WS_PARTITION",
-        "op": "WS_OPERATION_TYPE",
-        "commit": "WS_COMMIT_ID",
-    },
-    "HIVE_LOCKS": {
-        "txn": "HL_TXNID",
-        "lock": "HL_LOCK_EXT_ID",
-        "db": "HL_DB",
-        "table": "HL_TABLE",
-        "part": "HL_PARTITION",
-        "state": "HL_LOCK_STATE",
-        "type": "HL_LOCK_TYPE",
-    },
-    "TXN_TO_WRITE_ID": {
-        "txn": "T2W_TXNID",
-        "db": "T2W_DATABASE",
-        "table": "T2W_TABLE",
-        "wid": "T2W_WRITEID",
-    },
-    "NEXT_WRITE_ID": {"db": "NWI_DATABASE", "table": "NWI_TABLE", "next": "NWI_NEXT"},
-    "MIN_HISTORY_LEVEL": {"txn": "MHL_TXNID", "min_open": "MHL_MIN_OPEN_TXNID"},
-}
-
-
-class _Run:
+class _Run(CompactionOperations, CompactorOperations):
     """One vector's metastore, clock and saved results."""
 
-    def __init__(self, metastore: SqlMetastore, clock: ManualClock) -> None:
+    def __init__(
+        self,
+        metastore: SqlMetastore,
+        clock: ManualClock,
+        warehouse: Path,
+        config: Mapping[str, Any],
+    ) -> None:
         self._metastore = metastore
         self._clock = clock
+        self._warehouse = warehouse
+        self._config = config
         self._saved: dict[str, Any] = {}
 
     def steps(self, vector: Vector) -> None:
@@ -168,11 +137,13 @@ class _Run:
         assert wanted is None, f"{where}: expected the error {wanted}, got {result}"
         if "as" in step:
             self._saved[step["as"]] = result
-        _check_result(result, step.get("expect", {}), where)
+        _check_result(result, self._resolve(step.get("expect", {})), where)
 
     def _resolve(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._resolve(one) for one in value]
+        if isinstance(value, dict):
+            return {key: self._resolve(one) for key, one in value.items()}
         if not isinstance(value, str) or not value.startswith("$"):
             return value
         found: Any = None
@@ -393,7 +364,7 @@ class _Run:
         }
 
     def _op_count(self, what: str, **conditions: Any) -> Result:
-        columns = _COUNT_COLUMNS.get(what)
+        columns = COUNT_COLUMNS.get(what)
         if columns is None or not conditions.keys() <= columns.keys():
             raise NotBuiltError(f"count of {what} by {sorted(conditions)} is not built yet")
         return {
@@ -455,6 +426,8 @@ def _exception_name(error: AcidError) -> str:
         return "DuplicateKey"
     if isinstance(error, MetastoreError) and error.context.get("retryable"):
         return "Retryable"
+    if isinstance(error, MetastoreError) and "compaction" in error.context:
+        return "IllegalStateException"
     return "MetaException"
 
 

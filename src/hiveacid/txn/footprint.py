@@ -10,13 +10,17 @@ no read lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
+
+PARTITIONS_MAX: Final = 100
+"""Of more partitions the table is locked instead, as with ``hive.locks.max.partitions``."""
 
 
 class WriteKind(Enum):
@@ -126,8 +130,10 @@ def use_table(name: TableName) -> tuple[LockComponent, ...]:
     return (_definition(LockType.SHARED_READ, name.database, name.table),)
 
 
-def drop_partitions(name: TableName, partitions: Iterable[str]) -> tuple[LockComponent, ...]:
+def drop_partitions(name: TableName, partitions: Collection[str]) -> tuple[LockComponent, ...]:
     """ALTER TABLE DROP PARTITION."""
+    if len(partitions) > PARTITIONS_MAX:
+        return alter_table(name)
     return tuple(
         _definition(LockType.EXCLUSIVE, name.database, name.table, partition)
         for partition in partitions

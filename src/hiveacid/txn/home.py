@@ -1,17 +1,19 @@
-"""What a transaction and the manager it comes from need of each other."""
+"""What a transaction needs of the manager it comes from, and the manager of it."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from hiveacid.clock import Clock
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import LockId, TxnId
+from hiveacid.model.tables import TableName
 from hiveacid.settings import Settings
 
 
-class Kept(Protocol):
-    """A transaction that heartbeats keep alive."""
+class Guest(Protocol):
+    """What the manager needs of a transaction that it keeps alive."""
 
     @property
     def id(self) -> TxnId:
@@ -19,17 +21,25 @@ class Kept(Protocol):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it is a lease, which ends by itself."""
+        """Whether it is a lease."""
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether it is known to be committed."""
+
+    @property
+    def written_tables(self) -> frozenset[TableName]:
+        """The tables of which it has write ids."""
 
     def lost(self) -> None:
-        """Told that the metastore has ended it."""
+        """The metastore has ended it."""
 
     def close(self) -> None:
-        """End it, where it is a lease."""
+        """End it, a lease."""
 
 
 class Home(Protocol):
-    """What a transaction needs of the manager it comes from."""
+    """What a transaction needs of the manager it comes from, and the manager of it."""
 
     @property
     def metastore(self) -> Metastore:
@@ -51,11 +61,15 @@ class Home(Protocol):
     def host(self) -> str:
         """The machine it runs on."""
 
+    @property
+    def held_locks(self) -> Collection[LockId]:
+        """The client's own locks, which do not stand in its transactions' way."""
+
     def open_txn(self, *, read_only: bool) -> TxnId:
         """Open a bare transaction."""
 
-    def keep_alive(self, transaction: Kept) -> None:
+    def keep_alive(self, transaction: Guest) -> None:
         """Send heartbeats for the transaction until it is forgotten."""
 
-    def forget(self, transaction: Kept) -> None:
+    def forget(self, transaction: Guest) -> None:
         """Send no more heartbeats for the transaction."""

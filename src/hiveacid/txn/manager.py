@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent
+from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation, TxnType
 from hiveacid.settings import Settings
 from hiveacid.txn.heartbeat import Heartbeat
-from hiveacid.txn.home import Kept
+from hiveacid.txn.home import Guest
 from hiveacid.txn.threads import DaemonThreads, Threads
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
 _OPEN_TRIES = 5
+CommitListener = Callable[[frozenset[TableName]], None]
+"""Gets the tables that a committed transaction has written to."""
 
 
 class TransactionManager:
@@ -40,7 +43,9 @@ class TransactionManager:
         self._settings = settings
         self._user = user
         self._host = host
+        self._listeners: tuple[CommitListener, ...] = ()
         self._housekeeping_due_s = clock.monotonic_s()
+        self._held: dict[LockId, Sequence[LockComponent]] = {}
         self._heartbeat = Heartbeat(
             metastore, clock=clock, settings=settings, threads=threads or DaemonThreads()
         )
@@ -92,9 +97,22 @@ class TransactionManager:
         chosen = isolation or Isolation(self._settings.isolation)
         return Transaction(self, txn, read_only=read_only, isolation=chosen)
 
+    def begin_compaction(self, *, rebalance: bool) -> Transaction:
+        """Open a compactor's transaction: it gets no write ids, and its commit takes part in no
+        conflict, but that of a rebalance which recorded an UPDATE with its lock.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        kind = TxnType.REBALANCE_COMPACTION if rebalance else TxnType.COMPACTION
+        txn = self._open(kind)
+        return Transaction(self, txn, read_only=False, isolation=Isolation.SNAPSHOT)
+
     def open_txn(self, *, read_only: bool) -> TxnId:
         """Open a bare transaction, again where it took too long (metastore.md 2.1)."""
-        kind = TxnType.READ_ONLY if read_only else TxnType.DEFAULT
+        return self._open(TxnType.READ_ONLY if read_only else TxnType.DEFAULT)
+
+    def _open(self, kind: TxnType) -> TxnId:
         tries_left = _OPEN_TRIES
         while True:
             tries_left -= 1
@@ -106,9 +124,14 @@ class TransactionManager:
                 if not error.context.get("retryable") or tries_left == 0:
                     raise
 
+    @property
+    def held_locks(self) -> Mapping[LockId, Sequence[LockComponent]]:
+        """What ``lock`` took and ``unlock`` has not given back."""
+        return dict(self._held)
+
     def lock(self, components: Sequence[LockComponent]) -> LockId:
         """Take locks that belong to no transaction (LOCK TABLE), waiting for them; they are kept
-        alive until they are given back. Transactions of the same client wait for them too.
+        alive until they are given back. Transactions of this manager do not wait for them.
 
         Raises:
             LockError: not granted before the deadline.
@@ -121,16 +144,19 @@ class TransactionManager:
             host=self._host,
             clock=self._clock,
             settings=self._settings,
+            held=self.held_locks,
         )
+        self._held[lock] = components
         self._heartbeat.add_lock(lock)
         return lock
 
     def unlock(self, lock: LockId) -> None:
         """Give such locks back (UNLOCK TABLE); nothing happens where they are lost."""
+        self._held.pop(lock, None)
         self._heartbeat.remove_lock(lock)
         self._metastore.unlock(lock)
 
-    def keep_alive(self, transaction: Kept) -> None:
+    def keep_alive(self, transaction: Guest) -> None:
         """Send heartbeats for the transaction until it is forgotten."""
         is_lease = transaction.is_read_only
         self._heartbeat.add(
@@ -140,12 +166,26 @@ class TransactionManager:
             on_lease_over=transaction.close if is_lease else None,
         )
 
-    def forget(self, transaction: Kept) -> None:
-        """Send no more heartbeats for the transaction."""
+    def forget(self, transaction: Guest) -> None:
+        """Send no more heartbeats for the transaction; who listens is told of its commit."""
         self._heartbeat.remove(transaction.id)
+        if transaction.is_committed and transaction.written_tables:
+            for listener in self._listeners:
+                listener(transaction.written_tables)
+
+    def on_commit(self, listener: CommitListener) -> None:
+        """Tell ``listener`` of each commit from now on; it must be quick and must not fail."""
+        self._listeners = (*self._listeners, listener)
 
     def close(self) -> None:
-        """End the background work; open transactions are left to their time-out."""
+        """Give the locks of LOCK TABLE back and end the background work; open transactions are left
+        to their time-out.
+        """
+        try:
+            for lock in self.held_locks:
+                self.unlock(lock)
+        except MetastoreError as error:
+            _LOG.warning("Locks are left to their time-out: %s", error)
         self._heartbeat.stop()
 
     def _housekeeping_if_due(self) -> None:

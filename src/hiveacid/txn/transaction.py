@@ -201,6 +201,11 @@ class Transaction:
         """Whether it has a write id of the table: the statistics do not tell what it sees."""
         return table in self._write_ids
 
+    @property
+    def written_tables(self) -> frozenset[TableName]:
+        """The tables of which it has a write id."""
+        return frozenset(self._write_ids)
+
     def valid_write_ids(self, table: Table) -> ValidWriteIdList:
         """The table's write ids that this transaction sees; all of them where it has none.
 
@@ -394,6 +399,7 @@ class Transaction:
             host=self._manager.host,
             clock=self._manager.clock,
             settings=self._settings,
+            held=self._manager.held_locks,
         )
         self._records.note_locks(components)
 

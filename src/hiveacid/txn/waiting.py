@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 
 from hiveacid.clock import Clock
@@ -23,20 +23,23 @@ def wait_for_lock(
     host: str,
     clock: Clock,
     settings: Settings,
+    held: Collection[LockId] = (),
 ) -> LockId:
     """Request the components and wait until all are granted; without a transaction the caller sends
-    the lock's heartbeats and gives it back.
+    the lock's heartbeats and gives it back. ``held`` are the caller's own locks of that kind: it
+    does not wait for them, nor behind those who do.
 
     While it waits, abandoned transactions are timed out and deadlocks are broken. On any failure
     the request is taken back.
 
     Raises:
-        LockError: the deadline passed, or the transaction was aborted to break a deadlock.
+        LockError: the deadline passed, the transaction was aborted to break a deadlock, or one of
+            ``held`` is lost.
         TransactionError: the transaction was ended meanwhile.
     """
     started_s = clock.monotonic_s()
     pause_s = settings.lock_poll_min_s
-    found = metastore.lock(components, txn=txn, user=user, host=host)
+    found = metastore.lock(components, txn=txn, user=user, host=host, held=held)
     try:
         while found.state is not LockState.ACQUIRED:
             left_s = settings.lock_timeout_s - (clock.monotonic_s() - started_s)
@@ -46,7 +49,7 @@ def wait_for_lock(
             pause_s = min(pause_s * 2, settings.lock_poll_max_s)
             metastore.perform_timeouts()
             metastore.break_deadlock()
-            found = _check(metastore, found, txn)
+            found = _check(metastore, found, txn, held)
     except BaseException:
         if found.state is LockState.WAITING:
             metastore.unlock(found.lock_id)
@@ -54,9 +57,11 @@ def wait_for_lock(
     return found.lock_id
 
 
-def _check(metastore: Metastore, found: LockResponse, txn: TxnId | None) -> LockResponse:
+def _check(
+    metastore: Metastore, found: LockResponse, txn: TxnId | None, held: Collection[LockId]
+) -> LockResponse:
     try:
-        return metastore.check_lock(found.lock_id)
+        return metastore.check_lock(found.lock_id, held=held)
     except NotFoundError as error:
         if txn is None:
             raise LockError(
@@ -90,7 +95,7 @@ def _timed_out(metastore: Metastore, found: LockResponse, *, waited_s: float) ->
     verb = "held" if blocker.state is LockState.ACQUIRED else "requested earlier"
     return LockError(
         f"Lock acquisition for {_resource(blocker)} timed out after {waited_ms}ms. "
-        f"{blocker.type.name} is {verb} by txnid:{blocker.txn_id} of {blocker.user}@{blocker.host}"
+        f"{blocker.type.name} is {verb} by {_who(blocker)} of {blocker.user}@{blocker.host}"
         + _since(blocker, holder),
         code=10307,
         lock_id=blocker.lock_id,
@@ -100,6 +105,10 @@ def _timed_out(metastore: Metastore, found: LockResponse, *, waited_s: float) ->
         since_ms=_since_ms(blocker, holder),
         resource=_resource(blocker),
     )
+
+
+def _who(blocker: LockInfo) -> str:
+    return f"txnid:{blocker.txn_id}" if blocker.txn_id else f"lockid:{blocker.lock_id} (LOCK TABLE)"
 
 
 def _resource(lock: LockInfo) -> str:

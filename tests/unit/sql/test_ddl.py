@@ -6,6 +6,7 @@ import pytest
 from tests.unit.sql.catalog import INT, STRING, S, T, bound
 
 from hiveacid.errors import AcidError, InvalidInputError, SqlSyntaxError, UnsupportedError
+from hiveacid.model.compactions import CompactionId
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.model.types import (
@@ -24,6 +25,13 @@ from hiveacid.sql.type_grammar import parse_column_type
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Insert, Literals, Query, TableRef
+from hiveacid.statements.values_compactions import AbortCompactions, Compact, ShowCompactions
+from hiveacid.statements.values_locks import (
+    LockDatabase,
+    LockTable,
+    UnlockDatabase,
+    UnlockTable,
+)
 from hiveacid.statements.values_transactions import (
     Begin,
     Commit,
@@ -161,7 +169,17 @@ VALUES = {
     ),
     "alter table t change v v string": ddl.ChangeColumn(T, "v", Column("v", STRING)),
     "alter table t partition (p='a') compact 'MAJOR' and wait": (
-        ddl.Compact(T, "major", (("p", "a"),), True)
+        Compact(T, "major", (("p", "a"),), True)
+    ),
+    "alter table t compact 'rebalance' clustered into 4 buckets and wait pool 'p' with overwrite "
+    "tblproperties ('a'='b') order by v desc, length(v) nulls first": Compact(
+        T,
+        "rebalance",
+        wait=True,
+        properties={"a": "b"},
+        pool="p",
+        buckets=4,
+        order_by="v desc NULLS FIRST, length(v) nulls first",
     ),
     "show databases like 'd*'": ddl.ShowDatabases("d*"),
     "show schemas": ddl.ShowDatabases(),
@@ -176,8 +194,29 @@ VALUES = {
     "show transactions": ddl.ShowTransactions(),
     "show locks": ddl.ShowLocks(),
     "show locks t partition (p='x') extended": ddl.ShowLocks(T, (("p", "x"),), extended=True),
+    "lock table t shared": LockTable(T),
+    "LOCK TABLE t PARTITION (p='x') EXCLUSIVE": LockTable(T, (("p", "x"),), exclusive=True),
+    "lock database D2 exclusive": LockDatabase("d2", exclusive=True),
+    "lock schema d2 shared": LockDatabase("d2"),
+    "unlock table t": UnlockTable(T),
+    "unlock table t partition (p='x')": UnlockTable(T, (("p", "x"),)),
+    "unlock database d2": UnlockDatabase("d2"),
     "show locks database d2": ddl.ShowLocks(schema="d2"),
-    "show compactions database d2 status 'failed'": ddl.ShowCompactions(),
+    "show compactions": ShowCompactions(),
+    "show compactions compactionid = 7": ShowCompactions(CompactionId(7)),
+    "show compactions database d2 status 'failed'": ShowCompactions(schema="d2", status="failed"),
+    "show compactions t partition (p='a') pool 'x' type 'minor' status 'ready for cleaning' "
+    "order by starttime desc, compactionid limit 3": ShowCompactions(
+        name=T,
+        partition=(("p", "a"),),
+        pool="x",
+        kind="minor",
+        status="ready for cleaning",
+        order=(("starttime", True), ("compactionid", False)),
+        limit=3,
+    ),
+    "show compactions pool": ShowCompactions(name=TableName("default", "pool")),
+    "abort compactions 3 4": AbortCompactions((CompactionId(3), CompactionId(4))),
     "abort transactions 1 2 3": ddl.AbortTransactions((1, 2, 3)),  # type: ignore[arg-type]
     "describe t": ddl.DescribeTable(T),
     "desc formatted d2.s": ddl.DescribeTable(S, formatted=True),
@@ -216,7 +255,10 @@ REFUSED: dict[str, type[AcidError]] = {
     "release 'a'": SqlSyntaxError,
     "explain commit": UnsupportedError,
     "set autocommit = maybe": InvalidInputError,
-    "lock table t exclusive": UnsupportedError,
+    "lock table t": SqlSyntaxError,
+    "lock table t read": SqlSyntaxError,
+    "lock t shared": SqlSyntaxError,
+    "unlock table t shared": SqlSyntaxError,
     "show functions": UnsupportedError,
     "create table x": SqlSyntaxError,
     "create table x ()": SqlSyntaxError,
@@ -336,3 +378,24 @@ def test_explain_of_an_insert() -> None:
 )
 def test_transactions(text: str, value: object) -> None:
     assert bound(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("alter table t compact 'rebalance' order by (select 1 from t)", UnsupportedError),
+        ("alter table t compact 'major' where p = 1", UnsupportedError),
+        ("alter table t compact major", SqlSyntaxError),
+        ("alter table t compact 'major' pool 'p' and wait", SqlSyntaxError),
+        ("show compactions compactionid = 'x'", SqlSyntaxError),
+        ("show compactions t order by 1; drop table t", SqlSyntaxError),
+        ("show compactions t order by length(state)", SqlSyntaxError),
+        ("show compactions t limit 3 pool 'p'", SqlSyntaxError),
+        ("abort compactions", SqlSyntaxError),
+    ],
+)
+def test_clauses_of_compactions_have_one_order_and_plain_columns(
+    text: str, error: type[AcidError]
+) -> None:
+    with pytest.raises(error):
+        parse_one(text)

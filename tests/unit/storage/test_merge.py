@@ -26,7 +26,8 @@ from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.delete_set import DeleteSet
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
-from hiveacid.storage.merge import merge_read, read_delete_keys
+from hiveacid.storage.merge import merge_read
+from hiveacid.storage.sources import read_delete_keys
 
 FS = file_system_for("/")[0]
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))

@@ -55,6 +55,19 @@ def test_a_committed_write_id_is_visible_to_those_who_begin_later(
         assert after.valid_write_ids(table).is_valid(1)
 
 
+def test_a_listener_is_told_of_commits_that_wrote_alone(runtime: Runtime, table: Table) -> None:
+    told: list[object] = []
+    runtime.transactions.on_commit(told.append)
+    with runtime.transactions.begin(read_only=True) as reader:
+        reader.valid_write_ids(table)
+    with pytest.raises(InvalidInputError), runtime.transactions.begin() as txn:
+        txn.write_id(table.name)
+        raise InvalidInputError("gives up")
+    assert told == []
+    _insert(runtime, table)
+    assert told == [{table.name}]
+
+
 def test_a_transaction_sees_its_own_writes_and_no_later_ones(
     runtime: Runtime, table: Table
 ) -> None:

@@ -41,7 +41,13 @@ from hiveacid.model.conflicts import (
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import TableName
-from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
+from hiveacid.model.transactions import (
+    COMPACTIONS,
+    AbortReason,
+    OperationType,
+    TxnState,
+    TxnType,
+)
 from hiveacid.model.valid import ValidTxnList
 
 _C = TXN_COMPONENTS.c
@@ -194,6 +200,8 @@ _STAMP_QUEUE: Final = (
     .where(COMPACTION_QUEUE.c.CQ_TXN_ID == bindparam("txn"))
     .values(CQ_NEXT_TXN_ID=bindparam("commit_id"), CQ_COMMIT_TIME=bindparam("now"))
 )
+# Hive forgets a rebalance, whose cleaning then waits for nobody.
+_STAMPING: Final = (TxnType.SOFT_DELETE, *COMPACTIONS)
 _DELETE_REBUILD_LOCK: Final = delete(MATERIALIZATION_REBUILD_LOCKS).where(
     MATERIALIZATION_REBUILD_LOCKS.c.MRL_TXN_ID == bindparam("txn")
 )
@@ -426,9 +434,10 @@ def _log_writes(
     """Write the WRITE_SET rows of the commit; the error where somebody else committed first."""
     if kind is TxnType.READ_ONLY:
         return None
-    if kind in (TxnType.SOFT_DELETE, TxnType.COMPACTION):
-        commit_id = _take_commit_id(unit)
-        unit.run(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
+    # A rebalance gives rows other ids, which is an overwrite to those who change them.
+    stamps = kind in _STAMPING
+    if stamps and (kind is not TxnType.REBALANCE_COMPACTION or operations.isdisjoint(_CHANGED)):
+        unit.run(_STAMP_QUEUE, txn=txn, commit_id=_take_commit_id(unit), now=unit.now_ms)
         return None
     if operations.isdisjoint(_CHANGED):
         if not only_changes and operations:
@@ -437,7 +446,11 @@ def _log_writes(
     commit_id = _take_commit_id(unit)
     unit.run(_INSERT_CHANGES if only_changes else _INSERT_ALL, txn=txn, commit_id=commit_id)
     found = unit.row(_CONFLICT, txn=txn) if check else None
-    return None if found is None else _conflict_error(txn, commit_id, found)
+    if found is not None:
+        return _conflict_error(txn, commit_id, found)
+    if stamps:
+        unit.run(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
+    return None
 
 
 def _take_commit_id(unit: Unit) -> int:
@@ -450,7 +463,7 @@ def _finish(unit: Unit, txn: TxnId, kind: TxnType, operations: frozenset[str]) -
     mine = {"txn": txn}
     work: list[tuple[ClauseElement, Mapping[str, object]]] = []
     if operations and kind is not TxnType.READ_ONLY:
-        if kind not in (TxnType.COMPACTION, TxnType.REBALANCE_COMPACTION):
+        if kind not in COMPACTIONS:
             changes = "N" if operations.isdisjoint(_CHANGED) else "Y"
             at = unit.dialect.timestamp(unit.now_ms)
             work.append((_COMPLETE, {**mine, "at": at, "changes": changes}))

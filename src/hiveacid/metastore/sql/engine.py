@@ -14,7 +14,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, or_, select
@@ -23,6 +23,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
+from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.sql import schema
 from hiveacid.metastore.sql.dialect import Begun, Dialect, Outcome, UnitKind
 from hiveacid.model.locks import LockSemantics
@@ -52,6 +53,7 @@ class MetastoreOptions:
     lock_semantics: LockSemantics = LockSemantics.HIVE_4
     durable: bool = True
     server_time: bool = True
+    compaction: CompactionOptions = field(default_factory=CompactionOptions)
 
 
 class Unit:

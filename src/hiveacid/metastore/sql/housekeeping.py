@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import and_, bindparam, delete, exists, func, or_, select
 from sqlalchemy.sql import Delete, Select
 
+from hiveacid.metastore.sql.compaction_history import purge_history
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.schema import (
-    AUX_TABLE,
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
     MIN_HISTORY_LEVEL,
@@ -19,14 +19,14 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
     WRITE_SET,
 )
-from hiveacid.metastore.sql.txns import abort, watermarks
+from hiveacid.metastore.sql.turns import take_turn
+from hiveacid.metastore.sql.txns import FIRST_UNSEEN, abort, watermarks
 from hiveacid.model.ids import LONG_MAX, LONG_MIN, TxnId
 from hiveacid.model.transactions import AbortReason, TxnState, TxnType
 
 _T = TXNS.c
 _W = TXN_TO_WRITE_ID.c
 _C = COMPLETED_TXN_COMPONENTS.c
-_A = AUX_TABLE.c
 _MUTEX: Final = "HouseKeeper"
 _BATCH: Final = 2_000
 """Ids removed in one unit: others wait for a few milliseconds at most."""
@@ -86,15 +86,6 @@ _CLEAN_TXNS: Final = delete(TXNS).where(
     ~exists().where(TXN_COMPONENTS.c.TC_TXNID == _T.TXN_ID),
 )
 _NEWER = COMPLETED_TXN_COMPONENTS.alias("newer")
-_MAY_BE_UNSEEN: Final = (
-    select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
-    .join_from(MIN_HISTORY_LEVEL, TXNS, _T.TXN_ID == MIN_HISTORY_LEVEL.c.MHL_TXNID)
-    .where(func.coalesce(_T.TXN_TYPE, 0) != int(TxnType.READ_ONLY))
-    .scalar_subquery()
-)
-"""The lowest transaction that one that may write does not see: a serializable commit looks for
-writes from here on. A part of the statement that deletes, so that it is of the same moment.
-"""
 
 
 def _dedupe(kind: str, newer_kinds: tuple[str, ...], *, whole_table: bool) -> Delete:
@@ -106,7 +97,7 @@ def _dedupe(kind: str, newer_kinds: tuple[str, ...], *, whole_table: bool) -> De
     )
     return delete(COMPLETED_TXN_COMPONENTS).where(
         _C.CTC_UPDATE_DELETE == kind,
-        _C.CTC_TXNID < func.coalesce(_MAY_BE_UNSEEN, LONG_MAX),
+        _C.CTC_TXNID < FIRST_UNSEEN,
         exists().where(
             _NEWER.c.CTC_DATABASE == _C.CTC_DATABASE,
             _NEWER.c.CTC_TABLE == _C.CTC_TABLE,
@@ -121,12 +112,6 @@ _DEDUPE: Final = tuple(
     _dedupe(kind, newer_kinds, whole_table=whole_table)
     for kind, newer_kinds in (("N", ("N", "Y")), ("Y", ("Y",)))
     for whole_table in (False, True)
-)
-_LAST_RUN: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key"))
-_LAST_RUN_HELD: Final = _LAST_RUN.with_for_update()
-_FIRST_RUN: Final = insert(AUX_TABLE).values(MT_KEY1=bindparam("key"), MT_KEY2=0)
-_SET_LAST_RUN: Final = (
-    update(AUX_TABLE).where(_A.MT_KEY1 == bindparam("key")).values(MT_KEY2=bindparam("now"))
 )
 
 
@@ -201,23 +186,14 @@ class SqlHousekeeping:
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
         """See ``TxnStore``."""
-        due_ms = interval_s * 1000
-        with self._db.read() as unit:
-            last = unit.scalar(_LAST_RUN, key=_MUTEX)
-            if last is not None and 0 <= unit.now_ms - last < due_ms:
-                return False
-        with self._db.write() as unit:
-            last = unit.scalar(_LAST_RUN_HELD, key=_MUTEX)
-            if last is not None and 0 <= unit.now_ms - last < due_ms:
-                return False
-            if last is None:  # the same row for all who are the first at once: one of them wins
-                unit.run(_FIRST_RUN, key=_MUTEX)
-            unit.run(_SET_LAST_RUN, key=_MUTEX, now=unit.now_ms)
+        if take_turn(self._db, _MUTEX, interval_s=interval_s) is None:
+            return False
         self.perform_timeouts()
         self.write_set_gc()
         self.clean_txn_to_write_id()
         self.clean_empty_txns()
         self.dedupe_completed_components()
+        purge_history(self._db)
         return True
 
     def _delete_in_batches(

@@ -1,17 +1,19 @@
 """Locks: enqueue, check, unlock, show (metastore.md section 3).
 
 A request's rows get an id under the counter, so ids are in the order in which requests become
-visible; a check looks only at smaller ids, waiting ones too. That makes the queue fair.
+visible; a check looks at smaller ids, waiting ones too. That makes the queue fair. Of larger ids
+only those granted count: a client's statement may have passed requests that wait for a lock which
+the client itself holds (LOCK TABLE).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, insert, select, update
+from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
 
-from hiveacid.errors import InvalidInputError, TransactionError
+from hiveacid.errors import InvalidInputError, LockError, TransactionError
 from hiveacid.metastore.api import LockResponse
 from hiveacid.metastore.sql.engine import Database, Row, Unit
 from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID, TXN_COMPONENTS
@@ -33,6 +35,7 @@ from hiveacid.model.locks import (
     LockType,
     find_deadlock,
     must_wait,
+    passed_by,
 )
 from hiveacid.model.transactions import AbortReason, OperationType
 
@@ -81,11 +84,16 @@ _INSERT_COMPONENT: Final = insert(TXN_COMPONENTS).values(
     TC_WRITEID=bindparam("write_id"),
 )
 _REQUEST: Final = select(*_COLUMNS).where(_OF_REQUEST).order_by(_L.HL_LOCK_INT_ID)
-_EARLIER: Final = (
+_COUNTS: Final = or_(
+    _L.HL_LOCK_EXT_ID < bindparam("lock"),
+    and_(_L.HL_LOCK_EXT_ID > bindparam("lock"), _L.HL_LOCK_STATE == LockState.ACQUIRED.value),
+)
+_OTHERS: Final = (
     select(*_COLUMNS)
-    .where(_L.HL_LOCK_EXT_ID < bindparam("lock"), _L.HL_DB == bindparam("db"))
+    .where(_L.HL_DB == bindparam("db"), _COUNTS)
     .order_by(_L.HL_LOCK_EXT_ID, _L.HL_LOCK_INT_ID)
 )
+_EVERYWHERE: Final = select(*_COLUMNS).where(_COUNTS).order_by(_L.HL_LOCK_EXT_ID, _L.HL_LOCK_INT_ID)
 _GRANT: Final = (
     update(HIVE_LOCKS)
     .where(_OF_REQUEST)
@@ -141,6 +149,7 @@ class SqlLocks:
         agent_info: str | None = None,
         zero_wait_read: bool = False,
         exclusive_ctas: bool = False,
+        held: Collection[LockId] = (),
     ) -> LockResponse:
         """See ``LockManager``."""
         if not components:
@@ -171,7 +180,7 @@ class SqlLocks:
                     for at, one in enumerate(components, start=1)
                 ],
             )
-            blocked = _check(unit, lock, self._db.options.lock_semantics)
+            blocked = _check(unit, lock, self._db.options.lock_semantics, held)
             refusal = None
             if blocked is not None:
                 refusal = _refusal(*blocked, zero_wait_read=zero_wait_read, ctas=exclusive_ctas)
@@ -180,7 +189,7 @@ class SqlLocks:
                 return LockResponse(lock, LockState.NOT_ACQUIRED, refusal)
             return _response(lock, blocked)
 
-    def check_lock(self, lock: LockId) -> LockResponse:
+    def check_lock(self, lock: LockId, *, held: Collection[LockId] = ()) -> LockResponse:
         """See ``LockManager``."""
         with self._db.write() as unit:
             rows = unit.rows(_REQUEST, lock=lock)
@@ -191,7 +200,7 @@ class SqlLocks:
                 heartbeat_txn(unit, txn)
             else:
                 heartbeat_lock(unit, lock)
-            return _response(lock, _check(unit, lock, self._db.options.lock_semantics))
+            return _response(lock, _check(unit, lock, self._db.options.lock_semantics, held))
 
     def unlock(self, lock: LockId) -> None:
         """See ``LockManager``."""
@@ -290,18 +299,23 @@ def _record_writes(unit: Unit, txn: TxnId, components: Sequence[LockComponent]) 
     insert_components(unit, rows)
 
 
-def _check(unit: Unit, lock: LockId, semantics: LockSemantics) -> tuple[LockInfo, LockInfo] | None:
+def _check(
+    unit: Unit, lock: LockId, semantics: LockSemantics, held: Collection[LockId]
+) -> tuple[LockInfo, LockInfo] | None:
     """Grant the request, or return the first blocked component and its blocker and note it."""
     request = [_info(row) for row in unit.rows(_REQUEST, lock=lock)]
     if all(one.state is LockState.ACQUIRED for one in request):
         return None
-    earlier = [
-        _info(row)
-        for database in sorted({one.database for one in request})
-        for row in unit.rows(_EARLIER, lock=lock, db=database)
-    ]
+    if held:
+        others = _without_own(unit, lock, semantics, held)
+    else:
+        others = [
+            _info(row)
+            for database in sorted({one.database for one in request})
+            for row in unit.rows(_OTHERS, lock=lock, db=database)
+        ]
     for wanted in sorted(request, key=lambda one: _CHECK_ORDER.index(one.type)):
-        for other in earlier:
+        for other in others:
             if must_wait(wanted, other, semantics=semantics):
                 unit.run(
                     _BLOCK,
@@ -314,6 +328,23 @@ def _check(unit: Unit, lock: LockId, semantics: LockSemantics) -> tuple[LockInfo
     heartbeat = 0 if request[0].txn_id else unit.now_ms
     unit.run(_GRANT, lock=lock, now=unit.now_ms, heartbeat=heartbeat)
     return None
+
+
+def _without_own(
+    unit: Unit, lock: LockId, semantics: LockSemantics, held: Collection[LockId]
+) -> list[LockInfo]:
+    """Whom the request may have to wait for, where its client holds locks of its own."""
+    everybody = [_info(row) for row in unit.rows(_EVERYWHERE, lock=lock)]
+    lost = set(held).difference(one.lock_id for one in everybody)
+    if lost:
+        raise LockError(
+            f"Lock {min(lost)} is lost, its heartbeat came too late: others may have used what it "
+            "kept them from",
+            lock_id=min(lost),
+            note="UNLOCK forgets it; look at the data before LOCK takes it anew.",
+        )
+    passed = passed_by(everybody, held, semantics=semantics)
+    return [one for one in everybody if one.lock_id not in passed]
 
 
 def _refusal(

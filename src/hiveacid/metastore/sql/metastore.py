@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from hiveacid.metastore.sql.cleaning import SqlCleaning
+from hiveacid.metastore.sql.compaction_history import SqlCompactionHistory
+from hiveacid.metastore.sql.compactions import SqlCompactions
 from hiveacid.metastore.sql.conflicts import SqlCommits
 from hiveacid.metastore.sql.databases import SqlDatabases
 from hiveacid.metastore.sql.engine import Database, repeats_transient
@@ -27,6 +30,9 @@ class SqlMetastore(
     SqlCommits,
     SqlHousekeeping,
     SqlLocks,
+    SqlCompactions,
+    SqlCompactionHistory,
+    SqlCleaning,
 ):
     """A metastore in an SQL database; safe to share between threads."""
 

@@ -10,6 +10,7 @@ from sqlalchemy.sql import ClauseElement
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo
+from hiveacid.metastore.sql.compaction_rows import GIVE_BACK
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Row, Unit
 from hiveacid.metastore.sql.schema import (
     COMPLETED_TXN_COMPONENTS,
@@ -21,7 +22,7 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
 )
 from hiveacid.model.ids import LONG_MAX, LockId, TxnId
-from hiveacid.model.transactions import AbortReason, TxnState, TxnType
+from hiveacid.model.transactions import COMPACTIONS, AbortReason, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList
 
 _T = TXNS.c
@@ -33,6 +34,17 @@ _MIN_OPEN: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == _OPEN)
 _LOW_BOUNDARY: Final = (
     select(_T.TXN_ID).where(_T.TXN_STARTED < bindparam("old")).order_by(_T.TXN_ID.desc()).limit(1)
 )
+FIRST_UNSEEN: Final = func.coalesce(
+    select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
+    .join_from(MIN_HISTORY_LEVEL, TXNS, _T.TXN_ID == MIN_HISTORY_LEVEL.c.MHL_TXNID)
+    .where(func.coalesce(_T.TXN_TYPE, 0) != int(TxnType.READ_ONLY))
+    .scalar_subquery(),
+    LONG_MAX,
+)
+"""The lowest transaction that some open one, which may write, may not see: a serializable commit
+looks for committed writes from here on. Belongs into the statement that deletes others: what it
+sees is of one moment, and who opens later sees all that it deletes.
+"""
 _HWM: Final = select(func.max(_T.TXN_ID))
 _WATERMARKS: Final = select(
     _MIN_OPEN.scalar_subquery(), _LOW_BOUNDARY.scalar_subquery(), _HWM.scalar_subquery()
@@ -98,6 +110,7 @@ _SET_ABORTED: Final = (
     update(TXNS)
     .where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
     .values(TXN_STATE=TxnState.ABORTED.value, TXN_META_INFO=bindparam("reason"))
+    .returning(_T.TXN_TYPE)
 )
 _HEARTBEAT: Final = (
     update(TXNS)
@@ -346,12 +359,19 @@ def open_txn_type(unit: Unit, txn: TxnId) -> TxnType | None:
 
 
 def abort(unit: Unit, txn: TxnId, reason: AbortReason, *, detail: str = "") -> bool:
-    """Abort an open transaction; False where it is not open. What it wrote stays recorded."""
+    """Abort an open transaction; False where it is not open. What it wrote stays recorded.
+
+    The compaction that it was for waits for a worker again.
+    """
     text = f"{reason.value}{detail}"[:_REASON_CHARS_MAX]
-    if unit.run(_SET_ABORTED, txn=txn, reason=text) == 0:
+    aborted = unit.rows(_SET_ABORTED, txn=txn, reason=text)
+    if not aborted:
         return False
     mine = {"txn": txn}
-    unit.run_together(*forget_open(txn), (_DELETE_REBUILD_LOCKS, mine), (_DELETE_REPL_MAP, mine))
+    work = [*forget_open(txn), (_DELETE_REBUILD_LOCKS, mine), (_DELETE_REPL_MAP, mine)]
+    if aborted[0][0] in COMPACTIONS:
+        work.append((GIVE_BACK, mine))
+    unit.run_together(*work)
     return True
 
 

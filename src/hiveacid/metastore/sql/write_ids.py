@@ -105,12 +105,8 @@ class SqlWriteIds:
     ) -> tuple[ValidWriteIdList, ...]:
         """See ``TxnStore``."""
         with self._db.read() as unit:
-            if valid_txns is None:
-                timeout_ms = self._db.options.open_txn_timeout_ms
-                found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
-                valid_txns = ValidTxnList.of(hwm=found.hwm, open=found.open, aborted=found.aborted)
-            hidden = frozenset(valid_txns.open), frozenset(valid_txns.aborted)
-            return tuple(_valid_of_table(unit, table, valid_txns, *hidden) for table in tables)
+            timeout_ms = self._db.options.open_txn_timeout_ms
+            return read_valid_write_ids(unit, tables, valid_txns, timeout_ms=timeout_ms)
 
     def seed_write_id(self, table: TableName, seed: int) -> None:
         """See ``TxnStore``."""
@@ -127,6 +123,21 @@ def write_id_of(unit: Unit, txn: TxnId, database: str, table: str) -> WriteId | 
     """The write id the transaction has for the table, None where none is allocated."""
     found = unit.scalar(_WRITE_ID_OF_TXN, db=database, table=table, txn=txn)
     return None if found is None else WriteId(found)
+
+
+def read_valid_write_ids(
+    unit: Unit,
+    tables: Sequence[TableName],
+    valid_txns: ValidTxnList | None = None,
+    *,
+    timeout_ms: int,
+) -> tuple[ValidWriteIdList, ...]:
+    """What a reader with these transactions, or one that comes now, sees of each table."""
+    if valid_txns is None:
+        found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
+        valid_txns = ValidTxnList.of(hwm=found.hwm, open=found.open, aborted=found.aborted)
+    hidden = frozenset(valid_txns.open), frozenset(valid_txns.aborted)
+    return tuple(_valid_of_table(unit, table, valid_txns, *hidden) for table in tables)
 
 
 def _valid_of_table(

@@ -1,0 +1,248 @@
+"""Deletes what nobody can need any more (metastore.md 4.5, format.md 10.4).
+
+Three kinds of things go, each by its own rule:
+
+* what a compaction replaced: once every transaction that was open when it committed has ended, and
+  the retention is over. By the queue's cleaner lists, which end below the oldest reader;
+* what aborted transactions left, compactions too: at once, nobody ever sees it;
+* staging directories of transactions that have ended: what killed writers left.
+
+An entry is done only when a new listing, seen with today's lists, holds nothing more to remove:
+what is forgotten about aborted transactions would make their rows visible. A cleaner may die
+anywhere; the next one begins anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from hiveacid.compaction.inputs import find_partition, find_table
+from hiveacid.compaction.orphans import Orphans
+from hiveacid.compaction.removable import Lists, keeps_all, lists_of, removable
+from hiveacid.compaction.retention import retained_until_ms
+from hiveacid.errors import AcidError, MissingFileError, NotFoundError
+from hiveacid.layout.cleaning import CleaningPlan, Kept, settled_aborts
+from hiveacid.layout.resolve import Entry
+from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
+from hiveacid.model.ids import WriteId
+from hiveacid.model.properties import NO_CLEANUP
+from hiveacid.model.tables import Table, TableKind, TableName
+from hiveacid.runtime import Runtime
+from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.listing import list_partition
+
+_LOG = logging.getLogger(__name__)
+OpenFiles = Callable[[str], tuple[FileSystem, str]]
+
+
+class CleaningOutcome(Enum):
+    """What became of an entry."""
+
+    CLEANED = "cleaned"
+    WAITING = "waiting"
+    """something stays for now; the entry stays with it"""
+    REFUSED = "refused"
+    """``no_cleanup`` keeps all"""
+    FAILED = "failed"
+    """to be tried again later"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """One entry's cleaning; ``removed`` are paths, ``message`` says why where not all went."""
+
+    compaction: CompactionInfo
+    outcome: CleaningOutcome
+    removed: tuple[str, ...] = ()
+    message: str | None = None
+
+
+class Cleaner:
+    """Cleans what is ready; ``removing`` is told each path before it goes."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        open_files: OpenFiles = file_system_for,
+        removing: Callable[[str], None] | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._store = runtime.metastore
+        self._open_files = open_files
+        self._removing = removing
+
+    def run(self) -> tuple[Cleaned, ...]:
+        """One cycle: compactions, then aborted transactions; what goes wrong with one entry is its
+        outcome.
+
+        Raises:
+            MetastoreError: the queue could not be read.
+        """
+        settings = self._runtime.settings
+        done = [self._clean(entry) for entry in self._store.find_ready_to_clean()]
+        aborts = self._store.find_aborts_to_clean(
+            threshold=settings.compactor_aborts_threshold,
+            age_ms=int(settings.compactor_aborts_age_s * 1000),
+        )
+        done += [self._clean(entry) for entry in aborts]
+        return tuple(done)
+
+    def sweep(self, tables: Iterable[Table] | None = None) -> tuple[str, ...]:
+        """Remove the staging directories that killed writers left; all tables' where None. Lists
+        the directories of tables and partitions, so not for every cycle.
+
+        Raises:
+            MetastoreError: the catalog could not be read.
+        """
+        orphans = Orphans.now(self._runtime)
+        removed: list[str] = []
+        for table in self._all_tables() if tables is None else tables:
+            partitions = self._store.list_partitions(table.name)
+            for location in (table.location, *(one.location for one in partitions)):
+                fs, root = self._open_files(location)
+                removed += self._sweep_directory(fs, root, orphans)
+        return tuple(removed)
+
+    def _clean(self, entry: CompactionInfo) -> Cleaned:
+        try:
+            done = self._clean_entry(entry)
+        except AcidError as error:
+            _LOG.warning("Cleaning after compaction %s failed: %s", entry.id, error)
+            done = Cleaned(entry, CleaningOutcome.FAILED, message=error.message)
+            self._retry(entry, error)
+        if done.removed:
+            _LOG.info("Cleaned %s %s", entry.table, done.removed, extra={"table": str(entry.table)})
+        return done
+
+    def _clean_entry(self, entry: CompactionInfo) -> Cleaned:
+        table = find_table(self._store, entry)
+        try:
+            partition = None if table is None else find_partition(self._store, entry, table)
+        except NotFoundError:
+            table = partition = None
+        if table is None:
+            self._store.mark_cleaned(entry)
+            return Cleaned(entry, CleaningOutcome.CLEANED)
+        if keeps_all(table, partition):
+            reason = f"{NO_CLEANUP}=true keeps the files of {entry.table}"
+            if not _of_aborts(entry):
+                self._store.mark_refused(entry, reason)
+            return Cleaned(entry, CleaningOutcome.REFUSED, message=reason)
+        until_ms = retained_until_ms(entry, table, self._runtime.settings)
+        if until_ms is not None and self._runtime.clock.now_ms() < until_ms:
+            return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
+        aborted_only = partition is None or entry.type is CompactionType.ABORT_TXN_CLEANUP
+        locations = self._locations(table) if partition is None else (partition.location,)
+        return self._remove_from(entry, table, locations, aborted_only=aborted_only)
+
+    def _remove_from(
+        self, entry: CompactionInfo, table: Table, locations: Sequence[str], *, aborted_only: bool
+    ) -> Cleaned:
+        seen = lists_of(self._store, entry, self._store.cleaner_txns(entry))
+        today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
+        self._store.note_cleaning(entry, started=True)
+        removed: list[str] = []
+        left: list[CleaningPlan] = []
+        for location in locations:
+            fs, root = self._open_files(location)
+            entries = list_partition(fs, root)
+            for path in removable(entries, table, seen, today, aborted_only=aborted_only):
+                self._remove(fs, root, path, entries)
+                removed.append(f"{root}/{path}")
+            entries = list_partition(fs, root) if removed else entries
+            left.append(today.plan(entries, table, aborted_only=aborted_only))
+        waiting = [path for plan in left for path in plan.remove]
+        if waiting:
+            self._store.note_cleaning(entry, started=False)
+            return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), _still_needed(waiting))
+        self._store.mark_cleaned(entry, aborted_write_ids=self._settled(entry, left, today))
+        return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed))
+
+    def _settled(
+        self, entry: CompactionInfo, left: Sequence[CleaningPlan], lists: Lists
+    ) -> Collection[WriteId] | None:
+        """The aborted write ids that may be forgotten; None for all up to the entry's highest."""
+        if not _of_aborts(entry) and not any(plan.aborts_remain for plan in left):
+            return None
+        settled = set(lists.valid.aborted)
+        for plan in left:
+            settled &= set(settled_aborts(plan, lists.valid))
+        if _of_aborts(entry) and not any(_has_unseen_compaction(plan) for plan in left):
+            settled |= self._failed_compactions(entry)
+        return frozenset(WriteId(one) for one in settled)
+
+    def _failed_compactions(self, entry: CompactionInfo) -> set[int]:
+        """What is known of failed compactions is kept under the write id that they went up to."""
+        of_object = [
+            one
+            for one in self._store.show_compactions(table=entry.table)
+            if one.partition == entry.partition
+        ]
+        if any(one.state is CompactionState.WORKING for one in of_object):
+            return set()
+        return {
+            one.highest_write_id
+            for one in of_object
+            if one.state is CompactionState.FAILED and one.highest_write_id is not None
+        }
+
+    def _remove(self, fs: FileSystem, root: str, path: str, entries: Sequence[Entry]) -> None:
+        assert path and not path.startswith("/") and ".." not in path.split("/"), path
+        full = f"{root.rstrip('/')}/{path}"
+        if self._removing is not None:
+            self._removing(full)
+        with suppress(MissingFileError):  # another cleaner was quicker
+            if any(one.path == path and not one.is_directory for one in entries):
+                fs.delete_file(full)
+            else:
+                fs.delete_directory(full)
+
+    def _sweep_directory(self, fs: FileSystem, root: str, orphans: Orphans) -> list[str]:
+        removed = []
+        for info in fs.list_directory(root):
+            if orphans.has(info):
+                path = info.path.rpartition("/")[2]
+                entry = Entry(path, info.size_bytes, is_directory=info.is_directory)
+                self._remove(fs, root, path, (entry,))
+                removed.append(info.path)
+        return removed
+
+    def _locations(self, table: Table) -> tuple[str, ...]:
+        """The table's root, and the partitions that lie outside of it."""
+        root = table.location.rstrip("/")
+        if not table.partition_columns:
+            return (root,)
+        partitions = self._store.list_partitions(table.name)
+        outside = (one.location for one in partitions if not one.location.startswith(f"{root}/"))
+        return tuple(dict.fromkeys((root, *outside)))
+
+    def _all_tables(self) -> Iterator[Table]:
+        for database in self._store.list_databases():
+            for name in self._store.list_tables(database):
+                with suppress(NotFoundError):  # dropped meanwhile
+                    table = self._store.get_table(TableName(database, name))
+                    if table.kind is not TableKind.VIEW:
+                        yield table
+
+    def _retry(self, entry: CompactionInfo, error: AcidError) -> None:
+        try:
+            self._store.retry_cleaning(entry, error.message)
+        except AcidError as failure:
+            _LOG.warning("Cleaning %s cannot be put off: %s", entry.id, failure)
+
+
+def _of_aborts(entry: CompactionInfo) -> bool:
+    return entry.type is CompactionType.ABORT_TXN_CLEANUP
+
+
+def _has_unseen_compaction(plan: CleaningPlan) -> bool:
+    return any(why is Kept.COMPACTION_NOT_SEEN for _, why in plan.keep)
+
+
+def _still_needed(paths: Sequence[str]) -> str:
+    return f"{len(paths)} replaced directories may still be needed by a reader: {paths[0]}, ..."

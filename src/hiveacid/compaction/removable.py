@@ -1,0 +1,58 @@
+"""By which lists a cleaner decides, and what may go by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hiveacid.layout.cleaning import CleaningPlan, plan_cleaning
+from hiveacid.layout.resolve import Entry
+from hiveacid.metastore.api import TxnStore
+from hiveacid.model.compactions import CompactionInfo
+from hiveacid.model.properties import parse_properties
+from hiveacid.model.tables import Partition, Table
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """What counts: write ids by a cleaner's rules, and transactions."""
+
+    valid: ValidWriteIdList
+    txns: ValidTxnList
+
+    def plan(self, entries: Iterable[Entry], table: Table, *, aborted_only: bool) -> CleaningPlan:
+        """What would go of a directory by these lists.
+
+        Raises:
+            FormatError: a ``_metadata_acid`` that decides is not one.
+        """
+        return plan_cleaning(
+            entries, self.valid, self.txns, aborted_only=aborted_only, mode=table.acid_mode
+        )
+
+
+def lists_of(store: TxnStore, entry: CompactionInfo, txns: ValidTxnList | None) -> Lists:
+    """The lists for an entry, up to what its compaction saw; ``txns`` None for those of now."""
+    chosen = store.valid_txns() if txns is None else txns
+    (valid,) = store.valid_write_ids((entry.table,), chosen)
+    return Lists(valid.for_cleaner(hwm=entry.highest_write_id), chosen)
+
+
+def removable(
+    entries: tuple[Entry, ...], table: Table, seen: Lists, today: Lists, *, aborted_only: bool
+) -> tuple[str, ...]:
+    """What may go: what everybody sees as replaced, and what is aborted today.
+
+    Raises:
+        FormatError: a ``_metadata_acid`` that decides is not one.
+    """
+    replaced = seen.plan(entries, table, aborted_only=aborted_only).remove
+    aborted = today.plan(entries, table, aborted_only=True).remove
+    return tuple(sorted({*replaced, *aborted}))
+
+
+def keeps_all(table: Table, partition: Partition | None) -> bool:
+    """Whether ``no_cleanup`` of the table or the partition is true."""
+    properties = {} if partition is None else partition.properties
+    return not (parse_properties(table.properties).cleanup and parse_properties(properties).cleanup)

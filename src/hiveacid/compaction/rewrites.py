@@ -1,0 +1,112 @@
+"""The rewrites of a compaction: which one, and doing it. Files are staged, never published.
+
+    insert-only table            files are copied as they are
+    stripe copy   (minor)        whole stripes move without being decoded
+    Arrow                        one bucket after the other, in this process
+    Spark                        one job for all buckets, for much data
+
+All of them give the same rows with the same identities (format.md 10.3).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile, input_bytes
+from hiveacid.layout.names import (
+    BucketFileName,
+    OriginalFileName,
+    format_bucket_file,
+    format_directory,
+    format_original_file,
+)
+from hiveacid.layout.snapshot import Snapshot, SnapshotPart
+from hiveacid.model.tables import AcidMode, Partition
+from hiveacid.settings import Settings
+from hiveacid.storage.bucket_rewrite import BucketRewriter
+from hiveacid.storage.file_copy import copy_files
+from hiveacid.storage.filesystem import FileSystem, path_of
+from hiveacid.storage.plain_files import write_no_rows
+from hiveacid.storage.timestamp_units import unit_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Method(Enum):
+    """How a compaction's result is made."""
+
+    STRIPE_COPY = "stripe copy"
+    ARROW = "arrow"
+    SPARK = "spark"
+
+
+def choose_method(plan: RewritePlan, *, spark: bool, settings: Settings) -> Method:
+    """The method for a plan, from the sizes of its files alone; ``spark`` says that there is a
+    session.
+    """
+    if spark and input_bytes(plan) > settings.compactor_spark_bytes:
+        return Method.SPARK
+    return Method.ARROW
+
+
+def rewrite(
+    fs: FileSystem,
+    plan: RewritePlan,
+    *,
+    settings: Settings,
+    spark: SparkSession | None = None,
+    method: Method | None = None,
+) -> tuple[RewrittenFile, ...]:
+    """Stage the result of a compaction below ``plan.staging``, which is created.
+
+    A base always has a file, one without rows where none is left: it must exist to hide what it
+    replaces. A minor compaction that leaves no event has none. ``method`` None is chosen by size.
+
+    Raises:
+        FormatError: a damaged input file; the context names it.
+        MissingFileError: an input file is not there.
+        StorageError: reading or writing failed.
+        UnsupportedError: a value that cannot be written.
+    """
+    fs.create_directory(path_of(plan.staging))
+    method = method or choose_method(plan, spark=spark is not None, settings=settings)
+    if plan.table.acid_mode is AcidMode.INSERT_ONLY:
+        files = copy_files(fs, plan)
+    else:
+        files = _rewrite_here(fs, plan)
+    if not files and isinstance(plan.compaction, MajorCompaction):
+        return (_empty_base(fs, plan, plan.compaction),)
+    return files
+
+
+def _rewrite_here(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+    rewriter = BucketRewriter(fs, plan, unit=_unit(plan))
+    return tuple(file for bucket in rewriter.buckets() for file in rewriter.rewrite(bucket))
+
+
+def _unit(plan: RewritePlan) -> str:
+    part = SnapshotPart(Partition((), plan.location), plan.directory)
+    snapshot = Snapshot(plan.table, plan.valid, (part,))
+    return unit_of(snapshot, [column.type for column in plan.table.columns])
+
+
+def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) -> RewrittenFile:
+    full = plan.table.acid_mode is AcidMode.FULL
+    name = (
+        format_bucket_file(BucketFileName(0))
+        if full
+        else format_original_file(OriginalFileName(0, 0))
+    )
+    directory = format_directory(compaction.output)
+    path = f"{path_of(plan.staging)}/{directory}-{name}"
+    file = write_no_rows(
+        fs,
+        path,
+        format=plan.table.format,
+        columns=plan.table.columns,
+        properties=plan.table.properties,
+        events=full,
+    )
+    return RewrittenFile(directory, name, path, 0, file.size_bytes)

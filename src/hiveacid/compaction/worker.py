@@ -1,0 +1,367 @@
+"""One compaction from claim to commit (metastore.md 4.4).
+
+    claim -> own transaction, shared read lock -> what there is -> rewrite, hidden
+          -> publish base_N_vT or delta_a_b_vT -> mark compacted -> commit
+
+The result counts for nobody before the commit, by its visibility suffix, and for everybody after
+it; what it replaces stays until the cleaner knows that nobody needs it. Row ids stay: no writer
+waits for a compaction, none is aborted by one.
+
+Wherever a worker dies, nothing is lost: its transaction is aborted by time-out, what it published
+never counts and is removed by the cleaner, its entry is given back or reported as failed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from hiveacid.compaction.inputs import check_versions, find_partition, find_table
+from hiveacid.errors import AcidError, CommitOutcomeUnknownError, NotFoundError
+from hiveacid.layout.compaction import (
+    MajorCompaction,
+    MinorCompaction,
+    RewritePlan,
+    RewrittenFile,
+    plan_major,
+    plan_minor,
+)
+from hiveacid.layout.markers import DataFormat, format_marker
+from hiveacid.layout.names import DirectoryName, format_directory, staging_name
+from hiveacid.layout.resolve import resolve
+from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.layout.target import FileKind, WrittenFile
+from hiveacid.model.compactions import CompactionInfo, CompactionType
+from hiveacid.model.ids import WriteId
+from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.runtime import Runtime
+from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.listing import list_partition, with_logical_lengths
+from hiveacid.storage.publish import publish, publish_marker, publish_version
+from hiveacid.txn.footprint import Footprint, TableRead
+from hiveacid.txn.transaction import Transaction
+
+_LOG = logging.getLogger(__name__)
+NOT_ENOUGH = "None of the compaction thresholds met, compaction request is refused!"
+"""Hive's words for a request where there is nothing to do."""
+_HIVE_3 = (
+    "its files are named for Hive 3.1 (hiveacid.file.names), which does not know the suffix that "
+    "keeps a compaction from readers until it is complete"
+)
+
+OpenFiles = Callable[[str], tuple[FileSystem, str]]
+"""Gives the file system of a location, and its path within: ``file_system_for``."""
+
+
+class Rewrite(Protocol):
+    """Reads what a plan says and stages the result; ``compaction/rewrites.py``."""
+
+    def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+        """Raises: FormatError: an input is damaged; StorageError: reading or writing failed."""
+
+
+class Step(Enum):
+    """What a worker has just done; it may die after each of them."""
+
+    CLAIMED = "claimed"
+    REWRITTEN = "rewritten"
+    PUBLISHED = "published"
+    MARKED = "marked"
+    COMMITTED = "committed"
+
+
+class Outcome(Enum):
+    """What became of an entry of the queue."""
+
+    COMPACTED = "compacted"
+    NOTHING_TO_REWRITE = "nothing to rewrite"
+    """there was something to clean only"""
+    REFUSED = "refused"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """no reply to the commit came: the cleaner finds out"""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """One entry's work: ``message`` says why where nothing was compacted.
+
+    ``rows`` counts the events written, as far as they were counted: files that are copied as they
+    are are not opened.
+    """
+
+    compaction: CompactionInfo
+    outcome: Outcome
+    directories: tuple[str, ...] = ()
+    rows: int = 0
+    size_bytes: int = 0
+    elapsed_s: float = 0.0
+    message: str | None = None
+
+
+class Worker:
+    """Does the compactions of a queue, one at a time.
+
+    ``name`` is unique to the worker, as ``<host>-<process>-<thread>``; ``version`` is that of
+    the program, for the history; ``reached`` is told each step.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        rewrite: Rewrite,
+        *,
+        name: str,
+        version: str | None = None,
+        open_files: OpenFiles = file_system_for,
+        reached: Callable[[Step], None] | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._queue = runtime.metastore
+        self._rewrite = rewrite
+        self._name = name
+        self._version = version
+        self._open_files = open_files
+        self._watcher = reached
+
+    def run_next(self, *, pool: str | None = None) -> CompactionResult | None:
+        """Claim the oldest request of a pool and do it; None where there is none.
+
+        What goes wrong with one compaction is its outcome.
+
+        Raises:
+            MetastoreError: nothing could be claimed.
+        """
+        entry = self._queue.find_next_compaction(self._name, version=self._version, pool=pool)
+        if entry is None:
+            return None
+        self._reached(Step.CLAIMED)
+        started_s = self._runtime.clock.monotonic_s()
+        result = self._attempt(entry)
+        elapsed_s = self._runtime.clock.monotonic_s() - started_s
+        _LOG.info(
+            "Compaction %s of %s %s: %s",
+            entry.id,
+            entry.table,
+            entry.partition or "",
+            result.message or result.outcome.value,
+            extra={"table": str(entry.table)},
+        )
+        return CompactionResult(
+            entry,
+            result.outcome,
+            result.directories,
+            result.rows,
+            result.size_bytes,
+            elapsed_s,
+            result.message,
+        )
+
+    def _reached(self, step: Step) -> None:
+        if self._watcher is not None:
+            self._watcher(step)
+
+    def _attempt(self, entry: CompactionInfo) -> CompactionResult:
+        reason = self._refusal(entry)
+        if reason is not None:
+            return self._refuse(entry, reason)
+        try:
+            txn = self._runtime.transactions.begin_compaction(
+                rebalance=entry.type is CompactionType.REBALANCE
+            )
+        except AcidError as error:
+            return self._fail(entry, error)
+        published: list[tuple[FileSystem, str]] = []
+        try:
+            return self._compact(entry, txn, published)
+        except CommitOutcomeUnknownError as error:
+            return CompactionResult(entry, Outcome.UNKNOWN, message=str(error))
+        except BaseException as error:
+            failed = self._fail(entry, error)
+            for fs, path in published:
+                _take_back(fs, path)
+            _abort(txn, because=error)
+            if isinstance(error, AcidError):
+                return failed
+            raise
+
+    def _compact(
+        self, entry: CompactionInfo, txn: Transaction, published: list[tuple[FileSystem, str]]
+    ) -> CompactionResult:
+        """Do it; ``published`` gets each directory before it is made."""
+        table = find_table(self._queue, entry)
+        if table is not None:
+            names = None if entry.partition is None else (entry.partition,)
+            txn.lock(Footprint(reads=(TableRead(table, names),)))
+        reason = self._refusal(entry)  # again, now that nobody can alter or drop it
+        if reason is not None:
+            txn.commit()
+            return self._refuse(entry, reason)
+        table = self._queue.get_table(entry.table)
+        valid = txn.valid_write_ids(table).for_compactor()
+        self._queue.set_compactor_txn(
+            entry.id, txn.id, highest_write_id=WriteId(valid.hwm), run_as=entry.run_as
+        )
+        partition = find_partition(self._queue, entry, table)
+        if partition is None:  # what an aborted write left in partitions that it did not name
+            return self._clean_only(entry, txn)
+        fs, root = self._open_files(partition.location)
+        directory = self._directory(fs, root, table, txn, valid)
+        compaction = _plan(entry, directory, txn)
+        if compaction is None:
+            if directory.obsolete or directory.aborted:
+                return self._clean_only(entry, txn)
+            txn.commit()
+            return self._refuse(entry, NOT_ENOUGH)
+        hidden = staging_name(txn.id, "compaction")
+        published.append((fs, f"{root}/{hidden}"))
+        location = partition.location
+        staging = f"{location.rstrip('/')}/{hidden}"
+        files = self._rewrite(
+            fs, RewritePlan(table, location, directory, valid, compaction, staging)
+        )
+        self._reached(Step.REWRITTEN)
+        outputs = _outputs(compaction, files)
+        published.extend((fs, f"{root}/{one}") for one in outputs)
+        _publish(fs, root, table, outputs, files, staging=f"{root}/{hidden}")
+        self._reached(Step.PUBLISHED)
+        self._mark_and_commit(entry, txn)
+        return CompactionResult(
+            entry,
+            Outcome.COMPACTED,
+            outputs,
+            sum(file.rows or 0 for file in files),
+            sum(file.size_bytes for file in files),
+        )
+
+    def _directory(
+        self,
+        fs: FileSystem,
+        root: str,
+        table: Table,
+        txn: Transaction,
+        valid: ValidWriteIdList,
+    ) -> AcidDirectory:
+        entries = list_partition(fs, root)
+        directory = resolve(entries, valid, txn.valid_txns, mode=table.acid_mode)
+        check_versions(fs, root, directory, entries)
+        return with_logical_lengths(fs, root, directory, entries=entries)
+
+    def _clean_only(self, entry: CompactionInfo, txn: Transaction) -> CompactionResult:
+        self._mark_and_commit(entry, txn)
+        return CompactionResult(entry, Outcome.NOTHING_TO_REWRITE)
+
+    def _mark_and_commit(self, entry: CompactionInfo, txn: Transaction) -> None:
+        """The mark comes first: the commit stamps the marked entry."""
+        self._queue.mark_compacted(entry.id, txn=txn.id)
+        self._reached(Step.MARKED)
+        txn.commit()
+        self._reached(Step.COMMITTED)
+
+    def _refusal(self, entry: CompactionInfo) -> str | None:
+        """Why the entry cannot be worked on, None where it can."""
+        table = find_table(self._queue, entry)
+        if table is None:
+            return f"Table {entry.table} does not exist any more"
+        if table.acid_mode is AcidMode.NONE:
+            return f"Compaction is not allowed on non-ACID table {entry.table}"
+        if table.sort_columns:
+            return f"Table {entry.table} is sorted: its order would be lost"
+        if table.has_hive_3_names:
+            return f"Table {entry.table} is not compacted: {_HIVE_3}"
+        if entry.type is CompactionType.REBALANCE and table.bucket is not None:
+            return f"Table {entry.table} is bucketed: its rows cannot be rebalanced"
+        try:
+            find_partition(self._queue, entry, table)
+        except NotFoundError as error:
+            return error.message
+        return None
+
+    def _refuse(self, entry: CompactionInfo, reason: str) -> CompactionResult:
+        try:
+            self._queue.mark_refused(entry, reason)
+        except AcidError as error:
+            _LOG.warning("Compaction %s could not be refused: %s", entry.id, error)
+        return CompactionResult(entry, Outcome.REFUSED, message=reason)
+
+    def _fail(self, entry: CompactionInfo, error: BaseException) -> CompactionResult:
+        message = describe(error)
+        try:
+            self._queue.mark_failed(entry, message)
+        except AcidError as failure:
+            _LOG.warning("Compaction %s could not be marked failed: %s", entry.id, failure)
+        return CompactionResult(entry, Outcome.FAILED, message=message)
+
+
+def describe(error: BaseException) -> str:
+    """What the history says of a failure: the message, with the file that it is about."""
+    if not isinstance(error, AcidError):
+        return f"{type(error).__name__}: {error}"
+    path = error.context.get("path")
+    return error.message if not path or str(path) in error.message else f"{error.message} ({path})"
+
+
+def _plan(
+    entry: CompactionInfo, directory: AcidDirectory, txn: Transaction
+) -> MinorCompaction | MajorCompaction | None:
+    if entry.type is CompactionType.MINOR:
+        return plan_minor(directory, txn=txn.id)
+    return plan_major(directory, txn=txn.id)
+
+
+def _outputs(
+    compaction: MinorCompaction | MajorCompaction, files: Sequence[RewrittenFile]
+) -> tuple[str, ...]:
+    """The directories to publish: those with files, all of the plan where none has any."""
+    planned: list[DirectoryName]
+    if isinstance(compaction, MajorCompaction):
+        planned = [compaction.output]
+    else:
+        planned = [one for one in (compaction.delta, compaction.delete_delta) if one is not None]
+    names = tuple(format_directory(one) for one in planned)
+    filled = {file.directory for file in files}
+    assert filled <= set(names), "a rewrite keeps to its plan"
+    return tuple(name for name in names if name in filled) or names
+
+
+def _publish(
+    fs: FileSystem,
+    root: str,
+    table: Table,
+    outputs: Sequence[str],
+    files: Sequence[RewrittenFile],
+    *,
+    staging: str,
+) -> None:
+    full = table.acid_mode is AcidMode.FULL
+    kind = FileKind.BASE if full else FileKind.PLAIN
+    staged = [
+        WrittenFile((), f.directory, f.name, f.staged_path, kind, f.rows or 0, f.size_bytes)
+        for f in files
+    ]
+    publish(fs, root, staged, staging=staging)
+    for name in set(outputs) - {file.directory for file in files}:
+        # No event is left: the directory still has to be there, to replace what was read.
+        if full:
+            publish_version(fs, f"{root}/{name}")
+        else:
+            publish_marker(fs, f"{root}/{name}", text=format_marker(DataFormat.COMPACTED))
+
+
+def _take_back(fs: FileSystem, path: str) -> None:
+    """Delete what was made; what stays never counts, and the cleaner removes it."""
+    try:
+        fs.delete_directory(path)
+    except AcidError as error:
+        _LOG.warning("A compaction's directory stays: %s", error, extra={"path": path})
+
+
+def _abort(txn: Transaction, *, because: BaseException) -> None:
+    try:
+        txn.abort(f"compaction failed: {because}")
+    except AcidError as error:
+        _LOG.warning("Abort failed, the time-out will do: %s", error, extra={"txn": txn.id})

@@ -1,0 +1,277 @@
+"""What cleaners may do, and what they have done (metastore.md 4.5, 2.10).
+
+A compaction may be cleaned when every transaction that could have begun before its commit has
+ended, and none that is open began while the compaction's transaction was open. Whoever is left
+then reads its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from sqlalchemy import bindparam, delete, func, insert, or_, select, update
+
+from hiveacid.metastore.sql.compaction_history import ABORTS, too_many
+from hiveacid.metastore.sql.compaction_rows import (
+    ABORT_CLEANUP,
+    QUEUE_COLUMNS,
+    QUEUED_OBJECT,
+    READY,
+    Q,
+    info,
+    move_to_history,
+    named,
+    of_object,
+    take_id,
+)
+from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Unit
+from hiveacid.metastore.sql.schema import (
+    COMPACTION_QUEUE,
+    COMPLETED_TXN_COMPONENTS,
+    MIN_HISTORY_LEVEL,
+    TXN_COMPONENTS,
+    TXNS,
+)
+from hiveacid.metastore.sql.txns import FIRST_UNSEEN, min_open_txn, read_open_txns
+from hiveacid.model.compactions import (
+    NO_COMPACTION,
+    CompactionInfo,
+    CompactionState,
+    CompactionType,
+)
+from hiveacid.model.ids import LONG_MAX, WriteId
+from hiveacid.model.tables import TableName
+from hiveacid.model.transactions import TxnState
+from hiveacid.model.valid import ValidTxnList
+
+_T = TXN_COMPONENTS.c
+_C = COMPLETED_TXN_COMPONENTS.c
+_KEPT_BACK: Final = Q.CQ_RETRY_RETENTION
+# A failed cleaning waits from its end on, which stands in CQ_CLEANER_START.
+_DUE: Final = or_(
+    _KEPT_BACK == 0,
+    func.coalesce(Q.CQ_CLEANER_START, Q.CQ_COMMIT_TIME, 0) < bindparam("now") - _KEPT_BACK,
+)
+_READY: Final = (
+    select(*QUEUE_COLUMNS, TXNS.c.TXN_STATE)
+    .join_from(COMPACTION_QUEUE, TXNS, TXNS.c.TXN_ID == Q.CQ_TXN_ID, isouter=True)
+    .where(
+        Q.CQ_STATE == READY,
+        Q.CQ_TYPE != ABORT_CLEANUP,
+        _DUE,
+        or_(Q.CQ_COMMIT_TIME.is_(None), Q.CQ_COMMIT_TIME < bindparam("committed")),
+        or_(Q.CQ_NEXT_TXN_ID.is_(None), Q.CQ_NEXT_TXN_ID < bindparam("watermark")),
+    )
+    .order_by(func.coalesce(Q.CQ_HIGHEST_WRITE_ID, 0), Q.CQ_ID)
+)
+_MIN_SEEN_OPEN: Final = select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
+# Compactions of the object that somebody may not see yet: theirs is not the state to clean up to.
+_FIRST_UNSEEN: Final = select(func.min(Q.CQ_TXN_ID)).where(
+    QUEUED_OBJECT,
+    or_(Q.CQ_NEXT_TXN_ID.is_(None), Q.CQ_NEXT_TXN_ID >= bindparam("watermark")),
+    Q.CQ_ID != bindparam("id"),
+)
+_ABORT_RETRIES: Final = select(*QUEUE_COLUMNS).where(
+    Q.CQ_STATE == READY, Q.CQ_TYPE == ABORT_CLEANUP
+)
+_OLDEST_WRITER: Final = (
+    select(func.min(TXNS.c.TXN_ID))
+    .join_from(TXN_COMPONENTS, TXNS, TXNS.c.TXN_ID == _T.TC_TXNID)
+    .where(
+        TXNS.c.TXN_STATE == TxnState.OPEN.value,
+        of_object(_T.TC_DATABASE, _T.TC_TABLE),
+        _T.TC_PARTITION.is_not_distinct_from(bindparam("partition")),
+    )
+)
+_DROP_RETRIES: Final = delete(COMPACTION_QUEUE).where(QUEUED_OBJECT, Q.CQ_TYPE == ABORT_CLEANUP)
+_FORGET_COMPLETED: Final = delete(COMPLETED_TXN_COMPONENTS).where(
+    of_object(_C.CTC_DATABASE, _C.CTC_TABLE),
+    _C.CTC_PARTITION.is_not_distinct_from(bindparam("partition")),
+    _C.CTC_WRITEID <= bindparam("highest"),
+    _C.CTC_TXNID < FIRST_UNSEEN,
+)
+_FORGET_ABORTED: Final = delete(TXN_COMPONENTS).where(
+    of_object(_T.TC_DATABASE, _T.TC_TABLE),
+    _T.TC_PARTITION.is_not_distinct_from(bindparam("partition")),
+    select(TXNS.c.TXN_ID)
+    .where(TXNS.c.TXN_ID == _T.TC_TXNID, TXNS.c.TXN_STATE == TxnState.ABORTED.value)
+    .exists(),
+)
+_FORGET_ABORTED_UP_TO: Final = _FORGET_ABORTED.where(_T.TC_WRITEID <= bindparam("highest"))
+_FORGET_ABORTED_ONE: Final = _FORGET_ABORTED.where(_T.TC_WRITEID == bindparam("write_id"))
+_STAMP: Final = (
+    update(COMPACTION_QUEUE)
+    .where(Q.CQ_ID == bindparam("id"))
+    .values(CQ_CLEANER_START=bindparam("at"))
+)
+_KEEP_BACK: Final = (
+    update(COMPACTION_QUEUE)
+    .where(Q.CQ_ID == bindparam("id"))
+    .values(
+        CQ_RETRY_RETENTION=bindparam("retention"),
+        CQ_ERROR_MESSAGE=bindparam("error"),
+        CQ_CLEANER_START=bindparam("now"),
+    )
+)
+_KEEP_BACK_ABORTS: Final = insert(COMPACTION_QUEUE).values(
+    CQ_ID=bindparam("id"),
+    CQ_DATABASE=bindparam("db"),
+    CQ_TABLE=bindparam("table"),
+    CQ_PARTITION=bindparam("partition"),
+    CQ_STATE=READY,
+    CQ_TYPE=ABORT_CLEANUP,
+    CQ_ENQUEUE_TIME=bindparam("now"),
+    CQ_COMMIT_TIME=bindparam("now"),
+    CQ_CLEANER_START=bindparam("now"),
+    CQ_RETRY_RETENTION=bindparam("retention"),
+    CQ_ERROR_MESSAGE=bindparam("error"),
+)
+
+
+class SqlCleaning:
+    """The part of ``CompactionQueue`` about cleaning."""
+
+    _db: Database
+
+    def find_ready_to_clean(self, *, uncommitted: bool = False) -> tuple[CompactionInfo, ...]:
+        """See ``CompactionQueue``."""
+        options = self._db.options
+        first: dict[tuple[TableName, str | None], CompactionInfo] = {}
+        with self._db.read() as unit:
+            watermark = min_open_txn(unit, options.open_txn_timeout_ms)
+            seen_from = min(watermark, _min_seen_open(unit, options))
+            rows = unit.rows(
+                _READY,
+                now=unit.now_ms,
+                committed=unit.now_ms - options.compaction.cleaning_delay_ms,
+                watermark=watermark,
+            )
+        for *row, txn_state in rows:
+            found = info(tuple(row))
+            if found.txn is not None:
+                pending = found.next_txn is None and txn_state in _UNCOMMITTED
+                if pending and not uncommitted:
+                    continue
+                if not pending and found.txn >= seen_from:
+                    continue
+            first.setdefault((found.table, found.partition), found)
+        return tuple(sorted(first.values(), key=lambda one: one.id))[
+            : options.compaction.cleaning_batch
+        ]
+
+    def find_aborts_to_clean(self, *, threshold: int, age_ms: int) -> tuple[CompactionInfo, ...]:
+        """See ``CompactionQueue``."""
+        with self._db.read() as unit:
+            now_ms = unit.now_ms
+            aborts = unit.rows(ABORTS)
+            retries = [info(row) for row in unit.rows(_ABORT_RETRIES)]
+        retry_of = {(one.table, one.partition): one for one in retries}
+        found = []
+        for database, table, partition, count, oldest_ms in aborts:
+            if not too_many(count, oldest_ms, now_ms, threshold=threshold, age_ms=age_ms):
+                continue
+            name = TableName(database, table)
+            retry = retry_of.get((name, partition))
+            if retry is None:
+                retry = CompactionInfo(
+                    id=NO_COMPACTION,
+                    table=name,
+                    partition=partition,
+                    type=CompactionType.ABORT_TXN_CLEANUP,
+                    state=CompactionState.READY_FOR_CLEANING,
+                )
+            elif (retry.cleaner_started_ms or 0) >= now_ms - retry.retry_retention_ms:
+                continue
+            found.append(retry)
+        order = sorted(found, key=lambda one: (one.table, one.partition or ""))
+        return tuple(order[: self._db.options.compaction.cleaning_batch])
+
+    def cleaner_txns(self, compaction: CompactionInfo) -> ValidTxnList:
+        """See ``CompactionQueue``."""
+        options = self._db.options
+        where = named(compaction.table, compaction.partition)
+        with self._db.read() as unit:
+            found = read_open_txns(unit, options.open_txn_timeout_ms, ())
+            if compaction.type is CompactionType.ABORT_TXN_CLEANUP:
+                end = _or_max(unit.scalar(_OLDEST_WRITER, **where))
+            else:
+                watermark = min_open_txn(unit, options.open_txn_timeout_ms)
+                end = min(
+                    watermark,
+                    _min_seen_open(unit, options),
+                    _or_max(
+                        unit.scalar(_FIRST_UNSEEN, **where, watermark=watermark, id=compaction.id)
+                    ),
+                )
+        hwm = min(end - 1, found.hwm)
+        return ValidTxnList.of(
+            hwm=hwm,
+            open=(txn for txn in found.open if txn <= hwm),
+            aborted=(txn for txn in found.aborted if txn <= hwm),
+        )
+
+    def note_cleaning(self, compaction: CompactionInfo, *, started: bool) -> None:
+        """See ``CompactionQueue``."""
+        with self._db.write() as unit:
+            unit.run(_STAMP, id=compaction.id, at=unit.now_ms if started else None)
+
+    def mark_cleaned(
+        self, compaction: CompactionInfo, *, aborted_write_ids: Collection[WriteId] | None = None
+    ) -> None:
+        """See ``CompactionQueue``."""
+        where = named(compaction.table, compaction.partition)
+        of_aborts = compaction.type is CompactionType.ABORT_TXN_CLEANUP
+        highest = compaction.highest_write_id
+        with self._db.write() as unit:
+            if not of_aborts and not move_to_history(unit, compaction, CompactionState.SUCCEEDED):
+                return
+            unit.run(_DROP_RETRIES, **where)
+            if not of_aborts and highest is not None:
+                unit.run(_FORGET_COMPLETED, **where, highest=highest)
+            if aborted_write_ids is not None:
+                known = [{**where, "write_id": one} for one in sorted(aborted_write_ids)]
+                unit.run_many(_FORGET_ABORTED_ONE, known)
+            elif not of_aborts and highest is not None:
+                unit.run(_FORGET_ABORTED_UP_TO, **where, highest=highest)
+
+    def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:
+        """See ``CompactionQueue``."""
+        options = self._db.options.compaction
+        of_aborts = compaction.type is CompactionType.ABORT_TXN_CLEANUP
+        retention = 2 * compaction.retry_retention_ms or options.cleaning_retry_ms
+        longest = options.cleaning_retry_ms * 2 ** (options.cleaning_attempts_max - 1)
+        with self._db.write() as unit:
+            if compaction.id == NO_COMPACTION:
+                unit.run(
+                    _KEEP_BACK_ABORTS,
+                    **named(compaction.table, compaction.partition),
+                    id=take_id(unit),
+                    now=unit.now_ms,
+                    retention=retention,
+                    error=error,
+                )
+            elif retention > longest and not of_aborts:
+                move_to_history(unit, compaction, CompactionState.FAILED, error)
+            else:
+                unit.run(
+                    _KEEP_BACK,
+                    id=compaction.id,
+                    retention=min(retention, longest),
+                    error=error,
+                    now=unit.now_ms,
+                )
+
+
+_UNCOMMITTED: Final = (TxnState.OPEN.value, TxnState.ABORTED.value)
+
+
+def _min_seen_open(unit: Unit, options: MetastoreOptions) -> int:
+    """The lowest transaction that was open when one began that is open now."""
+    if not options.use_min_history_level:
+        return LONG_MAX
+    return _or_max(unit.scalar(_MIN_SEEN_OPEN))
+
+
+def _or_max(found: int | None) -> int:
+    return LONG_MAX if found is None else int(found)

@@ -1,0 +1,226 @@
+"""Rows of COMPACTION_QUEUE and COMPLETED_COMPACTIONS as values, and the way from one to the other
+(metastore.md 1.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from sqlalchemy import bindparam, delete, func, insert, literal, null, or_, select, update
+from sqlalchemy.sql import ColumnElement
+
+from hiveacid.metastore.sql.engine import Row, Unit, one_of
+from hiveacid.metastore.sql.schema import (
+    COMPACTION_QUEUE,
+    COMPLETED_COMPACTIONS,
+    NEXT_COMPACTION_QUEUE_ID,
+)
+from hiveacid.model.compactions import (
+    CompactionId,
+    CompactionInfo,
+    CompactionState,
+    CompactionType,
+)
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.stringable_map import format_map, parse_map
+from hiveacid.model.tables import TableName
+
+Q = COMPACTION_QUEUE.c
+H = COMPLETED_COMPACTIONS.c
+READY: Final = CompactionState.READY_FOR_CLEANING.value
+ABORT_CLEANUP: Final = CompactionType.ABORT_TXN_CLEANUP.value
+
+_SHARED: Final = (
+    "ID",
+    "DATABASE",
+    "TABLE",
+    "PARTITION",
+    "TYPE",
+    "STATE",
+    "TBLPROPERTIES",
+    "WORKER_ID",
+    "WORKER_VERSION",
+    "ENQUEUE_TIME",
+    "START",
+    "RUN_AS",
+    "HIGHEST_WRITE_ID",
+    "ERROR_MESSAGE",
+    "TXN_ID",
+    "NEXT_TXN_ID",
+    "COMMIT_TIME",
+    "INITIATOR_ID",
+    "INITIATOR_VERSION",
+    "POOL_NAME",
+    "NUMBER_OF_BUCKETS",
+    "ORDER_BY",
+)
+_CARRIED: Final = ("META_INFO", "HADOOP_JOB_ID")
+"""Hive's alone; they go along into the history."""
+
+QUEUE_COLUMNS: Final = (
+    *(Q[f"CQ_{name}"] for name in _SHARED),
+    null().label("ended"),
+    Q.CQ_CLEANER_START,
+    Q.CQ_RETRY_RETENTION,
+)
+HISTORY_COLUMNS: Final = (
+    *(H[f"CC_{name}"] for name in _SHARED),
+    H.CC_END,
+    null().label("cleaner_start"),
+    literal(0).label("retention"),
+)
+
+
+def of_object(database: ColumnElement[str], table: ColumnElement[str]) -> ColumnElement[bool]:
+    """Rows of the table in the parameters ``db`` and ``table``."""
+    return (database == bindparam("db")) & (table == bindparam("table"))
+
+
+QUEUED_OBJECT: Final = of_object(Q.CQ_DATABASE, Q.CQ_TABLE) & (
+    Q.CQ_PARTITION.is_not_distinct_from(bindparam("partition"))
+)
+"""Rows of the queue of one table or partition."""
+
+NOTHING_DONE: Final[Mapping[str, object]] = {
+    "CQ_STATE": CompactionState.INITIATED.value,
+    "CQ_WORKER_ID": None,
+    "CQ_START": None,
+    "CQ_TXN_ID": None,
+    "CQ_HIGHEST_WRITE_ID": None,
+}
+"""The values of an entry that waits for a worker again."""
+
+GIVE_BACK: Final = (
+    update(COMPACTION_QUEUE)
+    .where(
+        Q.CQ_TXN_ID == bindparam("txn"),
+        one_of(Q.CQ_STATE, [CompactionState.WORKING.value, READY]),
+    )
+    .values(**NOTHING_DONE)
+)
+"""What happens to an entry when its worker's transaction is aborted."""
+
+_NEXT_ID_HELD: Final = select(NEXT_COMPACTION_QUEUE_ID.c.NCQ_NEXT).with_for_update()
+_SET_NEXT_ID: Final = update(NEXT_COMPACTION_QUEUE_ID).values(NCQ_NEXT=bindparam("next"))
+
+# A worker whose entry was given to another one must not finish it; a cleaner has no name.
+_WORKER: Final = bindparam("worker", type_=Q.CQ_WORKER_ID.type)
+_MINE: Final = (Q.CQ_ID == bindparam("id")) & or_(
+    _WORKER.is_(None), Q.CQ_WORKER_ID == _WORKER, Q.CQ_STATE == READY
+)
+_TO_HISTORY: Final = insert(COMPLETED_COMPACTIONS).from_select(
+    [
+        *(f"CC_{name}" for name in (*_SHARED, *_CARRIED) if name not in ("STATE", "ERROR_MESSAGE")),
+        "CC_STATE",
+        "CC_ERROR_MESSAGE",
+        "CC_END",
+    ],
+    select(
+        *(
+            Q[f"CQ_{name}"]
+            for name in (*_SHARED, *_CARRIED)
+            if name not in ("STATE", "ERROR_MESSAGE")
+        ),
+        bindparam("state", type_=Q.CQ_STATE.type).label("state"),
+        func.coalesce(bindparam("error", type_=Q.CQ_ERROR_MESSAGE.type), Q.CQ_ERROR_MESSAGE),
+        bindparam("now", type_=H.CC_END.type).label("now"),
+    ).where(_MINE),
+)
+_DELETE: Final = delete(COMPACTION_QUEUE).where(Q.CQ_ID == bindparam("id"))
+_INSERT_HISTORY: Final = insert(COMPLETED_COMPACTIONS).values(
+    CC_ID=bindparam("id"),
+    CC_DATABASE=bindparam("db"),
+    CC_TABLE=bindparam("table"),
+    CC_PARTITION=bindparam("partition"),
+    CC_TYPE=bindparam("type"),
+    CC_STATE=bindparam("state"),
+    CC_TBLPROPERTIES=bindparam("properties"),
+    CC_ENQUEUE_TIME=bindparam("enqueued"),
+    CC_START=0,
+    CC_END=bindparam("now"),
+    CC_RUN_AS=bindparam("run_as"),
+    CC_ERROR_MESSAGE=bindparam("error"),
+    CC_INITIATOR_ID=bindparam("initiator"),
+    CC_POOL_NAME=bindparam("pool"),
+)
+
+
+def hold_next_id(unit: Unit) -> CompactionId:
+    """The next id; nobody else gets one, or learns it, until the end of the unit."""
+    return CompactionId(int(unit.scalar(_NEXT_ID_HELD)))
+
+
+def take_id(unit: Unit) -> CompactionId:
+    """A new id."""
+    following = hold_next_id(unit)
+    unit.run(_SET_NEXT_ID, next=following + 1)
+    return following
+
+
+def move_to_history(
+    unit: Unit, compaction: CompactionInfo, state: CompactionState, error: str | None = None
+) -> bool:
+    """Move an entry out of the queue; False where it is not there or is another worker's."""
+    who = {"id": compaction.id, "worker": compaction.worker}
+    moved = unit.run(_TO_HISTORY, **who, state=state.value, error=error, now=unit.now_ms)
+    if moved:
+        unit.run(_DELETE, id=compaction.id)
+    return bool(moved)
+
+
+def write_history(
+    unit: Unit, compaction: CompactionInfo, state: CompactionState, error: str | None
+) -> None:
+    """Write down what never was in the queue."""
+    unit.run(
+        _INSERT_HISTORY,
+        **named(compaction.table, compaction.partition),
+        id=take_id(unit),
+        type=compaction.type.value,
+        state=state.value,
+        properties=format_map(compaction.properties) if compaction.properties else None,
+        enqueued=compaction.enqueued_ms,
+        now=unit.now_ms,
+        run_as=compaction.run_as,
+        error=error,
+        initiator=compaction.initiator,
+        pool=compaction.pool,
+    )
+
+
+def named(table: TableName, partition: str | None) -> dict[str, object]:
+    """The parameters that name an object."""
+    return {"db": table.database, "table": table.table, "partition": partition}
+
+
+def info(row: Row) -> CompactionInfo:
+    """The value of a row of ``QUEUE_COLUMNS`` or ``HISTORY_COLUMNS``. Hive may store 0 for none."""
+    found = dict(zip((*_SHARED, "END", "CLEANER_START", "RETRY_RETENTION"), row, strict=True))
+    return CompactionInfo(
+        id=CompactionId(found["ID"]),
+        table=TableName(found["DATABASE"], found["TABLE"]),
+        partition=found["PARTITION"],
+        type=CompactionType(found["TYPE"]),
+        state=CompactionState(found["STATE"]),
+        properties=parse_map(found["TBLPROPERTIES"]),
+        worker=found["WORKER_ID"],
+        worker_version=found["WORKER_VERSION"],
+        enqueued_ms=found["ENQUEUE_TIME"] or None,
+        started_ms=found["START"] or None,
+        ended_ms=found["END"] or None,
+        run_as=found["RUN_AS"],
+        highest_write_id=None
+        if found["HIGHEST_WRITE_ID"] is None
+        else WriteId(found["HIGHEST_WRITE_ID"]),
+        error=found["ERROR_MESSAGE"],
+        txn=TxnId(found["TXN_ID"]) if found["TXN_ID"] else None,
+        next_txn=TxnId(found["NEXT_TXN_ID"]) if found["NEXT_TXN_ID"] else None,
+        committed_ms=found["COMMIT_TIME"] or None,
+        initiator=found["INITIATOR_ID"],
+        initiator_version=found["INITIATOR_VERSION"],
+        pool=found["POOL_NAME"] or None,
+        buckets=found["NUMBER_OF_BUCKETS"] or None,
+        order_by=found["ORDER_BY"],
+        cleaner_started_ms=found["CLEANER_START"],
+        retry_retention_ms=found["RETRY_RETENTION"] or 0,
+    )

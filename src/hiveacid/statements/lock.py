@@ -1,0 +1,96 @@
+"""LOCK and UNLOCK: locks of the session, held across its statements and transactions.
+
+They are Hive's: SHARED is SHARED_READ (definitions wait), EXCLUSIVE is EXCLUSIVE (everybody else
+waits). Why the session's own statements pass them: docs/decisions/0005-lock-table.md.
+"""
+
+from __future__ import annotations
+
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.layout.names import partition_name
+from hiveacid.metastore.api import Metastore
+from hiveacid.model.locks import LockComponent, LockType
+from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.transactions import OperationType
+from hiveacid.statements.partition_values import full_values
+from hiveacid.statements.values_locks import (
+    LockDatabase,
+    LockStatement,
+    LockTable,
+    UnlockDatabase,
+    UnlockTable,
+)
+from hiveacid.txn.manager import TransactionManager
+
+
+def execute(transactions: TransactionManager, statement: LockStatement) -> None:
+    """Carries the statement out.
+
+    Raises:
+        NotFoundError: no such database, table or partition; to unlock, no lock of this session.
+        InvalidInputError: a table whose readers and writers take no locks.
+        LockError: not granted before the deadline.
+    """
+    metastore = transactions.metastore
+    if isinstance(statement, (LockTable, LockDatabase)):
+        transactions.lock((component(metastore, statement),))
+        return
+    place: tuple[str, str | None, str | None]
+    if isinstance(statement, UnlockDatabase):
+        what, place = f"Database {statement.schema}", (statement.schema, None, None)
+    else:
+        table, partition = statement.name, _partition(metastore, statement)
+        what = f"Table {table}" if partition is None else f"Partition {partition} of {table}"
+        place = (table.database, table.table, partition)
+    held = [
+        lock
+        for lock, components in transactions.held_locks.items()
+        if [_place(one) for one in components] == [place]
+    ]
+    if not held:
+        raise NotFoundError(f"{what} is not locked by this session")
+    for lock in held:
+        transactions.unlock(lock)
+
+
+def component(metastore: Metastore, statement: LockTable | LockDatabase) -> LockComponent:
+    """What the statement locks.
+
+    Raises:
+        NotFoundError, InvalidInputError: as ``execute``.
+    """
+    mode = LockType.EXCLUSIVE if statement.exclusive else LockType.SHARED_READ
+    if isinstance(statement, LockDatabase):
+        database = metastore.get_database(statement.schema).name
+        return _component(mode, database)
+    table = metastore.get_table(statement.name)
+    if table.acid_mode is AcidMode.NONE:
+        raise InvalidInputError(
+            f"{table.name} is not transactional: it is written without locks, so locking it would "
+            "keep nobody from it",
+            table=str(table.name),
+        )
+    partition = _partition(metastore, statement)
+    if partition is not None:
+        metastore.get_partition(table.name, full_values(table, statement.partition))
+    return _component(mode, table.name.database, table.name.table, partition)
+
+
+def _place(one: LockComponent) -> tuple[str, str | None, str | None]:
+    return one.database, one.table, one.partition
+
+
+def _component(
+    mode: LockType, database: str, table: str | None = None, partition: str | None = None
+) -> LockComponent:
+    return LockComponent(
+        mode, database, table, partition, operation=OperationType.NO_TXN, transactional=False
+    )
+
+
+def _partition(metastore: Metastore, statement: LockTable | UnlockTable) -> str | None:
+    if not statement.partition:
+        return None
+    table: Table = metastore.get_table(statement.name)
+    keys = [column.name for column in table.partition_columns]
+    return partition_name(keys, full_values(table, statement.partition))

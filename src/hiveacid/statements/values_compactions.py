@@ -1,0 +1,58 @@
+"""Values of the statements on compactions: COMPACT, SHOW COMPACTIONS, ABORT COMPACTIONS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hiveacid.model.compactions import CompactionId
+from hiveacid.model.tables import TableName
+
+_Partition = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """ALTER TABLE name [PARTITION (...)] COMPACT 'kind' [CLUSTERED INTO n BUCKETS] [AND WAIT]
+    [POOL 'pool'] [WITH OVERWRITE TBLPROPERTIES (...)] [ORDER BY ...].
+
+    ``kind`` is in lower case; ``order_by`` is Hive's text with every null order written out.
+    """
+
+    name: TableName
+    kind: str
+    partition: _Partition = ()
+    wait: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    pool: str | None = None
+    buckets: int | None = None
+    order_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCompactions:
+    """SHOW COMPACTIONS [COMPACTIONID = n] | [DATABASE schema | name [PARTITION (...)]] [POOL 'p']
+    [TYPE 't'] [STATUS 's'] [ORDER BY ...] [LIMIT n].
+
+    ``order`` pairs a column of the answer with whether it is descending.
+    """
+
+    compaction: CompactionId | None = None
+    schema: str | None = None
+    name: TableName | None = None
+    partition: _Partition = ()
+    pool: str | None = None
+    kind: str | None = None
+    status: str | None = None
+    order: tuple[tuple[str, bool], ...] = ()
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AbortCompactions:
+    """ABORT COMPACTIONS id ..."""
+
+    compactions: tuple[CompactionId, ...]
+
+
+CompactionStatement = Compact | ShowCompactions | AbortCompactions

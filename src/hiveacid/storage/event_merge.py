@@ -1,0 +1,447 @@
+"""The events of one bucket of a partition directory in one sorted stream, for a compaction.
+
+    every file -> its range of identities -> files whose ranges overlap stand in one group
+        a group of one file    its events, stripe by stripe
+        a group of several     windows: as much of each file's stripe as comes before the first end
+                               of a stripe, sorted together
+
+Base and deltas of different write ids are apart, so most groups are of one file. Memory: one
+stripe of each file of a group. Order and duplicates as Hive's compactor (format.md 4.5, 10.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hiveacid.errors import FormatError
+from hiveacid.layout.events import (
+    BUCKET,
+    EVENT_FIELDS,
+    ORIGINAL_TRANSACTION,
+    ROW_ID,
+    Operation,
+)
+from hiveacid.layout.names import DeltaName
+from hiveacid.layout.original import OriginalRows
+from hiveacid.layout.snapshot import DataFile
+from hiveacid.model.tables import Column
+from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
+from hiveacid.storage.delete_set import DeleteSet
+from hiveacid.storage.sources import (
+    DirectorySources,
+    Source,
+    bucket_numbers,
+    numpy_of,
+    valid_mask,
+)
+
+_Key = tuple[int, int, int]
+_Bools = npt.NDArray[np.bool_]
+_IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
+_CURRENT: Final = 4
+"""Place of currentTransaction among ``Events.system``; 1 to 3 are the identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Some events: ``system`` holds the five numbers of each, ``statement`` the statement id of its
+    directory, ``columns`` the user columns (none for deletes), ``null_rows`` which have no row.
+    """
+
+    system: tuple[npt.NDArray[Any], ...]
+    statement: npt.NDArray[np.int32]
+    columns: tuple[pa.Array, ...]
+    null_rows: _Bools | None
+
+    def __len__(self) -> int:
+        return len(self.statement)
+
+    def key(self, place: int) -> _Key:
+        """The identity of one event."""
+        write_id, bucket, row_id = (int(self.system[i][place]) for i in (1, 2, 3))
+        return write_id, bucket, row_id
+
+    def slice(self, start: int, stop: int) -> Events:
+        """Events from ``start`` up to ``stop``."""
+        null = None if self.null_rows is None else self.null_rows[start:stop]
+        return Events(
+            tuple(array[start:stop] for array in self.system),
+            self.statement[start:stop],
+            tuple(column.slice(start, stop - start) for column in self.columns),
+            null,
+        )
+
+    def filter(self, keep: _Bools) -> Events:
+        """The events where ``keep`` is true."""
+        chosen = pa.array(keep)
+        null = None if self.null_rows is None else self.null_rows[keep]
+        return Events(
+            tuple(array[keep] for array in self.system),
+            self.statement[keep],
+            tuple(column.filter(chosen) for column in self.columns),
+            null,
+        )
+
+    def take(self, places: npt.NDArray[np.int64]) -> Events:
+        """The events at ``places``, in that order."""
+        chosen = pa.array(places)
+        null = None if self.null_rows is None else self.null_rows[places]
+        return Events(
+            tuple(array[places] for array in self.system),
+            self.statement[places],
+            tuple(column.take(chosen) for column in self.columns),
+            null,
+        )
+
+    def count_to(self, bound: _Key) -> int:
+        """How many of these sorted events have an identity up to ``bound``."""
+        low, high = 0, len(self)
+        for array, value in zip(self.system[1:_CURRENT], bound, strict=True):
+            part = array[low:high]
+            low, high = (
+                low + int(np.searchsorted(part, value, "left")),
+                low + int(np.searchsorted(part, value, "right")),
+            )
+            if low == high:
+                return low
+        return high
+
+    def record_batch(self, row_type: pa.StructType) -> pa.RecordBatch:
+        """The six columns of format.md 4.1."""
+        count = len(self)
+        if not self.columns:
+            row = pa.nulls(count, row_type)
+        else:
+            mask = None if self.null_rows is None else pa.array(self.null_rows)
+            row = pa.StructArray.from_arrays(self.columns, fields=list(row_type), mask=mask)
+        system = [pa.array(array) for array in self.system]
+        return pa.RecordBatch.from_arrays([*system, row], names=list(EVENT_FIELDS))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The events of one file: ``low`` and ``high`` bound their identities."""
+
+    path: str
+    low: _Key
+    high: _Key
+    events: Callable[[], Iterator[Events]]
+
+
+def live_rows(
+    sources: DirectorySources,
+    bucket: int,
+    *,
+    columns: Sequence[Column],
+    valid: ValidWriteIdList,
+    unit: str,
+) -> Iterator[Events]:
+    """The rows of a bucket that count, as insert events with the identities they have (a base).
+
+    Raises:
+        FormatError: a damaged file, or one whose events are not sorted.
+        MissingFileError, StorageError: a file is not there or cannot be read.
+    """
+    deletes = sources.deletes(bucket)
+
+    def keep(source: Source, batch: EventBatch, newest: _Bools | None) -> _Bools | None:
+        found = _visible(source, batch, valid)
+        if newest is not None:
+            found = _both(found, newest[batch.first_row : batch.first_row + batch.rows])
+        if len(deletes):
+            found = _both(found, _not_deleted(batch, deletes))
+        return found
+
+    runs = [
+        run
+        for source in sources.rows_of(bucket)
+        for run in _row_runs(sources, source, columns, unit=unit, keep=keep, newest=True)
+    ]
+    for events in _merged(runs, unique=_IDENTITY_ONLY):
+        system = list(events.system)
+        system[0] = np.full(len(events), Operation.INSERT, dtype=np.int32)
+        yield Events(tuple(system), events.statement, events.columns, None)
+
+
+def all_events(
+    sources: DirectorySources,
+    bucket: int,
+    *,
+    columns: Sequence[Column],
+    valid: ValidWriteIdList,
+    unit: str,
+) -> Iterator[Events]:
+    """The events in the insert deltas of a bucket whose transactions are valid (a delta).
+
+    Updates and deletes of Hive before 3 stay what they are.
+
+    Raises:
+        FormatError, MissingFileError, StorageError: as ``live_rows``.
+    """
+
+    def keep(source: Source, batch: EventBatch, _: _Bools | None) -> _Bools | None:
+        return _visible(source, batch, valid)
+
+    runs = [
+        run
+        for source in sources.rows_of(bucket)
+        if isinstance(source.origin, DeltaName)
+        for run in _row_runs(sources, source, columns, unit=unit, keep=keep, newest=False)
+    ]
+    yield from _merged(runs, unique=_WITH_CURRENT)
+
+
+def delete_events(
+    sources: DirectorySources, bucket: int, *, valid: ValidWriteIdList
+) -> Iterator[Events]:
+    """The delete events of a bucket whose transactions are valid (a delete delta).
+
+    Raises:
+        FormatError, MissingFileError, StorageError: as ``live_rows``.
+    """
+    foreign = sources.delete_files_of_several_buckets()
+    runs = []
+    for file in sources.delete_files_of(bucket):
+        run = _delete_run(sources, file, valid, only=bucket if file.path in foreign else None)
+        if run is not None:
+            runs.append(run)
+    yield from _merged(runs, unique=_WITH_CURRENT)
+
+
+_IDENTITY_ONLY: Final = 3
+_WITH_CURRENT: Final = 4
+"""How many of identity and currentTransaction tell events apart."""
+
+
+def _row_runs(
+    sources: DirectorySources,
+    source: Source,
+    columns: Sequence[Column],
+    *,
+    unit: str,
+    keep: Callable[[Source, EventBatch, _Bools | None], _Bools | None],
+    newest: bool,
+) -> Iterator[_Run]:
+    """The run of one file with rows; none where it is empty."""
+    with sources.open(source.file) as reader:
+        if not reader.rows:
+            return
+        raw = None if reader.is_acid else sources.raw_rows(source)
+        mask = sources.newest(reader, source, needs_ids=True) if newest else None
+        low, high = _bounds(reader, raw)
+    statement = source.origin.statement_id if isinstance(source.origin, DeltaName) else -1
+
+    def events() -> Iterator[Events]:
+        wanted = range(len(columns))
+        with sources.open(source.file) as reader:
+            for batch in reader.batches(
+                table_columns=columns, wanted=wanted, identities=True, raw=raw, unit=unit
+            ):
+                yield _events(batch, statement, keep(source, batch, mask))
+
+    yield _Run(sources.path(source.file), low, high, events)
+
+
+def _delete_run(
+    sources: DirectorySources, file: DataFile, valid: ValidWriteIdList, *, only: int | None
+) -> _Run | None:
+    with sources.open(file) as reader:
+        if not reader.rows:
+            return None
+        low, high = _bounds(reader, None)
+
+    def events() -> Iterator[Events]:
+        with sources.open(file) as reader:
+            for batch in reader.batches(table_columns=(), wanted=(), identities=True):
+                ids = batch.identities
+                assert ids is not None
+                keep: _Bools = numpy_of(ids.operation) == Operation.DELETE
+                visible = valid_mask(numpy_of(ids.current_write_id), valid)
+                if visible is not None:
+                    keep &= visible
+                if only is not None:
+                    keep &= bucket_numbers(numpy_of(ids.bucket)) == only
+                yield _events(batch, -1, keep)
+
+    return _Run(sources.path(file), low, high, events)
+
+
+def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Events:
+    ids = batch.identities
+    assert ids is not None
+    system = tuple(
+        numpy_of(array)
+        for array in (
+            ids.operation,
+            ids.original_write_id,
+            ids.bucket,
+            ids.row_id,
+            ids.current_write_id,
+        )
+    )
+    null = None if batch.row_is_null is None else numpy_of(batch.row_is_null)
+    found = Events(system, np.full(batch.rows, statement, dtype=np.int32), batch.columns, null)
+    return found if keep is None or keep.all() else found.filter(keep)
+
+
+def _visible(source: Source, batch: EventBatch, valid: ValidWriteIdList) -> _Bools | None:
+    if not source.check_write_ids:
+        return None
+    assert batch.identities is not None
+    return valid_mask(numpy_of(batch.identities.current_write_id), valid)
+
+
+def _not_deleted(batch: EventBatch, deletes: DeleteSet) -> _Bools:
+    ids = batch.identities
+    assert ids is not None
+    key = (ids.original_write_id, ids.bucket, ids.row_id)
+    gone: _Bools = ~deletes.contains(*(numpy_of(array) for array in key))
+    return gone
+
+
+def _both(first: _Bools | None, second: _Bools | None) -> _Bools | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return first & second
+
+
+def _bounds(reader: BucketFileReader, raw: OriginalRows | None) -> tuple[_Key, _Key]:
+    """Keys below and above which a file has none: from its statistics, or from its identities."""
+    if raw is not None:
+        bucket = -1 if raw.bucket is None else raw.bucket
+        first = raw.first_row_id
+        return (raw.write_id, bucket, first), (raw.write_id, bucket, first + raw.rows - 1)
+    ranges = [reader.statistics_range(name) or _scanned(reader, name) for name in _IDENTITY]
+    return (
+        (ranges[0][0], ranges[1][0], ranges[2][0]),
+        (ranges[0][1], ranges[1][1], ranges[2][1]),
+    )
+
+
+def _scanned(reader: BucketFileReader, name: str) -> tuple[int, int]:
+    place = _IDENTITY.index(name)
+    lows, highs = [], []
+    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
+        ids = batch.identities
+        assert ids is not None
+        values = numpy_of((ids.original_write_id, ids.bucket, ids.row_id)[place])
+        if len(values):
+            lows.append(int(values.min()))
+            highs.append(int(values.max()))
+    return min(lows), max(highs)
+
+
+def _merged(runs: Iterable[_Run], *, unique: int) -> Iterator[Events]:
+    """The events of all runs in order, those alike in ``unique`` numbers once."""
+    for group in _groups(sorted(runs, key=lambda run: (run.low, run.high))):
+        if len(group) == 1:
+            yield from _in_order(group[0])
+        else:
+            yield from _windows(group, unique=unique)
+
+
+def _groups(runs: Sequence[_Run]) -> Iterator[list[_Run]]:
+    group: list[_Run] = []
+    for run in runs:
+        if group and run.low > max(other.high for other in group):
+            yield group
+            group = []
+        group.append(run)
+    if group:
+        yield group
+
+
+def _in_order(run: _Run) -> Iterator[Events]:
+    """The events of one file, none of them empty batches.
+
+    Raises:
+        FormatError: they are not sorted; Hive relies on it, too.
+    """
+    last: _Key | None = None
+    for events in run.events():
+        if not len(events):
+            continue
+        if not _is_sorted(events) or (last is not None and events.key(0) < last):
+            raise FormatError(
+                f"The events of {run.path} are not sorted by row",
+                path=run.path,
+                expected="events sorted by originalTransaction, bucket, rowId",
+                found="others",
+            )
+        last = events.key(-1)
+        yield events
+
+
+def _is_sorted(events: Events) -> bool:
+    same = np.ones(len(events) - 1, dtype=np.bool_)
+    for array in events.system[1:_CURRENT]:
+        if (same & (array[1:] < array[:-1])).any():
+            return False
+        same &= array[1:] == array[:-1]
+    return True
+
+
+def _windows(group: Sequence[_Run], *, unique: int) -> Iterator[Events]:
+    streams = [_in_order(run) for run in group]
+    heads = {place: next(stream, None) for place, stream in enumerate(streams)}
+    before: tuple[int, ...] | None = None
+    while waiting := {place: head for place, head in heads.items() if head is not None}:
+        bound = min(head.key(-1) for head in waiting.values())
+        parts = []
+        for place, head in waiting.items():
+            count = head.count_to(bound)
+            if count:
+                parts.append(head.slice(0, count))
+            rest = head.slice(count, len(head))
+            heads[place] = rest if len(rest) else next(streams[place], None)
+        events = _sorted(parts, unique=unique, before=before)
+        if len(events):
+            before = tuple(int(array[-1]) for array in events.system[1 : 1 + unique])
+            yield events
+
+
+def _sorted(parts: Sequence[Events], *, unique: int, before: tuple[int, ...] | None) -> Events:
+    """Events of several files sorted by identity, the newest first, each once; ``before`` is the
+    last one that went out.
+    """
+    joined = _joined(parts)
+    identity, current = joined.system[1:_CURRENT], joined.system[_CURRENT]
+    order = np.lexsort((-joined.statement, -current, *reversed(identity)))
+    keys = [array[order] for array in joined.system[1 : 1 + unique]]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    if before is not None and tuple(int(key[0]) for key in keys) == before:
+        new[0] = False
+    return joined.take(order[new])
+
+
+def _joined(parts: Sequence[Events]) -> Events:
+    null = None
+    if any(part.null_rows is not None for part in parts):
+        null = np.concatenate(
+            [
+                np.zeros(len(part), np.bool_) if part.null_rows is None else part.null_rows
+                for part in parts
+            ]
+        )
+    return Events(
+        tuple(
+            np.concatenate(arrays) for arrays in zip(*(part.system for part in parts), strict=True)
+        ),
+        np.concatenate([part.statement for part in parts]),
+        tuple(pa.concat_arrays(arrays) for arrays in zip(*(p.columns for p in parts), strict=True)),
+        null,
+    )
+
+
+def row_type_of(columns: Sequence[Column], *, unit: str) -> pa.StructType:
+    """The Arrow type of a row with these columns."""
+    return pa.struct([(column.name, arrow_type(column.type, unit=unit)) for column in columns])

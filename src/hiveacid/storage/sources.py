@@ -1,0 +1,346 @@
+"""The files of one partition directory that hold rows, bucket by bucket, with their deletes.
+
+What every reader of a directory keeps: which files belong to which bucket number, where the
+identities of raw rows start, which delete files hold what, and which events are the newest where
+deltas hold updates (Hive before 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hiveacid.errors import FormatError
+from hiveacid.layout.deletes import delete_files
+from hiveacid.layout.events import BUCKET, Operation
+from hiveacid.layout.names import BaseName, DeltaName
+from hiveacid.layout.original import OriginalFile, OriginalRows, assign_row_ids
+from hiveacid.layout.plan import Selection
+from hiveacid.layout.snapshot import AcidDirectory, DataFile
+from hiveacid.model.bucket import bucket_id_of
+from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.storage.bucket_reader import BucketFileReader, Identities
+from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
+from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.update_events import FileEvents, newest_rows
+
+_DeleteKeys = tuple[Int64s, Int32s, Int64s]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that holds rows; ``origin`` is its base or delta, None for originals."""
+
+    file: DataFile
+    origin: BaseName | DeltaName | None
+    scope: int
+    check_write_ids: bool
+
+
+class DirectorySources:
+    """What the reading of one directory keeps: which files hold a bucket's rows and deletes, where
+    raw rows start, which events are the newest.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        location: str,
+        directory: AcidDirectory,
+        *,
+        valid: ValidWriteIdList,
+        selection: Selection | None = None,
+        foreign: frozenset[str] | None = None,
+    ) -> None:
+        """``foreign`` is what ``delete_files_of_several_buckets`` found, where it is known
+        already.
+        """
+        self._fs = fs
+        self._location = location
+        self._directory = directory
+        self._valid = valid
+        self._chosen = None if selection is None else selection.files
+        self._deleting = None if selection is None else selection.delete_files
+        self._foreign = foreign
+        self._raw: dict[int, Mapping[str, OriginalRows]] = {}
+        self._newest: dict[int, dict[tuple[int, str], npt.NDArray[np.bool_]]] = {}
+        self._scopes: list[tuple[BaseName | DeltaName | None, tuple[DataFile, ...]]] = []
+        if directory.base is not None:
+            self._scopes.append((directory.base.name, directory.base.files))
+        self._scopes.append((None, directory.originals))
+        self._scopes += [(delta.name, delta.files) for delta in directory.insert_deltas]
+        unsure = {delta.name for delta in directory.insert_deltas if not delta.all_valid}
+        self._sources = [
+            Source(file, origin, scope, check_write_ids=origin in unsure)
+            for scope, (origin, files) in enumerate(self._scopes)
+            for file in files
+        ]
+
+    def path(self, file: DataFile) -> str:
+        """The file's path within its file system."""
+        return f"{self._location.rstrip('/')}/{file.path}"
+
+    def open(self, file: DataFile) -> BucketFileReader:
+        """The file, up to its logical length.
+
+        Raises:
+            FormatError, MissingFileError, StorageError: as ``BucketFileReader``.
+        """
+        return BucketFileReader(self._fs, self.path(file), logical_bytes=file.logical_bytes)
+
+    def sources(self) -> Iterator[tuple[Source, DeleteSet]]:
+        """Every file that holds rows, by bucket number, with the deletes of that number."""
+        found = [
+            source
+            for source in self._sources
+            if self._chosen is None or source.file.path in self._chosen
+        ]
+        for bucket in sorted({source.file.bucket for source in found}):
+            deletes = self.deletes(bucket)
+            for source in found:
+                if source.file.bucket == bucket:
+                    yield source, deletes
+
+    def rows_of(self, bucket: int) -> tuple[Source, ...]:
+        """The files that hold a bucket's rows: base or originals, then deltas."""
+        return tuple(source for source in self._sources if source.file.bucket == bucket)
+
+    def deletes(self, bucket: int) -> DeleteSet:
+        """The rows of a bucket that valid events delete.
+
+        Raises:
+            FormatError, MissingFileError: a delete file is damaged or not there.
+        """
+        return DeleteSet(
+            read_delete_keys(
+                self._fs,
+                self.path(file),
+                valid=self._valid,
+                bucket=None if bucket < 0 else bucket,
+            )
+            for file in self.delete_files_of(bucket)
+        )
+
+    def delete_files_of(self, bucket: int) -> Iterator[DataFile]:
+        """The delete files that may hold events of a bucket; of any where it is -1."""
+        foreign = self.delete_files_of_several_buckets()
+        for file in self._delete_files():
+            if file.bucket == bucket or bucket < 0 or file.path in foreign:
+                yield file
+
+    def delete_files_of_several_buckets(self) -> frozenset[str]:
+        """Delete files that may hold events of other numbers than their name's (Hive 3.0,
+        format.md 7.2).
+        """
+        if self._foreign is None:
+            found: set[str] = set()
+            for file in self._delete_files():
+                with self.open(file) as reader:
+                    if _only_of(reader) != file.bucket:
+                        found.add(file.path)
+            self._foreign = frozenset(found)
+        return self._foreign
+
+    def delete_buckets(self) -> frozenset[int]:
+        """The bucket numbers of which there may be delete events."""
+        foreign = self.delete_files_of_several_buckets()
+        found = {file.bucket for file in self._delete_files() if file.path not in foreign}
+        for file in self._delete_files():
+            if file.path in foreign:
+                keys = read_delete_keys(self._fs, self.path(file), valid=self._valid, bucket=None)
+                found.update(np.unique(bucket_numbers(keys[1])).tolist())
+        return frozenset(found)
+
+    def newest(
+        self, reader: BucketFileReader, source: Source, *, needs_ids: bool
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which events of a file are rows that count; None for all, where its bucket has inserts
+        only.
+
+        Raises:
+            FormatError: raw rows in a delta of several write ids, updates in a base, events outside
+            bases and deltas.
+        """
+        name = source.origin
+        if name is None and reader.is_acid:
+            raise FormatError(
+                f"{reader.path} holds row events and lies outside bases and deltas",
+                path=reader.path,
+                expected="rows without events, or a place in a base or delta",
+                found="the six columns of row events",
+            )
+        several = isinstance(name, DeltaName) and name.min_write_id != name.max_write_id
+        if needs_ids and several and reader.rows and not reader.is_acid:
+            raise FormatError(
+                f"{reader.path} holds rows without events in a delta of several write ids",
+                path=reader.path,
+                expected="the six columns of row events",
+                found=", ".join(field for field, _ in reader.fields),
+            )
+        bucket = source.file.bucket
+        if bucket not in self._newest:
+            self._newest[bucket] = self._newest_of(bucket)
+        found = self._newest[bucket].get((source.scope, source.file.path))
+        if found is None and _holds_changes(reader):
+            raise FormatError(
+                f"{reader.path} holds update or delete events among its rows",
+                path=reader.path,
+                expected="insert events",
+                found="other events",
+            )
+        return found
+
+    def _newest_of(self, bucket: int) -> dict[tuple[int, str], npt.NDArray[np.bool_]]:
+        """The rows that count of each file of a bucket whose deltas hold updates or deletes."""
+        sources = [source for source in self._sources if source.file.bucket == bucket]
+        if not any(
+            isinstance(source.origin, DeltaName) and self._file_holds_changes(source.file)
+            for source in sources
+        ):
+            return {}
+        masks = newest_rows([self._events(source) for source in sources])
+        places = ((source.scope, source.file.path) for source in sources)
+        return dict(zip(places, masks, strict=True))
+
+    def _file_holds_changes(self, file: DataFile) -> bool:
+        with self.open(file) as reader:
+            return _holds_changes(reader)
+
+    def _events(self, source: Source) -> FileEvents:
+        parts: list[Identities] = []
+        with self.open(source.file) as reader:
+            raw = None if reader.is_acid else self.raw_rows(source)
+            for batch in reader.batches(table_columns=(), wanted=(), identities=True, raw=raw):
+                assert batch.identities is not None
+                parts.append(batch.identities)
+        operation, original, bucket, row_id, current = (
+            np.concatenate([numpy_of(getattr(part, name)) for part in parts] or [np.zeros(0, int)])
+            for name in Identities.__slots__
+        )
+        statement = source.origin.statement_id if isinstance(source.origin, DeltaName) else None
+        return FileEvents(
+            identity=(original, bucket, row_id),
+            current_write_id=current,
+            operation=operation,
+            statement=-1 if statement is None else statement,
+            visible=valid_mask(current, self._valid) if source.check_write_ids else None,
+        )
+
+    def raw_rows(self, source: Source) -> OriginalRows:
+        """Where the identities of a raw file's rows start: all files of its scope are counted
+        once.
+        """
+        if source.scope not in self._raw:
+            origin, files = self._scopes[source.scope]
+            counted: list[OriginalFile] = []
+            for file in files:
+                with self.open(file) as reader:
+                    counted.append(OriginalFile(file.path, reader.rows))
+            self._raw[source.scope] = {
+                rows.path: rows for rows in assign_row_ids(counted, directory=origin)
+            }
+        return self._raw[source.scope][source.file.path]
+
+    def _delete_files(self) -> Iterator[DataFile]:
+        for file in delete_files(self._directory, None, bucket=None):
+            if self._deleting is None or file.path in self._deleting:
+                yield file
+
+
+def valid_mask(write_ids: Int64s, valid: ValidWriteIdList) -> npt.NDArray[np.bool_] | None:
+    """For each write id whether it is valid; None stands for all."""
+    if not len(write_ids) or valid.all_valid(max(int(write_ids.min()), 1), int(write_ids.max())):
+        return None
+    mask = write_ids <= valid.hwm
+    if valid.exceptions:
+        mask &= ~np.isin(write_ids, np.array(valid.exceptions, dtype=np.int64))
+    mask |= write_ids == 0
+    return None if mask.all() else mask
+
+
+def read_delete_keys(
+    fs: FileSystem, path: str, *, valid: ValidWriteIdList, bucket: int | None
+) -> _DeleteKeys:
+    """The identities in one delete file whose events are valid; ``bucket`` keeps those of one
+    bucket number.
+
+    Raises:
+        FormatError: a damaged, empty or foreign file; never skipped, its rows would come back.
+        MissingFileError: no such file.
+    """
+    parts: list[_DeleteKeys] = []
+    with BucketFileReader(fs, path) as reader:
+        if not reader.is_acid and (reader.rows or reader.tail is None):
+            raise FormatError(
+                f"{path} holds no delete events",
+                path=path,
+                expected="the six columns of row events",
+                found=", ".join(name for name, _ in reader.fields) or "an empty file",
+            )
+        if bucket is not None and _only_of(reader) == bucket:
+            bucket = None
+        for batch in reader.batches(table_columns=(), wanted=(), identities=True):
+            ids = batch.identities
+            assert ids is not None
+            keys = (numpy_of(ids.original_write_id), numpy_of(ids.bucket), numpy_of(ids.row_id))
+            mask = numpy_of(ids.operation) == Operation.DELETE
+            visible = valid_mask(numpy_of(ids.current_write_id), valid)
+            if visible is not None:
+                mask &= visible
+            if bucket is not None:
+                mask &= bucket_numbers(keys[1]) == bucket
+            parts.append(keys if mask.all() else (keys[0][mask], keys[1][mask], keys[2][mask]))
+    return (
+        np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int64),
+        np.concatenate([part[1] for part in parts]) if parts else np.zeros(0, np.int32),
+        np.concatenate([part[2] for part in parts]) if parts else np.zeros(0, np.int64),
+    )
+
+
+def bucket_numbers(properties: Int32s) -> Int32s:
+    """The file number in each bucket property (format.md 4.4).
+
+    Raises:
+        FormatError: a property of an unknown version.
+    """
+    distinct, places = np.unique(properties, return_inverse=True)
+    decoded = np.array([bucket_id_of(int(value)) for value in distinct], dtype=np.int32)
+    return decoded[places]
+
+
+def _holds_changes(reader: BucketFileReader) -> bool:
+    """Whether updates or deletes stand among the rows; looks at each event where metadata does not
+    tell.
+    """
+    if reader.rows == 0 or reader.holds_only_inserts():
+        return False
+    batches = reader.batches(table_columns=(), wanted=(), identities=True)
+    return any(b.identities is not None and numpy_of(b.identities.operation).any() for b in batches)
+
+
+def _only_of(reader: BucketFileReader) -> int | None:
+    """The one bucket number of all events in a file, where its statistics prove one."""
+    found = reader.statistics_range(BUCKET)
+    if found is None:
+        return None
+    try:
+        low, high = bucket_id_of(found[0]), bucket_id_of(found[1])
+    except FormatError as error:
+        raise _damaged(reader.path, error) from error
+    return low if low == high else None
+
+
+def _damaged(path: str, error: FormatError) -> FormatError:
+    """An error about numbers in a file, with the file's path."""
+    found = {key: value for key, value in error.context.items() if key != "path"}
+    return FormatError(f"{path} is damaged: {error.message}", path=path, **found)  # type: ignore[arg-type]
+
+
+def numpy_of(array: Any) -> npt.NDArray[Any]:
+    """The values of an Arrow array of numbers or booleans without nulls."""
+    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values

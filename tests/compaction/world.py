@@ -1,0 +1,152 @@
+"""A metastore, a warehouse and a clock that moves when told, for compactors without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import hiveacid
+from hiveacid.compaction.cleaner import Cleaned, Cleaner
+from hiveacid.compaction.rewrites import rewrite
+from hiveacid.compaction.worker import CompactionResult, OpenFiles, Step, Worker
+from hiveacid.metastore.connect import connect
+from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.model.compactions import (
+    CompactionInfo,
+    CompactionRequest,
+    CompactionState,
+    CompactionType,
+)
+from hiveacid.model.tables import Database, TableName
+from hiveacid.runtime import DEFAULT_DATABASE, Runtime
+from hiveacid.session import Session
+from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.testing.clock import ManualClock
+from hiveacid.txn.manager import TransactionManager
+from hiveacid.txn.threads import NoThreads
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+HIVE_3 = "stored as orc tblproperties ('transactional'='true','hiveacid.file.names'='hive3')"
+INSERT_ONLY = (
+    "stored as orc tblproperties ('transactional'='true','transactional_properties'='insert_only')"
+)
+MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
+SETTLED_MS = 1_001
+"""After so long no id below a transaction's can turn up any more."""
+Rows = list[tuple[Any, ...]]
+
+
+def open_world(url: str, warehouse: str, clock: ManualClock, settings: Settings) -> Runtime:
+    """One client's connection."""
+    options = MetastoreOptions(durable=False, server_time=False)
+    store = connect(url, clock=clock, options=options)
+    if DEFAULT_DATABASE not in store.list_databases():
+        store.create_database(Database(DEFAULT_DATABASE, warehouse))
+    manager = TransactionManager(store, clock, settings, threads=NoThreads())
+    return Runtime(store, manager, clock, settings, warehouse)
+
+
+class World:
+    """A client, a compactor and a cleaner, and what they have done."""
+
+    def __init__(self, url: str, warehouse: Path, settings: Settings | None = None) -> None:
+        self.url, self.warehouse = url, str(warehouse)
+        self.clock = ManualClock()
+        self.settings = settings or Settings(retention_s=0, lock_timeout_s=1)
+        self._connections: list[Runtime] = []
+        self.runtime = self.connect()
+        self.acid = Session(self.runtime)
+
+    def connect(self) -> Runtime:
+        """A connection of its own to the same metastore."""
+        made = open_world(self.url, self.warehouse, self.clock, self.settings)
+        self._connections.append(made)
+        return made
+
+    def close(self) -> None:
+        """Give all connections back."""
+        for one in self._connections:
+            one.close()
+
+    def make(self, table: str = "t", what: str = ACID, columns: str = "id int, v string") -> None:
+        """Create a table; ``what`` is what follows its columns."""
+        self.acid.sql(f"create table {table} ({columns}) {what}")
+
+    def insert(self, *ids: int, table: str = "t", **values: str) -> None:
+        """One transaction that inserts rows ``(id, 'new')``."""
+        data = pa.table({"id": pa.array(ids, pa.int32()), "v": ["new"] * len(ids)})
+        hiveacid.write_arrow(self.acid.table(table), data, partition=values)
+
+    def delete(self, *ids: int, table: str = "t") -> None:
+        """One transaction that deletes rows."""
+        found = ", ".join(map(str, ids))
+        hiveacid.delete_arrow(self.acid.table(table), f"id in ({found})")
+
+    def request(self, kind: CompactionType, table: str = "t", partition: str | None = None) -> None:
+        """Enqueue a compaction."""
+        name = TableName(DEFAULT_DATABASE, table)
+        answer = self.runtime.metastore.compact(CompactionRequest(name, partition, kind))
+        assert answer.accepted, answer
+
+    def worker(
+        self,
+        *,
+        reached: Callable[[Step], None] | None = None,
+        open_files: OpenFiles = file_system_for,
+        rewriting: Any = None,
+    ) -> Worker:
+        """A worker with a connection of its own."""
+        runtime = self.connect()
+        how = rewriting or partial(rewrite, settings=self.settings)
+        return Worker(runtime, how, name="host-1-1", reached=reached, open_files=open_files)
+
+    def compact(
+        self,
+        kind: CompactionType = MAJOR,
+        table: str = "t",
+        partition: str | None = None,
+        **worker: Any,
+    ) -> CompactionResult:
+        """Enqueue a compaction and do it."""
+        self.request(kind, table, partition)
+        result = self.worker(**worker).run_next()
+        assert result is not None
+        return result
+
+    def clean(self, **cleaner: Any) -> tuple[Cleaned, ...]:
+        """One cycle of a cleaner with a connection of its own, a second later."""
+        self.clock.advance_ms(SETTLED_MS)
+        return Cleaner(self.connect(), **cleaner).run()
+
+    def rows(self, table: str = "t") -> Rows:
+        """What a reader sees now."""
+        return rows_of(self.acid, table)
+
+    def ids(self, table: str = "t") -> list[int]:
+        """The first column of what a reader sees now."""
+        return [row[0] for row in self.rows(table)]
+
+    def directories(self, table: str = "t", partition: str = "") -> list[str]:
+        """What lies in a table's or partition's directory."""
+        root = Path(self.acid.table(table).definition.location) / partition
+        return sorted(path.name for path in root.iterdir())
+
+    def entries(self, table: str = "t") -> list[CompactionInfo]:
+        """The table's compactions by id."""
+        found = self.runtime.metastore.show_compactions(table=TableName(DEFAULT_DATABASE, table))
+        return sorted(found, key=lambda one: one.id)
+
+    def states(self, table: str = "t") -> list[CompactionState]:
+        """What became of the table's compactions, by id."""
+        return [one.state for one in self.entries(table)]
+
+
+def rows_of(session: Any, table: str = "t") -> Rows:
+    """All rows of a table, sorted."""
+    found = hiveacid.read_arrow(session.table(table)).read_all().to_pylist()
+    return sorted(tuple(row.values()) for row in found)

@@ -1,0 +1,82 @@
+"""Every golden table, compacted, has the rows and row ids that Hive returned before."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.golden.compacting import FS, Compacted, compact, seen_after, table_of
+from tests.golden.tables import (
+    as_hive_prints,
+    differences,
+    golden_answer,
+    golden_meta,
+    golden_names,
+    golden_path,
+)
+from tests.golden.test_read_arrow import WIDE_TIMESTAMPS
+
+from hiveacid.compaction.rewrites import Method, rewrite
+from hiveacid.model.tables import AcidMode
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.reading import read_arrow
+from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import FileSystem
+
+
+@pytest.mark.parametrize("kind", ["minor", "major"])
+@pytest.mark.parametrize("name", golden_names(""))
+def test_rows_and_row_ids_stay(name: str, kind: str, tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(golden_path(name) / "data", root)
+    meta = golden_meta(name)
+    txns = ValidTxnList.parse(meta["valid_txn_list"])
+    write_ids = ValidWriteIdList.parse(meta["valid_write_id_list"])
+    table = table_of(root, meta)
+    method = None if table.acid_mode is AcidMode.INSERT_ONLY else Method.ARROW
+    done = compact(
+        table,
+        write_ids=write_ids,
+        txns=txns,
+        major=kind == "major",
+        rewrite=partial(rewrite, FileSystem("/"), settings=Settings(), method=method),
+    )
+    if not done.plans:
+        pytest.skip("nothing to compact")
+    check(name, root, done)
+    remove_inputs(done)
+    check(name, root, done)
+
+
+def check(name: str, root: Path, done: Compacted) -> None:
+    """The table reads as Hive read it before."""
+    meta = golden_meta(name)
+    header, expected = golden_answer(name, nanoseconds=name not in WIDE_TIMESTAMPS)
+    row_ids = header[0] == "writeid"
+    txns = ValidTxnList.parse(meta["valid_txn_list"])
+    table = read_arrow(
+        str(root),
+        valid_write_ids=meta["valid_write_id_list"],
+        valid_txns=seen_after(txns, done.txn),
+        row_ids=row_ids,
+    ).read_all()
+    got = as_hive_prints(table, meta, row_ids=row_ids) if len(table) else []
+    assert list(differences(got, expected)) == []
+
+
+def remove_inputs(done: Compacted) -> None:
+    """What the cleaner takes away."""
+    for plan in done.plans:
+        compaction = plan.compaction
+        gone = [delta.path for delta in compaction.inputs]
+        if hasattr(compaction, "base"):
+            gone += [compaction.base.path] if compaction.base else []
+            gone += [file.path for file in compaction.originals]
+        for path in gone:
+            full = f"{plan.location}/{path}"
+            if FS.is_directory(full):
+                FS.delete_directory(full)
+            else:
+                FS.delete_file(full)
