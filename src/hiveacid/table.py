@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
+from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements.results import (
     DeleteResult,
@@ -29,6 +30,7 @@ from hiveacid.statements.values import (
     Update,
     VirtualColumn,
 )
+from hiveacid.statements.values_compactions import Compact, CompactionStatement
 from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_locks import LockTable, UnlockTable
 from hiveacid.statements.values_upkeep import Analyze
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from hiveacid.txn.leases import Keep, Lease
 
     _Change = Query | Insert | Update | Delete | Merge | Load | ArrowChange
-    _Statement = _Change | Analyze | LockTable | UnlockTable
+    _Statement = _Change | Analyze | LockTable | UnlockTable | CompactionStatement
 
 
 class Executor(Protocol):
@@ -207,6 +209,42 @@ class AcidTable:
         """
         names = None if columns is None else tuple(name.lower() for name in columns)
         self.session.execute(Analyze(self.name, tuple((partition or {}).items()), names))
+
+    def compact(
+        self,
+        kind: str = "major",
+        *,
+        partition: Mapping[str, str | None] | None = None,
+        wait: bool = False,
+        pool: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        order_by: str | None = None,
+        buckets: int | None = None,
+    ) -> tuple[CompactionInfo, ...]:
+        """ALTER TABLE ... COMPACT: ask for a compaction, with ``wait`` until it is done; the
+        entries of the queue.
+
+        ``kind`` is ``major``, ``minor`` or ``rebalance``; ``order_by`` and ``buckets`` are for a
+        rebalance. A partitioned table without ``partition``: whatever the thresholds ask for.
+
+        Raises:
+            InvalidInputError: 10282, 10284, 10286, or what this table cannot be compacted to.
+            NotFoundError: 10006 no such partition.
+            CompactionError: 10432, one is on its way; or it failed.
+        """
+        from hiveacid.sql import parse_sort_items
+
+        value = Compact(
+            self.name,
+            kind.lower(),
+            tuple((partition or {}).items()),
+            wait,
+            properties or {},
+            pool,
+            buckets,
+            None if order_by is None else parse_sort_items(order_by),
+        )
+        return cast("tuple[CompactionInfo, ...]", self.session.execute(value))
 
     def merge(
         self, source: DataFrame, *, on: Expression, alias: str = "t", source_alias: str = "s"

@@ -121,7 +121,11 @@ class World:
     def clean(self, **cleaner: Any) -> tuple[Cleaned, ...]:
         """One cycle of a cleaner with a connection of its own, a second later."""
         self.clock.advance_ms(SETTLED_MS)
-        return Cleaner(self.connect(), **cleaner).run()
+        return self.cleaner(**cleaner).run()
+
+    def cleaner(self, **cleaner: Any) -> Cleaner:
+        """A cleaner with a connection of its own."""
+        return Cleaner(self.connect(), **cleaner)
 
     def rows(self, table: str = "t") -> Rows:
         """What a reader sees now."""

@@ -29,6 +29,7 @@ THIRD_PARTY_ROOMS = {
         "connectors",
         "compaction",
         "session",
+        "compacting",
         "table",
         "cli",
         "demo",

@@ -13,6 +13,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from hiveacid.errors import SparkNeededError
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile, input_bytes
 from hiveacid.layout.names import (
     BucketFileName,
@@ -45,10 +46,17 @@ class Method(Enum):
 def choose_method(plan: RewritePlan, *, spark: bool, settings: Settings) -> Method:
     """The method for a plan, from the sizes of its files alone; ``spark`` says that there is a
     session.
+
+    Stripes are copied by Spark's tasks, too. Where they cannot be, they are decoded.
     """
     if spark and input_bytes(plan) > settings.compactor_spark_bytes:
         return Method.SPARK
-    return Method.ARROW
+    major = isinstance(plan.compaction, MajorCompaction)
+    if major and plan.directory.delete_deltas:
+        return Method.ARROW
+    sizes = [file.size_bytes for delta in plan.directory.insert_deltas for file in delta.files]
+    large = sum(sizes) >= settings.compactor_stripe_bytes * len(sizes)
+    return Method.STRIPE_COPY if large else Method.ARROW
 
 
 def rewrite(
@@ -68,6 +76,7 @@ def rewrite(
         FormatError: a damaged input file; the context names it.
         MissingFileError: an input file is not there.
         StorageError: reading or writing failed.
+        SparkNeededError: ``Method.SPARK`` without a session.
         UnsupportedError: a value that cannot be written.
     """
     fs.create_directory(path_of(plan.staging))
@@ -75,14 +84,29 @@ def rewrite(
     if plan.table.acid_mode is AcidMode.INSERT_ONLY:
         files = copy_files(fs, plan)
     else:
-        files = _rewrite_here(fs, plan)
+        files = _rewritten(fs, plan, method, settings=settings, spark=spark)
     if not files and isinstance(plan.compaction, MajorCompaction):
         return (_empty_base(fs, plan, plan.compaction),)
     return files
 
 
-def _rewrite_here(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
-    rewriter = BucketRewriter(fs, plan, unit=_unit(plan))
+def _rewritten(
+    fs: FileSystem,
+    plan: RewritePlan,
+    method: Method,
+    *,
+    settings: Settings,
+    spark: SparkSession | None,
+) -> tuple[RewrittenFile, ...]:
+    unit = _unit(plan)
+    stripe_bytes_min = None if method is Method.ARROW else settings.compactor_stripe_bytes
+    if method is Method.SPARK:
+        if spark is None:
+            raise SparkNeededError("a compaction by Spark needs a session")
+        from hiveacid.compaction.spark_rewrite import rewrite_with_spark  # needs pyspark
+
+        return rewrite_with_spark(spark, fs, plan, unit=unit, stripe_bytes_min=stripe_bytes_min)
+    rewriter = BucketRewriter(fs, plan, unit=unit, stripe_bytes_min=stripe_bytes_min)
     return tuple(file for bucket in rewriter.buckets() for file in rewriter.rewrite(bucket))
 
 

@@ -94,12 +94,25 @@ class RewritePlan:
 
 def input_bytes(plan: RewritePlan) -> int:
     """How much a plan's rewrite reads."""
+    return sum(file.size_bytes for file in input_files(plan))
+
+
+def bucket_bytes(plan: RewritePlan) -> dict[int, int]:
+    """How much of it is in files of each bucket number."""
+    sizes: dict[int, int] = {}
+    for file in input_files(plan):
+        sizes[file.bucket] = sizes.get(file.bucket, 0) + file.size_bytes
+    return sizes
+
+
+def input_files(plan: RewritePlan) -> tuple[DataFile, ...]:
+    """The files that a plan's rewrite reads; of an insert-only table, copies."""
     directory = plan.directory
     files = [file for delta in directory.deltas for file in delta.files]
     if isinstance(plan.compaction, MajorCompaction):
         files += directory.originals
         files += directory.base.files if directory.base is not None else ()
-    return sum(file.size_bytes for file in files)
+    return tuple(files)
 
 
 @dataclass(frozen=True, slots=True)

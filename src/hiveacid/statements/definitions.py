@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from hiveacid.model.tables import (
     HIVE_4,
     ISOLATION,
     AcidMode,
+    BucketSpec,
     Column,
     FileFormat,
     Table,
@@ -242,3 +243,14 @@ def without(table: Table, keys: tuple[str, ...], *, if_exists: bool) -> Table:
         )
     kept = {key: value for key, value in table.properties.items() if key not in gone}
     return replace(table, properties=kept)
+
+
+def bucket_spec(columns: Sequence[str], count: int | None) -> BucketSpec | None:
+    """CLUSTERED BY as Python says it.
+
+    Raises:
+        InvalidInputError: columns without a count, or a count without columns.
+    """
+    if bool(columns) != (count is not None):
+        raise InvalidInputError("bucketed_by and buckets go together")
+    return None if count is None else BucketSpec(tuple(map(str.lower, columns)), count)

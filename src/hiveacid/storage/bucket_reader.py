@@ -73,8 +73,16 @@ class BucketFileReader:
     A file of 0 bytes (or of logical length 0) is one with no rows and no columns.
     """
 
-    def __init__(self, fs: FileSystem, path: str, *, logical_bytes: int | None = None) -> None:
-        """Open the file and read its tail; ``logical_bytes`` as in ``DataFile``.
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: str,
+        *,
+        logical_bytes: int | None = None,
+        tail: OrcTail | None = None,
+    ) -> None:
+        """Open the file and read its tail; ``logical_bytes`` as in ``DataFile``. ``tail`` is given
+        where it was read already.
 
         Raises:
             FormatError: not an ORC file, or a truncated one.
@@ -88,7 +96,7 @@ class BucketFileReader:
             self._limited = logical_bytes is not None and logical_bytes != self._source.size()
             self._size_bytes = size
             self.tail: OrcTail | None = (
-                read_tail_of(self._source, size_bytes=size, path=path) if size else None
+                tail or read_tail_of(self._source, size_bytes=size, path=path) if size else None
             )
         except BaseException:
             self._source.close()

@@ -6,9 +6,9 @@ in each task. Nothing is published here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from hiveacid.layout.compaction import MajorCompaction, MinorCompaction, RewritePlan, RewrittenFile
+from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile
 from hiveacid.layout.names import (
     BaseName,
     BucketFileName,
@@ -18,9 +18,17 @@ from hiveacid.layout.names import (
 )
 from hiveacid.layout.target import FileKind
 from hiveacid.storage.bucket_writer import BucketFile, BucketFileWriter
-from hiveacid.storage.event_merge import Events, all_events, delete_events, live_rows, row_type_of
+from hiveacid.storage.event_merge import (
+    Events,
+    What,
+    all_events,
+    delete_events,
+    live_rows,
+    row_type_of,
+)
 from hiveacid.storage.filesystem import FileSystem, path_of
-from hiveacid.storage.sources import DirectorySources
+from hiveacid.storage.sources import DirectorySources, Source
+from hiveacid.storage.stripe_copy import copy_stripes, copyable
 
 
 class BucketRewriter:
@@ -32,13 +40,20 @@ class BucketRewriter:
         plan: RewritePlan,
         *,
         unit: str,
+        stripe_bytes_min: int | None,
         foreign: frozenset[str] | None = None,
+        attempt: int = 0,
     ) -> None:
-        """``unit`` is that of timestamps; ``foreign`` as in ``DirectorySources``."""
+        """``unit`` is that of timestamps. Whole stripes are copied where that is possible and they
+        have ``stripe_bytes_min`` on average, never where it is None. ``foreign`` as in
+        ``DirectorySources``; ``attempt`` makes the names of staged files unique.
+        """
         self._fs = fs
         self._plan = plan
         self._unit = unit
+        self._stripe_bytes_min = stripe_bytes_min
         self._staging = path_of(plan.staging)
+        self._attempt = attempt
         self._sources = DirectorySources(
             fs, path_of(plan.location), plan.directory, valid=plan.valid, foreign=foreign
         )
@@ -73,37 +88,67 @@ class BucketRewriter:
         return tuple(file for file in self._rewritten(bucket) if file is not None)
 
     def _rewritten(self, bucket: int) -> Iterator[RewrittenFile | None]:
-        compaction, plan = self._plan.compaction, self._plan
-        columns = plan.table.columns
-        if isinstance(compaction, MinorCompaction):
-            if compaction.delta is not None:
-                events = all_events(
-                    self._sources, bucket, columns=columns, valid=plan.valid, unit=self._unit
-                )
-                yield self._write(events, compaction.delta, FileKind.BASE, bucket)
-            if compaction.delete_delta is not None:
-                events = delete_events(self._sources, bucket, valid=plan.valid)
-                yield self._write(events, compaction.delete_delta, FileKind.DELETE, bucket)
+        compaction, plan, sources = self._plan.compaction, self._plan, self._sources
+        what = What(bucket, plan.table.columns, plan.valid, self._unit)
+        if isinstance(compaction, MajorCompaction):
+            rows = sources.rows_of(bucket)
+            yield self._copied(
+                compaction.output, bucket, None if any(sources.delete_files_of(bucket)) else rows
+            ) or self._written(compaction.output, bucket, live_rows(sources, what))
             return
-        events = live_rows(
-            self._sources, bucket, columns=columns, valid=plan.valid, unit=self._unit
-        )
-        yield self._write(events, compaction.output, FileKind.BASE, bucket)
+        if compaction.delta is not None:
+            rows = tuple(s for s in sources.rows_of(bucket) if isinstance(s.origin, DeltaName))
+            yield self._copied(compaction.delta, bucket, rows) or self._written(
+                compaction.delta, bucket, all_events(sources, what)
+            )
+        if compaction.delete_delta is not None:
+            yield self._written(compaction.delete_delta, bucket, delete_events(sources, what))
 
-    def _write(
-        self, events: Iterator[Events], directory: BaseName | DeltaName, kind: FileKind, bucket: int
+    def _copied(
+        self, directory: BaseName | DeltaName, bucket: int, rows: Sequence[Source] | None
     ) -> RewrittenFile | None:
-        """Compacted deltas get the settings of bases: they hold much."""
-        name = format_bucket_file(BucketFileName(bucket))
-        path = f"{self._staging}/{format_directory(directory)}-{name}"
+        """The file of the stripes of ``rows``, None where they must be decoded."""
+        if self._stripe_bytes_min is None or rows is None:
+            return None
+        if any(source.check_write_ids for source in rows):
+            return None
+        parts = copyable(
+            self._sources,
+            (source.file for source in rows),
+            columns=self._plan.table.columns,
+            stripe_bytes_min=self._stripe_bytes_min,
+        )
+        if not parts:
+            return None
+        path, name = self._place(directory, bucket)
+        file = copy_stripes(self._fs, path, parts)
+        return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)
+
+    def _written(
+        self, directory: BaseName | DeltaName, bucket: int, events: Iterator[Events]
+    ) -> RewrittenFile | None:
+        """The file of some events, None where there are none. Compacted deltas get the settings of
+        bases: they hold much.
+        """
+        deletes = isinstance(directory, DeltaName) and directory.is_delete
         table = self._plan.table
-        row_type = row_type_of(table.columns, unit=self._unit)
+        path, name = self._place(directory, bucket)
         with BucketFileWriter(
-            self._fs, path, columns=table.columns, kind=kind, properties=table.properties
+            self._fs,
+            path,
+            columns=table.columns,
+            kind=FileKind.DELETE if deletes else FileKind.BASE,
+            properties=table.properties,
         ) as writer:
+            row_type = row_type_of(table.columns, unit=self._unit)
             for part in events:
                 writer.write_events(part.record_batch(row_type))
             file: BucketFile | None = writer.close()
         if file is None:
             return None
         return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)
+
+    def _place(self, directory: BaseName | DeltaName, bucket: int) -> tuple[str, str]:
+        """The staged path of a file, and its name."""
+        name = format_bucket_file(BucketFileName(bucket))
+        return f"{self._staging}/{format_directory(directory)}-{name}-{self._attempt}", name

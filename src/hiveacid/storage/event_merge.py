@@ -20,32 +20,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.events import (
-    BUCKET,
-    EVENT_FIELDS,
-    ORIGINAL_TRANSACTION,
-    ROW_ID,
-    Operation,
-)
+from hiveacid.layout.events import EVENT_FIELDS, Operation
 from hiveacid.layout.names import DeltaName
-from hiveacid.layout.original import OriginalRows
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
+from hiveacid.storage.bucket_reader import EventBatch
 from hiveacid.storage.delete_set import DeleteSet
 from hiveacid.storage.sources import (
     DirectorySources,
+    Key,
     Source,
     bucket_numbers,
+    check_holds_deletes,
+    key_bounds,
     numpy_of,
     valid_mask,
 )
 
-_Key = tuple[int, int, int]
 _Bools = npt.NDArray[np.bool_]
-_IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
+_AT_ONCE_ROWS: Final = 200_000
+"""Groups of no more rows than this are sorted as a whole: many small files make many windows."""
+_PIECE_ROWS: Final = 1 << 17
 _CURRENT: Final = 4
 """Place of currentTransaction among ``Events.system``; 1 to 3 are the identity."""
 
@@ -64,7 +61,7 @@ class Events:
     def __len__(self) -> int:
         return len(self.statement)
 
-    def key(self, place: int) -> _Key:
+    def key(self, place: int) -> Key:
         """The identity of one event."""
         write_id, bucket, row_id = (int(self.system[i][place]) for i in (1, 2, 3))
         return write_id, bucket, row_id
@@ -101,7 +98,7 @@ class Events:
             null,
         )
 
-    def count_to(self, bound: _Key) -> int:
+    def count_to(self, bound: Key) -> int:
         """How many of these sorted events have an identity up to ``bound``."""
         low, high = 0, len(self)
         for array, value in zip(self.system[1:_CURRENT], bound, strict=True):
@@ -131,29 +128,33 @@ class _Run:
     """The events of one file: ``low`` and ``high`` bound their identities."""
 
     path: str
-    low: _Key
-    high: _Key
+    low: Key
+    high: Key
+    rows: int
     events: Callable[[], Iterator[Events]]
 
 
-def live_rows(
-    sources: DirectorySources,
-    bucket: int,
-    *,
-    columns: Sequence[Column],
-    valid: ValidWriteIdList,
-    unit: str,
-) -> Iterator[Events]:
+@dataclass(frozen=True, slots=True)
+class What:
+    """A bucket number, the columns of the table, whose events count, and the unit of timestamps."""
+
+    bucket: int
+    columns: tuple[Column, ...]
+    valid: ValidWriteIdList
+    unit: str
+
+
+def live_rows(sources: DirectorySources, what: What) -> Iterator[Events]:
     """The rows of a bucket that count, as insert events with the identities they have (a base).
 
     Raises:
         FormatError: a damaged file, or one whose events are not sorted.
         MissingFileError, StorageError: a file is not there or cannot be read.
     """
-    deletes = sources.deletes(bucket)
+    deletes = sources.deletes(what.bucket)
 
     def keep(source: Source, batch: EventBatch, newest: _Bools | None) -> _Bools | None:
-        found = _visible(source, batch, valid)
+        found = _visible(source, batch, what.valid)
         if newest is not None:
             found = _both(found, newest[batch.first_row : batch.first_row + batch.rows])
         if len(deletes):
@@ -162,8 +163,8 @@ def live_rows(
 
     runs = [
         run
-        for source in sources.rows_of(bucket)
-        for run in _row_runs(sources, source, columns, unit=unit, keep=keep, newest=True)
+        for source in sources.rows_of(what.bucket)
+        for run in _row_runs(sources, source, what, keep=keep, newest=True)
     ]
     for events in _merged(runs, unique=_IDENTITY_ONLY):
         system = list(events.system)
@@ -171,14 +172,7 @@ def live_rows(
         yield Events(tuple(system), events.statement, events.columns, None)
 
 
-def all_events(
-    sources: DirectorySources,
-    bucket: int,
-    *,
-    columns: Sequence[Column],
-    valid: ValidWriteIdList,
-    unit: str,
-) -> Iterator[Events]:
+def all_events(sources: DirectorySources, what: What) -> Iterator[Events]:
     """The events in the insert deltas of a bucket whose transactions are valid (a delta).
 
     Updates and deletes of Hive before 3 stay what they are.
@@ -188,20 +182,18 @@ def all_events(
     """
 
     def keep(source: Source, batch: EventBatch, _: _Bools | None) -> _Bools | None:
-        return _visible(source, batch, valid)
+        return _visible(source, batch, what.valid)
 
     runs = [
         run
-        for source in sources.rows_of(bucket)
+        for source in sources.rows_of(what.bucket)
         if isinstance(source.origin, DeltaName)
-        for run in _row_runs(sources, source, columns, unit=unit, keep=keep, newest=False)
+        for run in _row_runs(sources, source, what, keep=keep, newest=False)
     ]
     yield from _merged(runs, unique=_WITH_CURRENT)
 
 
-def delete_events(
-    sources: DirectorySources, bucket: int, *, valid: ValidWriteIdList
-) -> Iterator[Events]:
+def delete_events(sources: DirectorySources, what: What) -> Iterator[Events]:
     """The delete events of a bucket whose transactions are valid (a delete delta).
 
     Raises:
@@ -209,8 +201,10 @@ def delete_events(
     """
     foreign = sources.delete_files_of_several_buckets()
     runs = []
-    for file in sources.delete_files_of(bucket):
-        run = _delete_run(sources, file, valid, only=bucket if file.path in foreign else None)
+    for file in sources.delete_files_of(what.bucket):
+        run = _delete_run(
+            sources, file, what.valid, only=what.bucket if file.path in foreign else None
+        )
         if run is not None:
             runs.append(run)
     yield from _merged(runs, unique=_WITH_CURRENT)
@@ -224,9 +218,8 @@ _WITH_CURRENT: Final = 4
 def _row_runs(
     sources: DirectorySources,
     source: Source,
-    columns: Sequence[Column],
+    what: What,
     *,
-    unit: str,
     keep: Callable[[Source, EventBatch, _Bools | None], _Bools | None],
     newest: bool,
 ) -> Iterator[_Run]:
@@ -235,28 +228,35 @@ def _row_runs(
         if not reader.rows:
             return
         raw = None if reader.is_acid else sources.raw_rows(source)
+        rows = reader.rows
         mask = sources.newest(reader, source, needs_ids=True) if newest else None
-        low, high = _bounds(reader, raw)
+        low, high = key_bounds(reader, raw)
     statement = source.origin.statement_id if isinstance(source.origin, DeltaName) else -1
 
     def events() -> Iterator[Events]:
-        wanted = range(len(columns))
+        wanted = range(len(what.columns))
         with sources.open(source.file) as reader:
             for batch in reader.batches(
-                table_columns=columns, wanted=wanted, identities=True, raw=raw, unit=unit
+                table_columns=what.columns,
+                wanted=wanted,
+                identities=True,
+                raw=raw,
+                unit=what.unit,
             ):
-                yield _events(batch, statement, keep(source, batch, mask))
+                yield from _events(batch, statement, keep(source, batch, mask))
 
-    yield _Run(sources.path(source.file), low, high, events)
+    yield _Run(sources.path(source.file), low, high, rows, events)
 
 
 def _delete_run(
     sources: DirectorySources, file: DataFile, valid: ValidWriteIdList, *, only: int | None
 ) -> _Run | None:
     with sources.open(file) as reader:
+        check_holds_deletes(reader)
         if not reader.rows:
             return None
-        low, high = _bounds(reader, None)
+        rows = reader.rows
+        low, high = key_bounds(reader)
 
     def events() -> Iterator[Events]:
         with sources.open(file) as reader:
@@ -269,12 +269,13 @@ def _delete_run(
                     keep &= visible
                 if only is not None:
                     keep &= bucket_numbers(numpy_of(ids.bucket)) == only
-                yield _events(batch, -1, keep)
+                yield from _events(batch, -1, keep)
 
-    return _Run(sources.path(file), low, high, events)
+    return _Run(sources.path(file), low, high, rows, events)
 
 
-def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Events:
+def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Iterator[Events]:
+    """The events to keep of a stripe, in pieces: a second copy of a whole stripe is not held."""
     ids = batch.identities
     assert ids is not None
     system = tuple(
@@ -289,7 +290,12 @@ def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Events:
     )
     null = None if batch.row_is_null is None else numpy_of(batch.row_is_null)
     found = Events(system, np.full(batch.rows, statement, dtype=np.int32), batch.columns, null)
-    return found if keep is None or keep.all() else found.filter(keep)
+    if keep is None or keep.all():
+        yield found
+        return
+    for start in range(0, batch.rows, _PIECE_ROWS):
+        stop = min(start + _PIECE_ROWS, batch.rows)
+        yield found.slice(start, stop).filter(keep[start:stop])
 
 
 def _visible(source: Source, batch: EventBatch, valid: ValidWriteIdList) -> _Bools | None:
@@ -313,37 +319,15 @@ def _both(first: _Bools | None, second: _Bools | None) -> _Bools | None:
     return first & second
 
 
-def _bounds(reader: BucketFileReader, raw: OriginalRows | None) -> tuple[_Key, _Key]:
-    """Keys below and above which a file has none: from its statistics, or from its identities."""
-    if raw is not None:
-        bucket = -1 if raw.bucket is None else raw.bucket
-        first = raw.first_row_id
-        return (raw.write_id, bucket, first), (raw.write_id, bucket, first + raw.rows - 1)
-    ranges = [reader.statistics_range(name) or _scanned(reader, name) for name in _IDENTITY]
-    return (
-        (ranges[0][0], ranges[1][0], ranges[2][0]),
-        (ranges[0][1], ranges[1][1], ranges[2][1]),
-    )
-
-
-def _scanned(reader: BucketFileReader, name: str) -> tuple[int, int]:
-    place = _IDENTITY.index(name)
-    lows, highs = [], []
-    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-        ids = batch.identities
-        assert ids is not None
-        values = numpy_of((ids.original_write_id, ids.bucket, ids.row_id)[place])
-        if len(values):
-            lows.append(int(values.min()))
-            highs.append(int(values.max()))
-    return min(lows), max(highs)
-
-
 def _merged(runs: Iterable[_Run], *, unique: int) -> Iterator[Events]:
     """The events of all runs in order, those alike in ``unique`` numbers once."""
     for group in _groups(sorted(runs, key=lambda run: (run.low, run.high))):
         if len(group) == 1:
             yield from _in_order(group[0])
+        elif sum(run.rows for run in group) <= _AT_ONCE_ROWS:
+            parts = [events for run in group for events in run.events() if len(events)]
+            if parts:
+                yield _sorted(parts, unique=unique, before=None)
         else:
             yield from _windows(group, unique=unique)
 
@@ -365,7 +349,7 @@ def _in_order(run: _Run) -> Iterator[Events]:
     Raises:
         FormatError: they are not sorted; Hive relies on it, too.
     """
-    last: _Key | None = None
+    last: Key | None = None
     for events in run.events():
         if not len(events):
             continue
