@@ -187,17 +187,14 @@ class Session(CompactionMethods):
         """Begins a transaction of several statements on any tables; use it in ``with``.
 
         What goes through it (``txn.sql``, ``txn.table``) belongs to it, nothing else does.
-        ``isolation`` is ``snapshot`` or ``serializable``; None: as the settings say.
-
-        Raises:
-            InvalidInputError: no such isolation, or the session is closed.
+        ``isolation``: ``snapshot`` or ``serializable``; None: as the settings say.
         """
         self._names()
-        level = None if isolation is None else isolation_named(isolation)
         within = Session(self._runtime, self._compacting)
         within._spark = self._spark
         within._settings, within._database = self._settings, self._database
-        return AcidTransaction(within, within._control.begin(scoped=True, isolation=level))
+        unit = within._control.begin(scoped=True, isolation=isolation_named(isolation))
+        return AcidTransaction(within, unit)
 
     def sql(self, text: str) -> Any:
         """Runs one statement of Hive SQL.
@@ -298,8 +295,7 @@ class Session(CompactionMethods):
     def _carry_out(self, statement: _Change | Query | ddl.Truncate) -> Any:
         from hiveacid.statements.run import execute
 
-        self._control.begin_where_it_must()
-        isolation = self._control.take_isolation()
+        isolation = self._control.begin_where_it_must()
         context = self._context(spark=self._needs_spark(statement), isolation=isolation)
         with spark_errors_mapped(statement):
             return execute(context, statement)

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from hiveacid.compactor_settings import CompactorSettings
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.transactions import Isolation
 from hiveacid.setting import PREFIX
 from hiveacid.setting import setting as _setting
 
@@ -84,7 +83,7 @@ class Settings(CompactorSettings):
         "txn.isolation",
         "What transactions are kept apart from where neither they nor a table say otherwise: "
         "`serializable` ones lose to whoever writes, before they commit, to what they read.",
-        choices=tuple(one.value for one in Isolation),
+        choices=("snapshot", "serializable"),
     )
     snapshot_retries: int = _setting(
         5,

@@ -48,14 +48,14 @@ _NO_DEFINITION = (
 """What changes no definition: it may stand inside a transaction."""
 
 
-def isolation_named(name: str) -> Isolation:
-    """The isolation of a name as Python gives it.
+def isolation_named(name: str | None) -> Isolation | None:
+    """The isolation of a name as Python gives it; None for none.
 
     Raises:
-        InvalidInputError: there is none.
+        InvalidInputError: there is no such isolation.
     """
     try:
-        return Isolation(name.lower())
+        return None if name is None else Isolation(name.lower())
     except ValueError as error:
         known = ", ".join(repr(one.value) for one in Isolation)
         raise InvalidInputError(f"isolation is one of {known}, not {name!r}") from error
@@ -216,17 +216,17 @@ class TransactionControl:
         self._unit = UnitOfWork(lambda: self._manager.begin(isolation=self._isolation))
         return self._unit
 
-    def take_isolation(self) -> Isolation | None:
-        """What SET TRANSACTION said of the next transaction, which is a single statement."""
+    def begin_where_it_must(self) -> Isolation | None:
+        """Without autocommit a statement begins a transaction where there is none.
+
+        Returns what SET TRANSACTION said of the next transaction where that is the statement.
+        """
+        if self._unit is None and not self._autocommit:
+            self.begin()
         if self._unit is not None:
             return None
         isolation, self._isolation = self._isolation, None
         return isolation
-
-    def begin_where_it_must(self) -> None:
-        """Without autocommit a statement begins a transaction where there is none."""
-        if self._unit is None and not self._autocommit:
-            self.begin()
 
     def refuse_definition(self, value: object) -> None:
         """Definitions commit at once, so they cannot be part of a transaction; other statements
