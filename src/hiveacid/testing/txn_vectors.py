@@ -40,7 +40,16 @@ from hiveacid.testing.compaction_vectors import (
 from hiveacid.testing.compactor_vectors import CompactorOperations
 from hiveacid.testing.vector_tables import COUNT_COLUMNS
 
-RUNNABLE_AREAS: Final = ("txn", "writeid", "lock", "conflict", "compaction", "worker", "cleaner")
+RUNNABLE_AREAS: Final = (
+    "txn",
+    "writeid",
+    "lock",
+    "conflict",
+    "compaction",
+    "initiator",
+    "worker",
+    "cleaner",
+)
 
 
 class NotBuiltError(Exception):
