@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.compacting import Compacting, CompactionMethods
 from hiveacid.errors import InvalidInputError, SparkNeededError
 from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.transactions import Isolation
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.sql import (
@@ -50,7 +51,7 @@ from hiveacid.statements.values_transactions import TransactionStatement
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import CreateView
 from hiveacid.statements.views import create_view
-from hiveacid.transaction import AcidTransaction, TransactionControl
+from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named
 from hiveacid.txn.leases import Keep, Lease, lease_within, open_lease
 
 if TYPE_CHECKING:
@@ -182,16 +183,18 @@ class Session(CompactionMethods):
 
     # ---------------------------------------------------------------- SQL
 
-    def transaction(self) -> AcidTransaction:
+    def transaction(self, *, isolation: str | None = None) -> AcidTransaction:
         """Begins a transaction of several statements on any tables; use it in ``with``.
 
         What goes through it (``txn.sql``, ``txn.table``) belongs to it, nothing else does.
+        ``isolation``: ``snapshot`` or ``serializable``; None: as the settings say.
         """
         self._names()
         within = Session(self._runtime, self._compacting)
         within._spark = self._spark
         within._settings, within._database = self._settings, self._database
-        return AcidTransaction(within, within._control.begin(scoped=True))
+        unit = within._control.begin(scoped=True, isolation=isolation_named(isolation))
+        return AcidTransaction(within, unit)
 
     def sql(self, text: str) -> Any:
         """Runs one statement of Hive SQL.
@@ -272,7 +275,7 @@ class Session(CompactionMethods):
             statement = bind_texts(statement, names, prefix=prefix)
         return self._carry_out(statement)
 
-    def _context(self, *, spark: bool) -> ExecutionContext:
+    def _context(self, *, spark: bool, isolation: Isolation | None = None) -> ExecutionContext:
         from hiveacid.statements.run import ExecutionContext
 
         return ExecutionContext(
@@ -281,6 +284,7 @@ class Session(CompactionMethods):
             settings=self._settings,
             database=self._database,
             unit=self._control.unit,
+            isolation=isolation,
         )
 
     def _commit(self, unit: UnitOfWork) -> None:
@@ -291,8 +295,8 @@ class Session(CompactionMethods):
     def _carry_out(self, statement: _Change | Query | ddl.Truncate) -> Any:
         from hiveacid.statements.run import execute
 
-        self._control.begin_where_it_must()
-        context = self._context(spark=self._needs_spark(statement))
+        isolation = self._control.begin_where_it_must()
+        context = self._context(spark=self._needs_spark(statement), isolation=isolation)
         with spark_errors_mapped(statement):
             return execute(context, statement)
 

@@ -72,11 +72,18 @@ class Settings(CompactorSettings):
         0.1, "conflict.backoff_s", "Pause before the first such retry; it doubles each time."
     )
     conflict_unit: str = _setting(
-        "partition",
+        "row",
         "conflict.unit",
-        "What two concurrent transactions must not both change: a partition (or an unpartitioned "
-        "table), as in Hive, or a row.",
+        "What two concurrent transactions must not both change: a row, or a partition (or an "
+        "unpartitioned table) as in Hive.",
         choices=("partition", "row"),
+    )
+    isolation: str = _setting(
+        "snapshot",
+        "txn.isolation",
+        "What transactions are kept apart from where neither they nor a table say otherwise: "
+        "`serializable` ones lose to whoever writes, before they commit, to what they read.",
+        choices=("snapshot", "serializable"),
     )
     snapshot_retries: int = _setting(
         5,

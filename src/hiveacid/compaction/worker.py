@@ -273,8 +273,8 @@ class Worker:
             return f"Table {entry.table} is sorted: its order would be lost"
         if table.has_hive_3_names:
             return f"Table {entry.table} is not compacted: {_HIVE_3}"
-        if entry.type is CompactionType.REBALANCE and table.bucket is not None:
-            return f"Table {entry.table} is bucketed: its rows cannot be rebalanced"
+        if entry.type not in (CompactionType.MINOR, CompactionType.MAJOR):
+            return f"A compaction of type {entry.type.name} is not supported yet"
         try:
             find_partition(self._queue, entry, table)
         except NotFoundError as error:

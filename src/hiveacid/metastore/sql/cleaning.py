@@ -34,7 +34,7 @@ from hiveacid.metastore.sql.schema import (
     TXN_COMPONENTS,
     TXNS,
 )
-from hiveacid.metastore.sql.txns import min_open_txn, read_open_txns
+from hiveacid.metastore.sql.txns import FIRST_UNSEEN, min_open_txn, read_open_txns
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionInfo,
@@ -90,6 +90,7 @@ _FORGET_COMPLETED: Final = delete(COMPLETED_TXN_COMPONENTS).where(
     of_object(_C.CTC_DATABASE, _C.CTC_TABLE),
     _C.CTC_PARTITION.is_not_distinct_from(bindparam("partition")),
     _C.CTC_WRITEID <= bindparam("highest"),
+    _C.CTC_TXNID < FIRST_UNSEEN,
 )
 _FORGET_ABORTED: Final = delete(TXN_COMPONENTS).where(
     of_object(_T.TC_DATABASE, _T.TC_TABLE),
