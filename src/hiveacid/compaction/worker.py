@@ -14,13 +14,14 @@ never counts and is removed by the cleaner, its entry is given back or reported 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from hiveacid.compaction.inputs import check_versions, find_partition, find_table
-from hiveacid.errors import AcidError, CommitOutcomeUnknownError, NotFoundError
+from hiveacid.errors import AcidError, CommitOutcomeUnknownError, LockError, NotFoundError
 from hiveacid.layout.compaction import (
     MajorCompaction,
     MinorCompaction,
@@ -36,8 +37,10 @@ from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.layout.target import FileKind, WrittenFile
 from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
+from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import AcidMode, Table
-from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.model.transactions import OperationType
+from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.runtime import Runtime
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition, with_logical_lengths
@@ -169,25 +172,50 @@ class Worker:
         reason = self._refusal(entry)
         if reason is not None:
             return self._refuse(entry, reason)
-        try:
-            txn = self._runtime.transactions.begin_compaction(
-                rebalance=entry.type is CompactionType.REBALANCE
-            )
-        except AcidError as error:
-            return self._fail(entry, error)
         published: list[tuple[FileSystem, str]] = []
+        txn: Transaction | None = None
         try:
-            return self._compact(entry, txn, published)
+            with self._excluding(entry):
+                txn = self._runtime.transactions.begin_compaction(rebalance=_rebalances(entry))
+                return self._compact(entry, txn, published)
         except CommitOutcomeUnknownError as error:
             return CompactionResult(entry, Outcome.UNKNOWN, message=str(error))
         except BaseException as error:
             failed = self._fail(entry, error)
             for fs, path in published:
                 _take_back(fs, path)
-            _abort(txn, because=error)
+            if txn is not None:
+                _abort(txn, because=error)
             if isinstance(error, AcidError):
                 return failed
             raise
+
+    @contextmanager
+    def _excluding(self, entry: CompactionInfo) -> Iterator[None]:
+        """Wait for writers and keep others away, where the compaction gives rows new ids.
+
+        The lock comes before the transaction, so that the transaction sees all that was written;
+        writers that saw the rows before find at their commit that they were overwritten.
+        """
+        if not _rebalances(entry):
+            yield
+            return
+        manager = self._runtime.transactions
+        lock = manager.lock(
+            [
+                LockComponent(
+                    LockType.EXCL_WRITE,
+                    entry.table.database,
+                    entry.table.table,
+                    entry.partition,
+                    OperationType.NO_TXN,
+                )
+            ]
+        )
+        try:
+            yield
+        finally:
+            manager.unlock(lock)
 
     def _compact(
         self, entry: CompactionInfo, txn: Transaction, published: list[tuple[FileSystem, str]]
@@ -203,8 +231,11 @@ class Worker:
             return self._refuse(entry, reason)
         table = self._queue.get_table(entry.table)
         valid = txn.valid_write_ids(table).for_compactor()
+        highest = WriteId(valid.hwm)
+        if _rebalances(entry):
+            self._overwrite(entry, txn, table, highest)
         self._queue.set_compactor_txn(
-            entry.id, txn.id, highest_write_id=WriteId(valid.hwm), run_as=entry.run_as
+            entry.id, txn.id, highest_write_id=highest, run_as=entry.run_as
         )
         partition = find_partition(self._queue, entry, table)
         if partition is None:  # what an aborted write left in partitions that it did not name
@@ -236,6 +267,27 @@ class Worker:
             outputs,
             sum(file.rows or 0 for file in files),
             sum(file.size_bytes for file in files),
+        )
+
+    def _overwrite(
+        self, entry: CompactionInfo, txn: Transaction, table: Table, highest: WriteId
+    ) -> None:
+        """Record that all rows up to a write id get new ids.
+
+        Raises:
+            LockError: committed changes lie above a write id that is open: what they delete would
+                not be found under the new ids.
+        """
+        seen = txn.valid_write_ids(table)
+        if seen.range_validity(highest + 1, seen.hwm) is not RangeValidity.NONE:
+            raise LockError(
+                f"{entry.table} cannot be rebalanced now: write id {seen.min_open_write_id} is "
+                f"open, and later ones are committed",
+                table=str(entry.table),
+                write_id=seen.min_open_write_id,
+            )
+        self._queue.add_dynamic_partitions(
+            txn.id, highest, entry.table, [entry.partition], OperationType.UPDATE
         )
 
     def _directory(
@@ -273,7 +325,7 @@ class Worker:
             return f"Table {entry.table} is sorted: its order would be lost"
         if table.has_hive_3_names:
             return f"Table {entry.table} is not compacted: {_HIVE_3}"
-        if entry.type not in (CompactionType.MINOR, CompactionType.MAJOR):
+        if _rebalances(entry):
             return f"A compaction of type {entry.type.name} is not supported yet"
         try:
             find_partition(self._queue, entry, table)
@@ -303,6 +355,10 @@ def describe(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     path = error.context.get("path")
     return error.message if not path or str(path) in error.message else f"{error.message} ({path})"
+
+
+def _rebalances(entry: CompactionInfo) -> bool:
+    return entry.type is CompactionType.REBALANCE
 
 
 def _plan(
