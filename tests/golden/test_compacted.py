@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.golden.compacting import FS, Compacted, compact, seen_after, table_of
+from tests.golden.compacting import FS, PLANS, Compacted, compact, seen_after, table_of
 from tests.golden.tables import (
     as_hive_prints,
     differences,
@@ -41,7 +41,7 @@ def test_rows_and_row_ids_stay(name: str, kind: str, method: Method, tmp_path: P
         table,
         write_ids=write_ids,
         txns=txns,
-        major=kind == "major",
+        plan=PLANS[kind],
         rewrite=partial(rewrite, FS, settings=COPY_ALL, method=method),
     )
     if not done.plans:

@@ -53,11 +53,14 @@ class CleaningOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """One entry's cleaning; ``removed`` are paths, ``message`` says why where not all went."""
+    """One entry's cleaning; ``removed`` are paths, ``removed_bytes`` those of their files;
+    ``message`` says why where not all went.
+    """
 
     compaction: CompactionInfo
     outcome: CleaningOutcome
     removed: tuple[str, ...] = ()
+    removed_bytes: int = 0
     message: str | None = None
 
 
@@ -76,20 +79,21 @@ class Cleaner:
         self._open_files = open_files
         self._removing = removing
 
-    def run(self) -> tuple[Cleaned, ...]:
-        """One cycle: compactions, then aborted transactions; what goes wrong with one entry is its
-        outcome.
+    def run(self, table: TableName | None = None) -> tuple[Cleaned, ...]:
+        """One cycle, of one table or all: compactions, then aborted transactions; what goes wrong
+        with one entry is its outcome.
 
         Raises:
             MetastoreError: the queue could not be read.
         """
         settings = self._runtime.settings
-        done = [self._clean(entry) for entry in self._store.find_ready_to_clean()]
+        ready = self._store.find_ready_to_clean()
+        done = [self._clean(entry) for entry in ready if table in (None, entry.table)]
         aborts = self._store.find_aborts_to_clean(
             threshold=settings.compactor_aborts_threshold,
             age_ms=int(settings.compactor_aborts_age_s * 1000),
         )
-        done += [self._clean(entry) for entry in aborts]
+        done += [self._clean(entry) for entry in aborts if table in (None, entry.table)]
         return tuple(done)
 
     def sweep(self, tables: Iterable[Table] | None = None) -> tuple[str, ...]:
@@ -101,12 +105,25 @@ class Cleaner:
         """
         orphans = Orphans.now(self._runtime)
         removed: list[str] = []
-        for table in self._all_tables() if tables is None else tables:
+        for table in self.all_tables() if tables is None else tables:
             partitions = self._store.list_partitions(table.name)
             for location in (table.location, *(one.location for one in partitions)):
                 fs, root = self._open_files(location)
                 removed += self._sweep_directory(fs, root, orphans)
         return tuple(removed)
+
+    def all_tables(self) -> Iterator[Table]:
+        """Every table of the catalog.
+
+        Raises:
+            MetastoreError: the catalog could not be read.
+        """
+        for database in self._store.list_databases():
+            for name in self._store.list_tables(database):
+                with suppress(NotFoundError):  # dropped meanwhile
+                    table = self._store.get_table(TableName(database, name))
+                    if table.kind is not TableKind.VIEW:
+                        yield table
 
     def _clean(self, entry: CompactionInfo) -> Cleaned:
         try:
@@ -147,6 +164,7 @@ class Cleaner:
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
         self._store.note_cleaning(entry, started=True)
         removed: list[str] = []
+        size_bytes = 0
         left: list[CleaningPlan] = []
         for location in locations:
             fs, root = self._open_files(location)
@@ -154,14 +172,16 @@ class Cleaner:
             for path in removable(entries, table, seen, today, aborted_only=aborted_only):
                 self._remove(fs, root, path, entries)
                 removed.append(f"{root}/{path}")
+                size_bytes += _bytes_below(path, entries)
             entries = list_partition(fs, root) if removed else entries
             left.append(today.plan(entries, table, aborted_only=aborted_only))
         waiting = [path for plan in left for path in plan.remove]
         if waiting:
             self._store.note_cleaning(entry, started=False)
-            return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), _still_needed(waiting))
+            why = _still_needed(waiting)
+            return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
         self._store.mark_cleaned(entry, aborted_write_ids=self._settled(entry, left, today))
-        return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed))
+        return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed), size_bytes)
 
     def _settled(
         self, entry: CompactionInfo, left: Sequence[CleaningPlan], lists: Lists
@@ -221,14 +241,6 @@ class Cleaner:
         outside = (one.location for one in partitions if not one.location.startswith(f"{root}/"))
         return tuple(dict.fromkeys((root, *outside)))
 
-    def _all_tables(self) -> Iterator[Table]:
-        for database in self._store.list_databases():
-            for name in self._store.list_tables(database):
-                with suppress(NotFoundError):  # dropped meanwhile
-                    table = self._store.get_table(TableName(database, name))
-                    if table.kind is not TableKind.VIEW:
-                        yield table
-
     def _retry(self, entry: CompactionInfo, error: AcidError) -> None:
         try:
             self._store.retry_cleaning(entry, error.message)
@@ -242,6 +254,10 @@ def _of_aborts(entry: CompactionInfo) -> bool:
 
 def _has_unseen_compaction(plan: CleaningPlan) -> bool:
     return any(why is Kept.COMPACTION_NOT_SEEN for _, why in plan.keep)
+
+
+def _bytes_below(path: str, entries: Iterable[Entry]) -> int:
+    return sum(e.size_bytes for e in entries if e.path == path or e.path.startswith(f"{path}/"))
 
 
 def _still_needed(paths: Sequence[str]) -> str:

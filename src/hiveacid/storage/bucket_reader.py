@@ -223,6 +223,7 @@ class BucketFileReader:
                 else None,
                 row_is_null=self._row_is_null(batch),
             )
+            batch = None  # or two stripes would be in memory while the next is read
 
     def _check_stripe(
         self, batch: pa.RecordBatch | None, number: int, names: Sequence[str]
