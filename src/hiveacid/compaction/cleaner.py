@@ -36,7 +36,6 @@ from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
 
 _LOG = logging.getLogger(__name__)
-OpenFiles = Callable[[str], tuple[FileSystem, str]]
 
 
 class CleaningOutcome(Enum):
@@ -71,12 +70,10 @@ class Cleaner:
         self,
         runtime: Runtime,
         *,
-        open_files: OpenFiles = file_system_for,
         removing: Callable[[str], None] | None = None,
     ) -> None:
         self._runtime = runtime
         self._store = runtime.metastore
-        self._open_files = open_files
         self._removing = removing
 
     def run(self, table: TableName | None = None) -> tuple[Cleaned, ...]:
@@ -108,7 +105,7 @@ class Cleaner:
         for table in self.all_tables() if tables is None else tables:
             partitions = self._store.list_partitions(table.name)
             for location in (table.location, *(one.location for one in partitions)):
-                fs, root = self._open_files(location)
+                fs, root = file_system_for(location)
                 removed += self._sweep_directory(fs, root, orphans)
         return tuple(removed)
 
@@ -167,7 +164,7 @@ class Cleaner:
         size_bytes = 0
         left: list[CleaningPlan] = []
         for location in locations:
-            fs, root = self._open_files(location)
+            fs, root = file_system_for(location)
             entries = list_partition(fs, root)
             for path in removable(entries, table, seen, today, aborted_only=aborted_only):
                 self._remove(fs, root, path, entries)

@@ -56,9 +56,6 @@ _HIVE_3 = (
     "keeps a compaction from readers until it is complete"
 )
 
-OpenFiles = Callable[[str], tuple[FileSystem, str]]
-"""Gives the file system of a location, and its path within: ``file_system_for``."""
-
 
 class Rewrite(Protocol):
     """Reads what a plan says and stages the result; ``compaction/rewrites.py``."""
@@ -120,7 +117,6 @@ class Worker:
         *,
         name: str,
         version: str | None = None,
-        open_files: OpenFiles = file_system_for,
         reached: Callable[[Step], None] | None = None,
     ) -> None:
         self._runtime = runtime
@@ -128,7 +124,6 @@ class Worker:
         self._rewrite = rewrite
         self._name = name
         self._version = version
-        self._open_files = open_files
         self._watcher = reached
 
     def run_next(self, *, pool: str | None = None) -> CompactionResult | None:
@@ -240,7 +235,7 @@ class Worker:
         partition = find_partition(self._queue, entry, table)
         if partition is None:  # what an aborted write left in partitions that it did not name
             return self._clean_only(entry, txn)
-        fs, root = self._open_files(partition.location)
+        fs, root = file_system_for(partition.location)
         directory = self._directory(fs, root, table, txn, valid)
         compaction = _plan(entry, directory, txn)
         if compaction is None:
