@@ -230,6 +230,30 @@ def test_files_of_aborted_transactions_go_without_a_compaction(any_world: World)
     assert world.ids() == [1, 2]
 
 
+def test_the_staging_directory_of_a_killed_writer_goes_with_its_files(world: World) -> None:
+    world.insert(1)
+    killed_write(world, 8)
+    (dead,) = world.runtime.metastore.show_txns()
+    (Path(world.warehouse) / "t" / f"_hiveacid_staging_{dead.id}_2").mkdir()
+    world.clock.advance_ms(3_600_000)
+    world.clean()
+    assert len(world.directories()) == 1
+
+
+def test_a_cleaning_of_aborts_that_failed_is_not_held_up_by_the_retention(tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path}/m.db", tmp_path / "wh", hiveacid.settings.Settings())
+    world.make()
+    world.insert(1)
+    killed_write(world, 8)
+    world.clock.advance_ms(3_600_000)
+    with mounted(_Undeletable("/"), below=world.warehouse):
+        assert world.clean()[0].outcome is CleaningOutcome.FAILED
+    world.clock.advance_ms(301_000)
+    assert world.clean()[0].outcome is CleaningOutcome.CLEANED
+    assert len(world.directories()) == 1
+    world.close()
+
+
 def test_what_an_aborted_write_left_in_partitions_it_did_not_name_goes(
     world: World, tmp_path: Path
 ) -> None:

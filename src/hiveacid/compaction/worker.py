@@ -29,6 +29,7 @@ from hiveacid.layout.compaction import (
     RewrittenFile,
     plan_major,
     plan_minor,
+    plan_rebalance,
 )
 from hiveacid.layout.markers import DataFormat, format_marker
 from hiveacid.layout.names import DirectoryName, format_directory, staging_name
@@ -320,8 +321,10 @@ class Worker:
             return f"Table {entry.table} is sorted: its order would be lost"
         if table.has_hive_3_names:
             return f"Table {entry.table} is not compacted: {_HIVE_3}"
-        if _rebalances(entry):
-            return f"A compaction of type {entry.type.name} is not supported yet"
+        if _rebalances(entry) and table.bucket is not None:
+            return f"Cannot execute rebalance compaction on bucketed table {entry.table}"
+        if _rebalances(entry) and table.acid_mode is AcidMode.INSERT_ONLY:
+            return f"Cannot execute rebalance compaction on insert-only table {entry.table}"
         try:
             find_partition(self._queue, entry, table)
         except NotFoundError as error:
@@ -359,6 +362,8 @@ def _rebalances(entry: CompactionInfo) -> bool:
 def _plan(
     entry: CompactionInfo, directory: AcidDirectory, txn: Transaction
 ) -> MinorCompaction | MajorCompaction | None:
+    if _rebalances(entry):
+        return plan_rebalance(directory, txn=txn.id, buckets=entry.buckets, order_by=entry.order_by)
     if entry.type is CompactionType.MINOR:
         return plan_minor(directory, txn=txn.id)
     return plan_major(directory, txn=txn.id)
