@@ -14,6 +14,12 @@ from hiveacid.testing.files import FaultyFileSystem
 FAULTS = pytest.mark.parametrize("fault", list(Fault), ids=lambda one: one.value)
 
 
+_STATES = {
+    Outcome.COMPACTED: CompactionState.READY_FOR_CLEANING,
+    Outcome.FAILED: CompactionState.FAILED,
+}
+
+
 def fill(world: World, table: str) -> None:
     world.make(table)
     world.insert(1, 2, table=table)
@@ -31,8 +37,9 @@ def settle(world: World) -> None:
 
 
 def finish(world: World, table: str) -> None:
-    """Compact what is left to compact, clean what is left to clean."""
-    world.compact(MAJOR, table)
+    """Compact what failed, clean what is left to clean."""
+    if world.states(table) != [CompactionState.READY_FOR_CLEANING]:
+        world.compact(MAJOR, table)
     settle(world)
     world.clean()
     world.clean()
@@ -50,21 +57,14 @@ def test_a_compaction_survives_each_fault(world: World, fault: Fault, kind: Comp
         with mounted(faulty, below=world.warehouse):
             outcome = world.compact(kind, table).outcome
         assert world.ids(table) == [1, 3], faults.seen[count:][:1]
-        assert (
-            world.states(table)[0]
-            in {
-                Outcome.COMPACTED: [CompactionState.READY_FOR_CLEANING],
-                Outcome.FAILED: [CompactionState.FAILED],
-            }[outcome]
-        ), faults.seen[count:][:1]
+        expected = _STATES[outcome]
+        assert world.states(table) == [expected], faults.seen[count:][:1]
         settle(world)
         assert world.ids(table) == [1, 3], faults.seen[count:][:1]
         finish(world, table)
         assert world.ids(table) == [1, 3], faults.seen[count:][:1]
-        assert len(world.directories(table)) == 1, (
-            faults.seen[count:][:1],
-            world.directories(table),
-        )
+        left = [name.partition("_")[0] for name in world.directories(table)]
+        assert left in (["base"], ["delete", "delta"]), (faults.seen[count:][:1], left)
         if len(faults.seen) <= count:
             break
         count += 3  # every third: a few seconds
