@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from sqlalchemy import Select, and_, bindparam, false, insert, or_, select, update
+from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, MetastoreError
 from hiveacid.metastore.sql.compaction_rows import (
@@ -131,7 +131,7 @@ _MARK_COMPACTED: Final = (
 )
 _REVOKE: Final = update(COMPACTION_QUEUE).where(Q.CQ_STATE == _WORKING).values(**NOTHING_DONE)
 _REVOKE_HOST: Final = _REVOKE.where(
-    Q.CQ_WORKER_ID.startswith(bindparam("prefix"), autoescape=False)
+    func.substr(Q.CQ_WORKER_ID, 1, bindparam("length")) == bindparam("prefix")
 )
 _REVOKE_OLD: Final = _REVOKE.where(Q.CQ_START < bindparam("before"))
 _REVOKE_WITHOUT_TXN: Final = _REVOKE_OLD.where(Q.CQ_TXN_ID.is_(None))
@@ -275,7 +275,8 @@ class SqlCompactions:
         revoked = 0
         with self._db.write() as unit:
             if host is not None:
-                revoked += unit.run(_REVOKE_HOST, prefix=f"{host}-")
+                prefix = f"{host}-"
+                revoked += unit.run(_REVOKE_HOST, prefix=prefix, length=len(prefix))
             if older_than_ms is not None:
                 revoked += unit.run(_REVOKE_OLD, before=unit.now_ms - older_than_ms)
             if without_txn_ms is not None:
