@@ -221,7 +221,7 @@ def test_an_event_that_stands_twice_is_written_once(tmp_path: Path) -> None:
         root = tmp_path.parent / f"{tmp_path.name}-{kind}"
         for path in tmp_path.rglob("bucket*"):
             target = root / path.relative_to(tmp_path)
-            target.parent.mkdir(parents=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())
         assert rows(root, done(root, kind, method=Method.STRIPE_COPY)).num_rows == 11
 
@@ -351,9 +351,8 @@ def test_the_method_follows_from_the_sizes(
 
 def test_spark_without_a_session(tmp_path: Path) -> None:
     write(tmp_path / "delta_0000001_0000001" / "bucket_00000", inserts(1, [0]))
-    directory = resolve(
-        [Entry("delta_0000001_0000001/bucket_00000", 9)], ValidWriteIdList.everything(), None
-    )
+    valid = ValidWriteIdList.everything()
+    directory = resolve([Entry("delta_0000001_0000001/bucket_00000", 9)], valid, None)
     compaction = MajorCompaction(None, (), directory.deltas, BaseName(1, 5))
     plan = RewritePlan(
         table(tmp_path),
