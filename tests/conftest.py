@@ -30,6 +30,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="looks into the JVM, which Connect hides"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_embedded_compactor() -> Iterator[None]:
+    """Tests look at directories: only those that say ``embedded`` have them compacted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hiveacid.compacting.embeds_by_default", lambda _: False)
+        yield
+
+
 @pytest.fixture(scope="session")
 def project() -> Path:
     """The root of the checkout."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from hiveacid.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from hiveacid.errors import AcidError
     from hiveacid.reading import dataset, read_arrow
@@ -32,7 +34,6 @@ _HOMES = {
 }
 """Public name -> the module it lives in."""
 
-__version__ = "0.1.0"
 __all__ = [
     "AcidError",
     "AcidTable",

@@ -5,17 +5,18 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hiveacid.clock import Clock, SystemClock
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Metastore
+from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.tables import Database, TableName
 from hiveacid.settings import Settings
 from hiveacid.txn.manager import TransactionManager
-from hiveacid.txn.threads import Threads
+from hiveacid.txn.threads import DaemonThreads, Threads
 
 DEFAULT_DATABASE = "default"
 
@@ -29,6 +30,7 @@ class Runtime:
     clock: Clock
     settings: Settings
     warehouse: str
+    threads: Threads = field(default_factory=DaemonThreads)
 
     def database_location(self, name: str) -> str:
         """Where a new database goes: ``<warehouse>/<name>.db``; ``default`` is the warehouse."""
@@ -70,8 +72,12 @@ def open_runtime(
     """
     the_clock = clock or SystemClock()
     the_settings = settings or Settings()
+    the_threads = threads or DaemonThreads()
     root = _location(warehouse)
-    options = MetastoreOptions(txn_timeout_ms=int(the_settings.txn_timeout_s * 1000))
+    options = MetastoreOptions(
+        txn_timeout_ms=int(the_settings.txn_timeout_s * 1000),
+        compaction=_compaction_options(the_settings),
+    )
     metastore = connect(url, clock=the_clock, options=options)
     if DEFAULT_DATABASE not in metastore.list_databases():
         metastore.create_database(
@@ -83,9 +89,23 @@ def open_runtime(
         the_settings,
         user=_user(),
         host=socket.gethostname(),
-        threads=threads,
+        threads=the_threads,
     )
-    return Runtime(metastore, manager, the_clock, the_settings, root)
+    return Runtime(metastore, manager, the_clock, the_settings, root, the_threads)
+
+
+def _compaction_options(settings: Settings) -> CompactionOptions:
+    return CompactionOptions(
+        pool_timeout_ms=int(settings.compactor_pool_timeout_s * 1000),
+        failures_max=settings.compactor_failed_threshold,
+        failures_pause_ms=int(settings.compactor_failed_retry_s * 1000),
+        cleaning_retry_ms=int(settings.compactor_cleaner_retry_s * 1000),
+        cleaning_attempts_max=settings.compactor_cleaner_attempts,
+        kept_failed=settings.compactor_history_failed,
+        kept_succeeded=settings.compactor_history_succeeded,
+        kept_refused=settings.compactor_history_succeeded,
+        history_ms=int(settings.compactor_history_s * 1000),
+    )
 
 
 def _location(warehouse: str) -> str:

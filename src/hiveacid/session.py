@@ -13,8 +13,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import InvalidInputError, SparkNeededError, UnsupportedError
-from hiveacid.model.tables import BucketSpec, Column, Table, TableName
+from hiveacid.compacting import Compacting, CompactionMethods
+from hiveacid.errors import InvalidInputError, SparkNeededError
+from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.transactions import Isolation
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.sql import (
@@ -30,9 +32,8 @@ from hiveacid.sql import (
 from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.checks import check_inserts
-from hiveacid.statements.compact import plan_compaction
 from hiveacid.statements.ddl_context import DdlContext
-from hiveacid.statements.definitions import check_query_columns
+from hiveacid.statements.definitions import bucket_spec, check_query_columns
 from hiveacid.statements.describe import describe
 from hiveacid.statements.explain import explain
 from hiveacid.statements.listing import Listing
@@ -43,14 +44,14 @@ from hiveacid.statements.repair import repair
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
-from hiveacid.statements.values_compactions import Compact, CompactionStatement
+from hiveacid.statements.values_compactions import CompactionStatement
 from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import TransactionStatement
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 from hiveacid.statements.values_views import CreateView
 from hiveacid.statements.views import create_view
-from hiveacid.transaction import AcidTransaction, TransactionControl
+from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named
 from hiveacid.txn.leases import Keep, Lease, lease_within, open_lease
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     _Change = Insert | Inserts | Update | Delete | Merge | Load | ArrowChange
 
 _SERIAL = itertools.count()
+_NOTHING: Mapping[str, str] = {}
 _DML = (Insert, Inserts, Update, Delete, Merge, Load)
 
 
@@ -99,12 +101,13 @@ def connect(
     return session
 
 
-class Session:
+class Session(CompactionMethods):
     """One client's connection: a Spark session (or none) and the components of ``runtime``."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, compacting: Compacting | None = None) -> None:
         self._runtime = runtime
         self._spark: SparkSession | None = None
+        self._compacting = compacting or Compacting(runtime, spark=lambda: self._spark)
         self._settings = runtime.settings
         self._database = DEFAULT_DATABASE
         self._closed = False
@@ -141,6 +144,11 @@ class Session:
         self._spark = spark
 
     @property
+    def compacting(self) -> Compacting:
+        """What carries its compactions out."""
+        return self._compacting
+
+    @property
     def database(self) -> str:
         """The current database."""
         return self._database
@@ -155,6 +163,7 @@ class Session:
         if not self._closed:
             self._closed = True
             self._control.close()
+            self._compacting.close()
             self._runtime.close()
 
     def __enter__(self) -> Session:
@@ -174,16 +183,18 @@ class Session:
 
     # ---------------------------------------------------------------- SQL
 
-    def transaction(self) -> AcidTransaction:
+    def transaction(self, *, isolation: str | None = None) -> AcidTransaction:
         """Begins a transaction of several statements on any tables; use it in ``with``.
 
         What goes through it (``txn.sql``, ``txn.table``) belongs to it, nothing else does.
+        ``isolation``: ``snapshot`` or ``serializable``; None: as the settings say.
         """
         self._names()
-        within = Session(self._runtime)
+        within = Session(self._runtime, self._compacting)
         within._spark = self._spark
         within._settings, within._database = self._settings, self._database
-        return AcidTransaction(within, within._control.begin(scoped=True))
+        unit = within._control.begin(scoped=True, isolation=isolation_named(isolation))
+        return AcidTransaction(within, unit)
 
     def sql(self, text: str) -> Any:
         """Runs one statement of Hive SQL.
@@ -227,7 +238,8 @@ class Session:
         if isinstance(value, TransactionStatement):
             listing = self._control.apply(value, commit=self._commit)
         elif isinstance(value, CompactionStatement):
-            listing = self._compactions(value)
+            self._control.refuse_definition(value)
+            listing = self._compacting.listing(value)
         else:
             listing = self._metadata(value)
         if listing is None or self._spark is None:
@@ -235,9 +247,16 @@ class Session:
         return listing_frame(self._spark, listing)
 
     def execute(
-        self, statement: _Change | Query | Analyze | TransactionStatement | LockStatement
+        self,
+        statement: _Change
+        | Query
+        | Analyze
+        | TransactionStatement
+        | LockStatement
+        | CompactionStatement,
     ) -> Any:
-        """Carries out a statement built in Python: a DataFrame for a query, a result value for DML.
+        """Carries out a statement built in Python: a DataFrame for a query, a result value for DML,
+        a tuple of values for what is about compactions.
 
         Expression texts are read as Hive SQL: subqueries may name tables of ours.
 
@@ -247,13 +266,16 @@ class Session:
         names, prefix = self._names()
         if isinstance(statement, (Analyze, TransactionStatement, LockStatement)):
             return self._execute(statement)
+        if isinstance(statement, CompactionStatement):
+            self._control.refuse_definition(statement)
+            return self._compacting.execute(statement)
         if isinstance(statement, Query):
             statement = bind_query(statement, names, prefix=prefix)
         elif isinstance(statement, (Update, Delete, Merge)):
             statement = bind_texts(statement, names, prefix=prefix)
         return self._carry_out(statement)
 
-    def _context(self, *, spark: bool) -> ExecutionContext:
+    def _context(self, *, spark: bool, isolation: Isolation | None = None) -> ExecutionContext:
         from hiveacid.statements.run import ExecutionContext
 
         return ExecutionContext(
@@ -262,6 +284,7 @@ class Session:
             settings=self._settings,
             database=self._database,
             unit=self._control.unit,
+            isolation=isolation,
         )
 
     def _commit(self, unit: UnitOfWork) -> None:
@@ -272,8 +295,8 @@ class Session:
     def _carry_out(self, statement: _Change | Query | ddl.Truncate) -> Any:
         from hiveacid.statements.run import execute
 
-        self._control.begin_where_it_must()
-        context = self._context(spark=self._needs_spark(statement))
+        isolation = self._control.begin_where_it_must()
+        context = self._context(spark=self._needs_spark(statement), isolation=isolation)
         with spark_errors_mapped(statement):
             return execute(context, statement)
 
@@ -315,13 +338,6 @@ class Session:
             if isinstance(value, ddl.DropDatabase) and value.name == self._database:
                 self._database = DEFAULT_DATABASE
         return None
-
-    def _compactions(self, value: CompactionStatement) -> Listing | None:
-        self._control.refuse_definition(value)
-        if isinstance(value, Compact):
-            transactions = self._runtime.transactions
-            plan_compaction(self._runtime.metastore, value, host=transactions.host)
-        raise UnsupportedError("Compaction is not supported yet")
 
     def _ddl_context(self) -> DdlContext:
         return DdlContext(self._runtime, self._settings)
@@ -401,7 +417,7 @@ class Session:
         bucketed_by: Sequence[str] = (),
         buckets: int | None = None,
         transactional: bool = True,
-        properties: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] = _NOTHING,
         comment: str | None = None,
         location: str | None = None,
         if_not_exists: bool = False,
@@ -421,19 +437,11 @@ class Session:
         from hiveacid.spark.types import hive_type
 
         self._control.refuse_definition(ddl.CreateTable)
-        wanted = dict(properties or {})
-        if transactional:
-            wanted.setdefault("transactional", "true")
-        if bool(bucketed_by) != (buckets is not None):
-            raise InvalidInputError("bucketed_by and buckets go together")
-        bucket = None
-        if buckets is not None:
-            bucket = BucketSpec(tuple(column.lower() for column in bucketed_by), buckets)
         value = ddl.CreateTable(
             name=self.table_name(name),
             partition_names=tuple(column.lower() for column in partitioned_by),
-            bucket=bucket,
-            properties=wanted,
+            bucket=bucket_spec(bucketed_by, buckets),
+            properties={**({"transactional": "true"} if transactional else {}), **properties},
             comment=comment,
             location=location,
             if_not_exists=if_not_exists,

@@ -7,13 +7,16 @@ are understood, all other names are kept as text and have no effect on hiveacid 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from hiveacid.compactor_settings import CompactorSettings
 from hiveacid.errors import InvalidInputError
+from hiveacid.setting import PREFIX
+from hiveacid.setting import setting as _setting
 
-_PREFIX: Final = "hiveacid."
 _TRUE: Final = frozenset({"true", "1", "yes", "on"})
 _FALSE: Final = frozenset({"false", "0", "no", "off"})
 _UNITS_S: Final[Mapping[str, float]] = {
@@ -27,15 +30,8 @@ _UNITS_S: Final[Mapping[str, float]] = {
 }
 
 
-def _setting(
-    default: Any, name: str, text: str, *, hive: tuple[str, ...] = (), choices: tuple[str, ...] = ()
-) -> Any:
-    metadata = {"name": _PREFIX + name, "text": text, "hive": hive, "choices": choices}
-    return field(default=default, metadata=metadata)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(CompactorSettings):
     """Settings with their defaults; seconds and counts are checked to be sensible.
 
     Example:
@@ -76,11 +72,18 @@ class Settings:
         0.1, "conflict.backoff_s", "Pause before the first such retry; it doubles each time."
     )
     conflict_unit: str = _setting(
-        "partition",
+        "row",
         "conflict.unit",
-        "What two concurrent transactions must not both change: a partition (or an unpartitioned "
-        "table), as in Hive, or a row.",
+        "What two concurrent transactions must not both change: a row, or a partition (or an "
+        "unpartitioned table) as in Hive.",
         choices=("partition", "row"),
+    )
+    isolation: str = _setting(
+        "snapshot",
+        "txn.isolation",
+        "What transactions are kept apart from where neither they nor a table say otherwise: "
+        "`serializable` ones lose to whoever writes, before they commit, to what they read.",
+        choices=("snapshot", "serializable"),
     )
     snapshot_retries: int = _setting(
         5,
@@ -166,6 +169,12 @@ class Settings:
         "How often a cleaner looks for what nobody needs any more.",
         hive=("hive.compactor.cleaner.run.interval",),
     )
+    compactor_drain_s: float = _setting(
+        10.0,
+        "compactor.drain_s",
+        "How long the end of a session or a service waits for compactions under way; what does "
+        "not end by then is given back to the queue.",
+    )
     compactor_wait_timeout_s: float = _setting(
         86400.0,
         "compactor.wait_timeout_s",
@@ -176,6 +185,12 @@ class Settings:
         "compactor.spark_bytes",
         "A compaction that reads more bytes than this is done by Spark where there is a session, "
         "by the process itself otherwise.",
+    )
+    compactor_stripe_bytes: int = _setting(
+        64 * 1024,
+        "compactor.stripe_bytes",
+        "A compaction copies stripes as they are where their average size is no less than this; "
+        "smaller ones are decoded and written anew, as many small stripes are slow to read.",
     )
     retention_s: float = _setting(
         7 * 86400.0,
@@ -207,6 +222,11 @@ class Settings:
                     f"Setting {_name(one)} must not be negative: {value}", setting=_name(one)
                 )
             choices = one.metadata.get("choices")
+            pattern = one.metadata.get("pattern")
+            if pattern and not re.fullmatch(pattern, value):
+                raise InvalidInputError(
+                    f"Setting {_name(one)} cannot be {value!r}", setting=_name(one)
+                )
             if choices and value not in choices:
                 raise InvalidInputError(
                     f"Setting {_name(one)} must be one of {', '.join(choices)}: {value!r}",
@@ -224,7 +244,7 @@ class Settings:
         key = name.strip().lower()
         found = _BY_NAME.get(key)
         if found is None:
-            if key.startswith(_PREFIX):
+            if key.startswith(PREFIX):
                 raise InvalidInputError(
                     f"There is no setting {key}",
                     setting=key,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
+from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements.results import (
     DeleteResult,
@@ -29,6 +30,12 @@ from hiveacid.statements.values import (
     Update,
     VirtualColumn,
 )
+from hiveacid.statements.values_compactions import (
+    Clean,
+    Compact,
+    CompactionStatement,
+    WhyCompact,
+)
 from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_locks import LockTable, UnlockTable
 from hiveacid.statements.values_upkeep import Analyze
@@ -36,12 +43,14 @@ from hiveacid.statements.values_upkeep import Analyze
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid.compaction.cleaning_report import CleanedPath
+    from hiveacid.compaction.initiator import Verdict
     from hiveacid.statements.arrow_changes import ArrowChange
     from hiveacid.statements.values import Expression
     from hiveacid.txn.leases import Keep, Lease
 
     _Change = Query | Insert | Update | Delete | Merge | Load | ArrowChange
-    _Statement = _Change | Analyze | LockTable | UnlockTable
+    _Statement = _Change | Analyze | LockTable | UnlockTable | CompactionStatement
 
 
 class Executor(Protocol):
@@ -207,6 +216,52 @@ class AcidTable:
         """
         names = None if columns is None else tuple(name.lower() for name in columns)
         self.session.execute(Analyze(self.name, tuple((partition or {}).items()), names))
+
+    def compact(
+        self,
+        kind: str = "major",
+        *,
+        partition: Mapping[str, str | None] | None = None,
+        wait: bool = False,
+        pool: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        order_by: str | None = None,
+        buckets: int | None = None,
+    ) -> tuple[CompactionInfo, ...]:
+        """ALTER TABLE ... COMPACT: ask for a compaction, with ``wait`` until it is done; the
+        entries of the queue.
+
+        ``kind`` is ``major``, ``minor`` or ``rebalance``; ``order_by`` and ``buckets`` are for a
+        rebalance. A partitioned table without ``partition``: whatever the thresholds ask for.
+
+        Raises:
+            InvalidInputError: 10282, 10284, 10286, or what this table cannot be compacted to.
+            NotFoundError: 10006 no such partition.
+            CompactionError: 10432, one is on its way; or it failed.
+        """
+        from hiveacid.sql import parse_sort_items
+
+        value = Compact(
+            self.name,
+            kind.lower(),
+            tuple((partition or {}).items()),
+            wait,
+            properties or {},
+            pool,
+            buckets,
+            None if order_by is None else parse_sort_items(order_by),
+        )
+        return cast("tuple[CompactionInfo, ...]", self.session.execute(value))
+
+    def clean(self, *, dry_run: bool = False) -> tuple[CleanedPath, ...]:
+        """Remove what no reader can need any more; ``dry_run`` tells what would go, and why the
+        rest stays.
+        """
+        return cast("tuple[CleanedPath, ...]", self.session.execute(Clean(self.name, dry_run)))
+
+    def why_compact(self) -> tuple[Verdict, ...]:
+        """For each partition the compaction that its thresholds ask for, or what is missing."""
+        return cast("tuple[Verdict, ...]", self.session.execute(WhyCompact(self.name)))
 
     def merge(
         self, source: DataFrame, *, on: Expression, alias: str = "t", source_alias: str = "s"

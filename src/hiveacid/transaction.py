@@ -10,10 +10,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import InvalidInputError, TransactionError
+from hiveacid.model.transactions import Isolation
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.show import ShowStatement
-from hiveacid.statements.values_compactions import AbortCompactions, ShowCompactions
+from hiveacid.statements.values_compactions import (
+    AbortCompactions,
+    Clean,
+    ShowCompactions,
+    WhyCompact,
+)
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import (
     Begin,
@@ -22,6 +28,7 @@ from hiveacid.statements.values_transactions import (
     Rollback,
     Savepoint,
     SetAutocommit,
+    SetTransaction,
     TransactionStatement,
 )
 from hiveacid.txn.manager import TransactionManager
@@ -42,8 +49,23 @@ _NO_DEFINITION = (
     ShowStatement,
     ShowCompactions,
     AbortCompactions,
+    Clean,
+    WhyCompact,
 )
 """What changes no definition: it may stand inside a transaction."""
+
+
+def isolation_named(name: str | None) -> Isolation | None:
+    """The isolation of a name as Python gives it; None for none.
+
+    Raises:
+        InvalidInputError: there is no such isolation.
+    """
+    try:
+        return None if name is None else Isolation(name.lower())
+    except ValueError as error:
+        known = ", ".join(repr(one.value) for one in Isolation)
+        raise InvalidInputError(f"isolation is one of {known}, not {name!r}") from error
 
 
 class Within(Protocol):
@@ -174,6 +196,7 @@ class TransactionControl:
         self._manager = manager
         self._unit: UnitOfWork | None = None
         self._scoped = False
+        self._isolation: Isolation | None = None
         self._autocommit = True
 
     @property
@@ -181,8 +204,9 @@ class TransactionControl:
         """The transaction; one that was aborted stays until it is ended by COMMIT or ROLLBACK."""
         return self._unit
 
-    def begin(self, *, scoped: bool = False) -> UnitOfWork:
-        """Begin a transaction of several statements.
+    def begin(self, *, scoped: bool = False, isolation: Isolation | None = None) -> UnitOfWork:
+        """Begin a transaction of several statements; ``isolation`` None is what SET TRANSACTION
+        said, or the settings.
 
         Raises:
             InvalidInputError: there is one.
@@ -195,13 +219,21 @@ class TransactionControl:
                 note="SAVEPOINT marks a place to go back to.",
             )
         self._scoped = scoped
-        self._unit = UnitOfWork(self._manager.begin)
+        self._isolation = isolation or self._isolation
+        self._unit = UnitOfWork(lambda: self._manager.begin(isolation=self._isolation))
         return self._unit
 
-    def begin_where_it_must(self) -> None:
-        """Without autocommit a statement begins a transaction where there is none."""
+    def begin_where_it_must(self) -> Isolation | None:
+        """Without autocommit a statement begins a transaction where there is none.
+
+        Returns what SET TRANSACTION said of the next transaction where that is the statement.
+        """
         if self._unit is None and not self._autocommit:
             self.begin()
+        if self._unit is not None:
+            return None
+        isolation, self._isolation = self._isolation, None
+        return isolation
 
     def refuse_definition(self, value: object) -> None:
         """Definitions commit at once, so they cannot be part of a transaction; other statements
@@ -230,14 +262,18 @@ class TransactionControl:
         """Carry the statement out.
 
         Raises:
-            InvalidInputError: BEGIN in a transaction, another statement without one.
+            InvalidInputError: BEGIN in a transaction, SET TRANSACTION after its first statement,
+                another statement without one.
             NotFoundError: no such savepoint.
             AcidError: as ``UnitOfWork``.
         """
         if isinstance(value, SetAutocommit):
             return self._set_autocommit(value, commit)
         if isinstance(value, Begin):
-            self.begin()
+            self.begin(isolation=value.isolation)
+            return None
+        if isinstance(value, SetTransaction):
+            self._set_transaction(value)
             return None
         if not self._autocommit and self._unit is None:
             if isinstance(value, Commit) or value == Rollback():
@@ -282,7 +318,17 @@ class TransactionControl:
                     commit(unit)
         finally:
             if not self._scoped:
-                self._unit = None
+                self._unit = self._isolation = None
+
+    def _set_transaction(self, value: SetTransaction) -> None:
+        if self._unit is not None:
+            self._unit.require_open()
+            if self._unit.id is not None:
+                raise InvalidInputError(
+                    "SET TRANSACTION comes before the first statement of a transaction",
+                    txn=self._unit.id,
+                )
+        self._isolation = value.isolation
 
     def _set_autocommit(
         self, value: SetAutocommit, commit: Callable[[UnitOfWork], None]

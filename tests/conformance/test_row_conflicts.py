@@ -17,8 +17,9 @@ from hiveacid.errors import ConflictError
 from hiveacid.metastore.api import ConflictUnit
 from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.locks import LockComponent, LockState, LockType
 from hiveacid.model.tables import Column, Table, TableName
-from hiveacid.model.transactions import OperationType, TxnState
+from hiveacid.model.transactions import OperationType, TxnState, TxnType
 from hiveacid.model.types import parse_type
 from hiveacid.runtime import Runtime, open_runtime
 from hiveacid.settings import Settings
@@ -153,6 +154,45 @@ def test_an_overwrite_conflicts_with_every_change(runtime: Runtime) -> None:
     (found,) = store.overlapping_writes(mine)
     assert (found.winner, found.write_id, found.is_decided) == (theirs, ids[theirs], True)
     assert rows.compared == []
+
+
+def test_a_rebalance_conflicts_with_every_change_and_is_waited_for(runtime: Runtime) -> None:
+    """It gives rows other ids, so that delete events of an older snapshot hit nothing."""
+    rows, store = Rows(runtime), runtime.metastore
+    older, late = runtime.transactions.begin(), runtime.transactions.begin()
+    older.valid_write_ids(rows.table)
+    _ = late.valid_txns
+    rebalance = _rebalance(runtime)
+    assert store.commit_txn(rebalance) == ()
+    update = Footprint(writes=(TableWrite(rows.table, WriteKind.UPDATE),))
+    older.lock(update)
+    rows.change(older, 1)
+    with pytest.raises(ConflictError) as caught:
+        rows.commit(older)
+    assert caught.value.context["winner"] == rebalance
+    late.lock(update)
+    assert late.valid_txns.is_valid(rebalance)
+    rows.change(late, 1)
+    other = _rebalance(runtime, waits=True)
+    rows.commit(late)
+    with pytest.raises(ConflictError):
+        store.commit_txn(other)
+
+
+def _rebalance(runtime: Runtime, *, waits: bool = False) -> TxnId:
+    store = runtime.metastore
+    kind = TxnType.REBALANCE_COMPACTION
+    (txn,) = store.open_txns(1, user="u", host="h", txn_type=kind)
+    lock = LockComponent(
+        LockType.EXCL_WRITE,
+        NAME.database,
+        NAME.table,
+        operation=OperationType.UPDATE,
+        transactional=True,
+    )
+    answer = store.lock([lock], txn=txn, user="u", host="h")
+    assert (answer.state is LockState.WAITING) is waits
+    return txn
 
 
 def test_who_commits_after_the_check_is_checked_too(runtime: Runtime) -> None:

@@ -1,56 +1,125 @@
-"""A few seeds of the simulation; ``make sim`` runs many."""
+"""A few seeds of the simulation, and bugs that it has to find; ``make sim`` runs many seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.simulation.bank import History, new_metastore
+from tests.simulation.run import Place, place
 
-from hiveacid.model.bucket import RowId
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.key_values import KeyValues
+from hiveacid.metastore.sql import conflicts
+from hiveacid.metastore.sql.engine import Database
+from hiveacid.model.ids import TxnId
+from hiveacid.statements import own_base
+from hiveacid.txn import overlaps
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.unit import UnitOfWork
 
 
-@pytest.fixture
-def template(tmp_path: Path) -> Path:
-    path = tmp_path / "template.db"
-    new_metastore(path, ManualClock()).close()
-    return path
+@pytest.fixture(scope="module")
+def here() -> Iterator[Place]:
+    with place() as made:
+        yield made
 
 
-def _history(seed: int, template: Path) -> History:
-    return History(seed, template.with_name(f"{seed}.db"), template=template)
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_the_invariants_hold(seed: int, here: Place) -> None:
+    here.history(seed).run()
 
 
-@pytest.mark.parametrize("seed", range(1, 16))
-def test_the_invariants_hold(seed: int, template: Path) -> None:
-    _history(seed, template).run()
+def test_a_seed_gives_the_same_history_again(here: Place) -> None:
+    first = here.history(7)
+    digest = first.run()
+    assert len(first.trace) > 100
+    assert here.history(7).run() == digest
+    assert here.history(8).run() != digest
 
 
-def test_a_seed_gives_the_same_history_again(template: Path) -> None:
-    one = _history(7, template)
-    one.run()
-    again = History(7, template.with_name("again.db"), template=template)
-    again.run()
-    assert one.trace == again.trace
-    assert len(one.trace) > 100
+def test_a_seed_gives_the_same_history_in_another_process(project: Path) -> None:
+    command = [sys.executable, "-m", "tests.simulation.run", "--seed", "3", "--runs", "2"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(project), *sys.path])}
+    outputs = [
+        subprocess.run(
+            [*command, "--digests"],
+            cwd=project,
+            env={**environment, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()[:2]
+        for seed in ("1", "2")
+    ]
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs[0])) == 2
 
 
-def test_without_the_check_of_rows_an_update_is_lost(
-    template: Path, monkeypatch: pytest.MonkeyPatch
+# -------------------------------------------------------------------- bugs that it finds
+
+
+def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commit without a look at what others changed."""
+    monkeypatch.setattr(overlaps, "_check", lambda *_: None)
+
+
+def _fresh_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read sees what is committed by then."""
+
+    def valid_txns(self: Transaction) -> object:
+        self._valid_txns = self._store.valid_txns(self._id)
+        return self._valid_txns
+
+    monkeypatch.setattr(Transaction, "valid_txns", property(valid_txns))
+
+
+def _checked_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who commits between the check and the commit is not looked at."""
+    real = conflicts._unchecked
+
+    def unchecked(unit: Any, txn: TxnId, checked: Any) -> Any:
+        return () if isinstance(checked, frozenset) else real(unit, txn, checked)
+
+    monkeypatch.setattr(conflicts, "_unchecked", unchecked)
+
+
+def _commit_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit without an answer is believed."""
+    monkeypatch.setattr(Database, "_look_up", lambda *_: None)
+
+
+def _files_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is rolled back to a savepoint leaves its files."""
+
+    def back_to(self: UnitOfWork, mark: object) -> None:
+        del self._undo[mark.undo :]  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(UnitOfWork, "_back_to", back_to)
+
+
+def _deltas_beside_own_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement after an overwrite of the same transaction writes a delta that is obsolete."""
+    monkeypatch.setattr(own_base, "_own_bases", lambda *_: frozenset())
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _unchecked,
+        _fresh_snapshots,
+        _checked_too_early,
+        _commit_taken_for_done,
+        _files_left,
+        _deltas_beside_own_base,
+    ],
+)
+def test_a_planted_bug_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The simulation can fail."""
-
-    def commit_unchecked(self: KeyValues, txn: Transaction) -> None:
-        def nothing(*of: object) -> Sequence[RowId]:
-            return ()
-
-        txn.commit(overlap=nothing)
-
-    monkeypatch.setattr(KeyValues, "commit", commit_unchecked)
-    with pytest.raises(AssertionError, match=r"an update is lost|a part of a transfer is seen"):
-        for seed in range(1, 30):
-            _history(seed, template).run()
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(1, 201):
+            here.history(seed).run()

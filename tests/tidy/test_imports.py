@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from tests.tidy.sources import imports, sources
 
 THIRD_PARTY_ROOMS = {
+    "psycopg": {"testing"},
     "pyarrow": {
         "storage",
         "reading",
@@ -18,17 +19,19 @@ THIRD_PARTY_ROOMS = {
         "connectors",
         "streaming",
         "compaction",
+        "testing",
     },
     "numpy": {"storage", "spark", "statements", "writing"},
     "pandas": {"spark"},
     "google": {"storage"},
-    "sqlalchemy": {"metastore"},
+    "sqlalchemy": {"metastore", "testing"},
     "pyspark": {
         "spark",
         "statements",
         "connectors",
         "compaction",
         "session",
+        "compacting",
         "table",
         "cli",
         "demo",

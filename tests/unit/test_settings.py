@@ -22,6 +22,7 @@ def test_a_setting_is_changed_by_its_name_or_hives() -> None:
     assert settings.get("metastore.txn.timeout") == "120"
     assert settings.without("hive.txn.timeout").txn_timeout_s == Settings().txn_timeout_s
     assert settings.with_("hive.create.as.acid", "TRUE").create_as_acid is True
+    assert settings.with_("hiveacid.compactor.offpeak", "22-6").compactor_offpeak == "22-6"
     assert settings.with_("hive.txn.retrysnapshot.max.count", "0").snapshot_retries == 0
 
 
@@ -46,6 +47,8 @@ def test_other_names_are_kept_as_text() -> None:
         ("hiveacid.conflict.retries", "1.5"),
         ("hiveacid.store_assignment", "legacy"),
         ("hive.create.as.acid", "perhaps"),
+        ("hiveacid.compactor.offpeak", "22"),
+        ("hiveacid.compactor.offpeak", "22-24"),
     ],
 )
 def test_wrong_names_and_values_are_refused(name: str, text: str) -> None:

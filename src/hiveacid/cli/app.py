@@ -160,6 +160,151 @@ def locks(url: str | None, as_json: bool) -> None:
     service.locks(_required(url), as_json=as_json)
 
 
+@app.command()
+@click.argument("table")
+@click.option("--partition", metavar="P=X/Q=Y", help="As SHOW PARTITIONS prints it.")
+@click.option("--major", "kind", flag_value="major", default=True, help="Into one base [default].")
+@click.option("--minor", "kind", flag_value="minor", help="Deltas into one, the base stays.")
+@click.option("--rebalance", "kind", flag_value="rebalance", help="New row ids, even files.")
+@click.option("--wait", is_flag=True, help="Do it, or wait until it is done.")
+@click.option("--pool", metavar="NAME", help="For the workers of this pool.")
+@click.option("--buckets", type=click.IntRange(min=1), help="Files of a rebalance.")
+@click.option("--order-by", metavar="TEXT", help="Order of the rows of a rebalance.")
+@_metastore
+@_as_json
+def compact(
+    table: str,
+    partition: str | None,
+    kind: str,
+    wait: bool,
+    pool: str | None,
+    buckets: int | None,
+    order_by: str | None,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Ask for a compaction of TABLE; a service does it, or with --wait this command."""
+    from hiveacid.cli import compaction
+
+    compaction.compact(
+        _required(url),
+        table,
+        kind=kind,
+        partition=partition,
+        wait=wait,
+        pool=pool,
+        buckets=buckets,
+        order_by=order_by,
+        as_json=as_json,
+    )
+
+
+@app.command()
+@click.argument("table", required=False)
+@click.option("--dry-run", is_flag=True, help="Only say what would go, and why the rest stays.")
+@_metastore
+@_as_json
+def clean(table: str | None, dry_run: bool, url: str | None, as_json: bool) -> None:
+    """Remove what no reader of TABLE (of any table) can need any more."""
+    from hiveacid.cli import compaction
+
+    compaction.clean(_required(url), table, dry_run=dry_run, as_json=as_json)
+
+
+@app.group()
+def compactions() -> None:
+    """The compactions that are asked for, under way, or done."""
+
+
+@compactions.command("list")
+@click.argument("table", required=False)
+@click.option("--status", metavar="TEXT", help="Only these: initiated, working, failed, ...")
+@click.option("--type", "kind", metavar="TEXT", help="Only these: major, minor, rebalance.")
+@click.option("--pool", metavar="NAME", help="Only those of this pool.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many.")
+@_metastore
+@_as_json
+def list_compactions(
+    table: str | None,
+    status: str | None,
+    kind: str | None,
+    pool: str | None,
+    limit: int | None,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """List them, the latest first, with the columns of SHOW COMPACTIONS."""
+    from hiveacid.cli import compaction
+
+    compaction.show(
+        _required(url), table, status=status, kind=kind, pool=pool, limit=limit, as_json=as_json
+    )
+
+
+@compactions.command()
+@click.argument("table")
+@_metastore
+@_as_json
+def why(table: str, url: str | None, as_json: bool) -> None:
+    """Say which threshold the partitions of TABLE meet, or what is missing."""
+    from hiveacid.cli import compaction
+
+    compaction.why(_required(url), table, as_json=as_json)
+
+
+@compactions.command()
+@click.argument("ids", nargs=-1, required=True, type=int, metavar="ID...")
+@_metastore
+@_as_json
+def abort(ids: tuple[int, ...], url: str | None, as_json: bool) -> None:
+    """Take requests out of the queue that nobody works on yet."""
+    from hiveacid.cli import compaction
+
+    if not compaction.abort(_required(url), ids, as_json=as_json):
+        raise click.exceptions.Exit(1)
+
+
+@app.group()
+def compactor() -> None:
+    """Initiator, workers and cleaner of a metastore's tables."""
+
+
+@compactor.command("run")
+@click.option("--workers", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--pool", metavar="NAME", help="Serve this pool; without it, the default pool.")
+@click.option("--once", is_flag=True, help="One round of everything, for cron.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve GET /metrics here.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="On this address.")
+@click.option("--spark", is_flag=True, help="Start a local Spark for large partitions.")
+@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting, as in SQL.")
+@_metastore
+def run_compactor(
+    workers: int,
+    pool: str | None,
+    once: bool,
+    metrics_port: int | None,
+    metrics_host: str,
+    spark: bool,
+    pairs: tuple[str, ...],
+    url: str | None,
+) -> None:
+    """Compact and clean until SIGTERM or Ctrl-C; what is under way is finished or given back."""
+    from hiveacid.cli import compaction
+
+    settings = dict(pair.partition("=")[::2] for pair in pairs)
+    done = compaction.run(
+        _required(url),
+        workers=workers,
+        pool=pool,
+        once=once,
+        metrics=None if metrics_port is None else (metrics_host, metrics_port),
+        on_spark=spark,
+        settings=settings,
+    )
+    if not done:
+        raise click.exceptions.Exit(1)
+
+
 @app.group()
 def metastore() -> None:
     """Make, upgrade or check a metastore: sqlite:///path or postgresql+psycopg://..."""

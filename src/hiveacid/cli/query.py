@@ -98,7 +98,7 @@ def _rows(frame: Any, *, form: Format) -> Iterable[tuple[object, ...]]:
 def _print_result(result: Any, *, form: Format) -> None:
     """What a statement that changes rows did, as one row of figures."""
     if is_dataclass(result):
-        names = [one.name for one in fields(result)]
+        names = [one.name for one in fields(result) if one.repr]
         print_rows(names, [[getattr(result, name) for name in names]], form=form)
     else:
         print(result)

@@ -5,15 +5,25 @@
     Arrow                        one bucket after the other, in this process
     Spark                        one job for all buckets, for much data
 
-All of them give the same rows with the same identities (format.md 10.3).
+All of them give the same rows with the same identities (format.md 10.3). A rebalance gives new
+ones; it is done here or by Spark, sorted by columns always here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile, input_bytes
+from hiveacid.errors import SparkNeededError
+from hiveacid.layout.compaction import (
+    MajorCompaction,
+    Rebalance,
+    RewritePlan,
+    RewrittenFile,
+    input_bytes,
+)
 from hiveacid.layout.names import (
     BucketFileName,
     OriginalFileName,
@@ -28,10 +38,14 @@ from hiveacid.storage.bucket_rewrite import BucketRewriter
 from hiveacid.storage.file_copy import copy_files
 from hiveacid.storage.filesystem import FileSystem, path_of
 from hiveacid.storage.plain_files import write_no_rows
+from hiveacid.storage.rebalance import Rebalancer
 from hiveacid.storage.timestamp_units import unit_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+Make = Callable[..., BucketRewriter | Rebalancer]
 
 
 class Method(Enum):
@@ -45,10 +59,17 @@ class Method(Enum):
 def choose_method(plan: RewritePlan, *, spark: bool, settings: Settings) -> Method:
     """The method for a plan, from the sizes of its files alone; ``spark`` says that there is a
     session.
+
+    Stripes are copied by Spark's tasks, too. Where they cannot be, they are decoded.
     """
     if spark and input_bytes(plan) > settings.compactor_spark_bytes:
         return Method.SPARK
-    return Method.ARROW
+    major = isinstance(plan.compaction, MajorCompaction)
+    if isinstance(plan.compaction, Rebalance) or (major and plan.directory.delete_deltas):
+        return Method.ARROW
+    sizes = [file.size_bytes for delta in plan.directory.insert_deltas for file in delta.files]
+    large = sum(sizes) >= settings.compactor_stripe_bytes * len(sizes)
+    return Method.STRIPE_COPY if large else Method.ARROW
 
 
 def rewrite(
@@ -68,6 +89,7 @@ def rewrite(
         FormatError: a damaged input file; the context names it.
         MissingFileError: an input file is not there.
         StorageError: reading or writing failed.
+        SparkNeededError: ``Method.SPARK`` without a session.
         UnsupportedError: a value that cannot be written.
     """
     fs.create_directory(path_of(plan.staging))
@@ -75,15 +97,36 @@ def rewrite(
     if plan.table.acid_mode is AcidMode.INSERT_ONLY:
         files = copy_files(fs, plan)
     else:
-        files = _rewrite_here(fs, plan)
+        files = _rewritten(fs, plan, method, settings=settings, spark=spark)
     if not files and isinstance(plan.compaction, MajorCompaction):
         return (_empty_base(fs, plan, plan.compaction),)
     return files
 
 
-def _rewrite_here(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
-    rewriter = BucketRewriter(fs, plan, unit=_unit(plan))
-    return tuple(file for bucket in rewriter.buckets() for file in rewriter.rewrite(bucket))
+def _rewritten(
+    fs: FileSystem,
+    plan: RewritePlan,
+    method: Method,
+    *,
+    settings: Settings,
+    spark: SparkSession | None,
+) -> tuple[RewrittenFile, ...]:
+    make: Make
+    if isinstance(plan.compaction, Rebalance):
+        make = partial(Rebalancer, plan=plan, unit=_unit(plan))
+        if plan.compaction.order_by is not None:
+            return Rebalancer(fs, plan, unit=_unit(plan)).rewrite_sorted(plan.compaction.order_by)
+    else:
+        least = None if method is Method.ARROW else settings.compactor_stripe_bytes
+        make = partial(BucketRewriter, plan=plan, unit=_unit(plan), stripe_bytes_min=least)
+    if method is Method.SPARK:
+        if spark is None:
+            raise SparkNeededError("a compaction by Spark needs a session")
+        from hiveacid.compaction.spark_rewrite import rewrite_with_spark  # needs pyspark
+
+        return rewrite_with_spark(spark, fs, plan, make)
+    rewriter = make(fs)
+    return tuple(file for work in rewriter.works() for file in rewriter.rewrite(work))
 
 
 def _unit(plan: RewritePlan) -> str:

@@ -6,14 +6,21 @@ before the compaction. Then whatever ``resolve`` calls obsolete or aborted is ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from hiveacid.layout.names import DeltaName, is_hidden, is_marker, parse_directory
+from hiveacid.layout.names import (
+    BaseName,
+    DeltaName,
+    DirectoryName,
+    is_hidden,
+    is_marker,
+    parse_directory,
+)
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory
-from hiveacid.model.ids import WriteId
+from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, WriteId
 from hiveacid.model.tables import AcidMode
 from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
 
@@ -24,7 +31,9 @@ class Kept(Enum):
     CURRENT = "current"
     """read by whoever comes now"""
     OBSOLETE = "obsolete"
-    """replaced, but this cleaning takes only what aborted transactions left"""
+    """replaced, but no compaction has been asked to clean it"""
+    ABORTED_LATELY = "aborted-lately"
+    """left by aborted transactions, too few and too young to be worth a cleaning"""
     READERS = "readers"
     """replaced, and a transaction that is open may still need it"""
     RETENTION = "retention"
@@ -70,10 +79,14 @@ def plan_cleaning(
     Raises:
         FormatError: a ``_metadata_acid`` that decides is not one.
     """
-    found = resolve(entries, valid, valid_txns, mode=mode)
+    listing = tuple(entries)
+    found = resolve(listing, valid, valid_txns, mode=mode)
+    left_empty = _left_empty(listing, found.ignored, valid, valid_txns)
     keep = [(path, Kept.CURRENT) for path in _current(found)]
-    keep += [(path, _why_ignored(path, valid_txns)) for path in found.ignored]
-    remove = list(found.aborted)
+    keep += [
+        (path, _why_ignored(path, valid_txns)) for path in found.ignored if path not in left_empty
+    ]
+    remove = [*found.aborted, *left_empty]
     if aborted_only:
         keep += [(path, Kept.OBSOLETE) for path in found.obsolete]
     else:
@@ -103,10 +116,80 @@ def settled_aborts(plan: CleaningPlan, valid: ValidWriteIdList) -> tuple[WriteId
     )
 
 
+def is_replaced(directory: str | None, there: Collection[str]) -> bool:
+    """Whether a base or delta that a reader chose from its listing is not what counts any more.
+
+    ``there`` are the names beside it now; None asks for the files outside all of them.
+    """
+    if directory is not None and directory not in there:
+        return True
+    mine = None if directory is None else parse_directory(directory)
+    first, last = (0, 0) if mine is None else _write_ids(mine)
+    return any(
+        _write_ids(other)[0] <= first and last <= _write_ids(other)[1]
+        for name in there
+        if name != directory
+        and (other := parse_directory(name)) is not None
+        and _may_stand_for(other, mine)
+    )
+
+
+def _may_stand_for(other: DirectoryName, mine: DirectoryName | None) -> bool:
+    if isinstance(other, BaseName):
+        return True
+    if not isinstance(mine, DeltaName):
+        return False
+    return other.is_delete == mine.is_delete and other.statement_id == NO_STATEMENT
+
+
+def _write_ids(name: DirectoryName) -> tuple[int, int]:
+    """The first and the last write id that a directory holds; a base holds all before its own."""
+    if isinstance(name, BaseName):
+        return LONG_MIN, name.write_id
+    return name.min_write_id, name.max_write_id
+
+
 def _current(found: AcidDirectory) -> list[str]:
     paths = [file.path for file in found.originals]
     paths += [delta.path for delta in found.deltas]
     return paths if found.base is None else [found.base.path, *paths]
+
+
+def _left_empty(
+    entries: Iterable[Entry],
+    ignored: Iterable[str],
+    valid: ValidWriteIdList,
+    valid_txns: ValidTxnList,
+) -> frozenset[str]:
+    """Directories without files that nobody fills any more: left by a writer or a cleaner that was
+    killed. No reader sees them.
+    """
+    named = {path: parse_directory(path.rpartition("/")[2]) for path in ignored}
+    empty = {path for path, name in named.items() if name is not None}
+    for entry in entries:
+        parts = entry.path.split("/")
+        if entry.is_directory or any(is_hidden(part) for part in parts):
+            continue
+        empty -= {"/".join(parts[:at]) for at in range(1, len(parts))}
+    return frozenset(
+        path
+        for path in empty
+        if not any(is_hidden(part) for part in path.split("/"))
+        and (name := named[path]) is not None
+        and _has_ended(name, valid, valid_txns)
+    )
+
+
+def _has_ended(name: DirectoryName, valid: ValidWriteIdList, valid_txns: ValidTxnList) -> bool:
+    """Whether whoever makes a directory of this name has committed or aborted."""
+    if name.visibility_txn:
+        txn = name.visibility_txn
+        return valid_txns.is_valid(txn) or valid_txns.is_aborted(txn)
+    if isinstance(name, DeltaName):
+        first, last = name.min_write_id, name.max_write_id
+    else:
+        first = last = name.write_id
+    return last <= valid.hwm and not any(first <= one <= last for one in valid.open)
 
 
 def _why_ignored(path: str, valid_txns: ValidTxnList) -> Kept:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Protocol
 
 from hiveacid.metastore.compaction_queue import CompactionQueue
-from hiveacid.model.conflicts import CommittedWrite
+from hiveacid.model.conflicts import CommittedWrite, ReadSet, Written
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
@@ -218,6 +218,7 @@ class TxnStore(Protocol):
         conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
         excl_write_enabled: bool = False,
         checked: Collection[TxnId] = (),
+        reads: ReadSet | None = None,
         statistics: Sequence[StatisticsChange] = (),
     ) -> tuple[CommittedWrite, ...]:
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
@@ -228,10 +229,13 @@ class TxnStore(Protocol):
 
         ``excl_write_enabled`` says that exclusive write locks were held: no conflict check.
         ``statistics`` change with the commit; those of what was written without are given up.
+        With ``reads``, what a serializable transaction read, it is aborted where it wrote anything
+        and another transaction committed a write to what it read that it does not see; such
+        commits take place one after the other.
 
-        Raises: ConflictError: another transaction committed first (this one is then aborted; not
-        with ``ROW``); TransactionError: aborted or unknown; UnsupportedError: the unit is not
-        available here.
+        Raises: ConflictError: another transaction committed first (this one is then aborted; with
+        ``ROW`` only because of ``reads``); TransactionError: aborted or unknown; UnsupportedError:
+        the unit, or ``reads``, is not available here.
         """
 
     def overlapping_writes(self, txn: TxnId) -> tuple[CommittedWrite, ...]:
@@ -287,9 +291,20 @@ class TxnStore(Protocol):
         Raises: TransactionError where the transaction is not open.
         """
 
-    def latest_txn_in_conflict(self, txn: TxnId) -> TxnId | None:
+    def replace_writes(self, txn: TxnId, writes: Collection[Written]) -> None:
+        """Let ``writes`` be all that is recorded as written: a statement was taken back.
+
+        Raises: TransactionError where the transaction is not open.
+        """
+
+    def latest_txn_in_conflict(
+        self, txn: TxnId, *, conflict_unit: ConflictUnit = ConflictUnit.PARTITION
+    ) -> TxnId | None:
         """The latest transaction that committed, since ``txn`` opened, an update or delete to what
-        ``txn`` recorded as its update and delete targets (metastore.md 3.7)."""
+        ``txn`` recorded as its update and delete targets (metastore.md 3.7).
+
+        With ``ConflictUnit.ROW``, where changes are compared at the commit, one that overwrote.
+        """
 
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
         """A committed transaction that replaced what ``txn`` is to write to under a higher write

@@ -126,16 +126,16 @@ class CompactionQueue(Protocol):
 
     def begin_cycle(self, name: str, *, interval_s: float) -> int | None:
         """Whether it is this process's turn to do what all processes together do once in
-        ``interval_s``: the time (ms) of the turn before, 0 at the first; None where it is not due.
+        ``interval_s``: how long ago (ms) the turn before was; None where it is not due.
 
         ``name`` is the key of a row of Hive's AUX_TABLE (``Initiator``, ``Cleaner``).
         """
 
     def find_potential_compactions(
-        self, *, since_ms: int | None = None
+        self, *, since_ms: int | None = None, table: TableName | None = None
     ) -> tuple[tuple[TableName, str | None], ...]:
-        """Tables and partitions written to (in the last ``since_ms``), or whose newest compaction
-        failed; sorted."""
+        """Tables and partitions (of one table) written to since they were last cleaned: in the
+        last ``since_ms``, or their newest compaction failed; sorted."""
 
     def find_too_many_aborts(
         self, *, threshold: int, age_ms: int

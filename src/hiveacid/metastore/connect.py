@@ -35,7 +35,18 @@ def connect(
     """
     chosen = options or MetastoreOptions()
     dialect, shown = _dialect(url, clock=clock, options=chosen)
-    database = Database(dialect, url=shown, clock=clock, options=chosen)
+    return open_metastore(dialect, url=shown, clock=clock, options=chosen, opening=opening)
+
+
+def open_metastore(
+    dialect: Dialect, *, url: str, clock: Clock, options: MetastoreOptions, opening: Opening
+) -> SqlMetastore:
+    """Open the metastore behind a dialect; ``url`` is what messages show of it.
+
+    Raises:
+        MetastoreError: as ``connect``.
+    """
+    database = Database(dialect, url=url, clock=clock, options=options)
     try:
         prepare(database, opening)
     except BaseException:

@@ -75,6 +75,20 @@ COMPACTION_TRANSITIONS: Final[Mapping[CompactionState, frozenset[CompactionState
 does READY_FOR_CLEANING when the worker's transaction was aborted instead of committed."""
 
 
+_T = CompactionType
+
+COVERED_BY: Final[Mapping[CompactionType, frozenset[CompactionType]]] = {
+    _T.MINOR: frozenset({_T.MINOR, _T.MAJOR, _T.REBALANCE}),
+    _T.MAJOR: frozenset({_T.MAJOR, _T.REBALANCE}),
+    _T.REBALANCE: frozenset(),
+    _T.ABORT_TXN_CLEANUP: frozenset({_T.ABORT_TXN_CLEANUP}),
+}
+"""Type -> types that leave nothing for it to do where nothing was written since.
+
+Hive takes all for that; its cleaner comes after seconds, ours may have to keep things for days.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class CompactionRequest:
     """What is asked for; ``partition`` is a partition's name, None for an unpartitioned table.

@@ -1,8 +1,10 @@
-"""Two transactions that changed one partition: when both may commit (pure; ARCHITECTURE section 4).
+"""When two transactions may both commit (pure; ARCHITECTURE section 4).
 
 Hive's rule is the partition: the first committer wins. Ours is the row: a delete event names the
 row it deletes, so two transactions conflict where they hold delete events of the same row. What
 replaces a whole partition (an overwrite, recorded as UPDATE) conflicts with every change to it.
+A serializable transaction conflicts, too, with every write to what it read that its snapshot does
+not see.
 """
 
 from __future__ import annotations
@@ -15,9 +17,46 @@ from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType
+from hiveacid.model.valid import ValidTxnList
 
 ROWS_NAMED: Final = 10
 """How many rows an error names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a transaction recorded as written: a partition by name, or None for all of a table."""
+
+    table: TableName
+    partition: str | None
+    operation: OperationType
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """A table that was read, all of it but the partitions ``left_out`` (names)."""
+
+    table: TableName
+    left_out: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """All that a serializable transaction read, as of the transactions ``seen``."""
+
+    seen: ValidTxnList
+    tables: tuple[ReadTable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenWrite:
+    """A write that another transaction, the ``winner``, committed to what was read, and that the
+    reader's snapshot does not see; ``partition`` is None for the whole of a table.
+    """
+
+    winner: TxnId
+    table: TableName
+    partition: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +85,7 @@ class CommittedWrite:
     @property
     def resource(self) -> str:
         """Hive's ``db/table/partition``."""
-        return "/".join(filter(None, (self.table.database, self.table.table, self.partition)))
+        return _resource(self.table, self.partition)
 
 
 def by_partition(
@@ -72,3 +111,16 @@ def describe_conflict(txn: TxnId, lost_to: CommittedWrite, rows: Sequence[RowId]
         f"{{writeid:{one.write_id} bucketid:{one.bucket} rowid:{one.row_id}}}" for one in rows
     )
     return f"{text}: both changed {named}" + (" ..." if len(rows) == ROWS_NAMED else "")
+
+
+def describe_unseen(txn: TxnId, lost_to: UnseenWrite) -> str:
+    """One sentence that starts as that of a write conflict."""
+    return (
+        f"Aborting [txnid:{txn}] due to a read conflict on "
+        f"{_resource(lost_to.table, lost_to.partition)}: [txnid:{lost_to.winner}] committed a "
+        "write that it does not see"
+    )
+
+
+def _resource(table: TableName, partition: str | None) -> str:
+    return "/".join(filter(None, (table.database, table.table, partition)))

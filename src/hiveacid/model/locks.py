@@ -63,6 +63,12 @@ class LockComponent:
     dynamic: bool = False
     transactional: bool | None = None
 
+    def __post_init__(self) -> None:
+        if self.partition is not None:  # as Hive: names in lower case, values as they are
+            pairs = (part.partition("=") for part in self.partition.split("/"))
+            text = "/".join(f"{name.lower()}{equals}{value}" for name, equals, value in pairs)
+            object.__setattr__(self, "partition", text)
+
 
 @dataclass(frozen=True, slots=True)
 class LockInfo:

@@ -6,6 +6,7 @@ units; -1 stands for null.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 
 from hiveacid.errors import FormatError
@@ -44,9 +45,12 @@ def _units(text: str) -> int:
 
 
 class _Reader:
+    """Reads along a text in which every character is one UTF-16 code unit."""
+
     def __init__(self, text: str) -> None:
+        units = struct.unpack(f"<{_units(text)}H", text.encode("utf-16-le"))
         self._text = text
-        self._units = text.encode("utf-16-le")
+        self._units = "".join(map(chr, units))
         self._at = 0
 
     @property
@@ -54,25 +58,20 @@ class _Reader:
         return self._at == len(self._units)
 
     def number(self) -> int:
-        colon = self._units.find(":".encode("utf-16-le"), self._at)
-        while colon % 2 == 1:  # the bytes of two other characters
-            colon = self._units.find(":".encode("utf-16-le"), colon + 1)
-        digits = self._units[self._at : max(colon, self._at)].decode("utf-16-le", "replace")
+        digits, colon, _ = self._units[self._at :].partition(":")
+        self._at += len(digits) + len(colon)
         try:
-            number = int(digits)
+            return int(digits)
         except ValueError as error:
             raise self.error() from error
-        self._at = colon + 2
-        return number
 
     def text(self) -> str:
         length = max(self.number(), 0)
-        end = self._at + 2 * length
-        if end > len(self._units):
+        found = self._units[self._at : self._at + length]
+        if len(found) < length:
             raise self.error()
-        found = self._units[self._at : end].decode("utf-16-le", "replace")
-        self._at = end
-        return found
+        self._at += length
+        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     def error(self) -> FormatError:
         return FormatError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from hiveacid.model.transactions import Isolation
 from hiveacid.model.types import HiveType
 
 
@@ -22,6 +23,10 @@ FILE_NAMES: Final = "hiveacid.file.names"
 """A table property of ours: whose names the files get, ``hive4`` (default) or ``hive3``."""
 HIVE_3: Final = "hive3"
 HIVE_4: Final = "hive4"
+ISOLATION: Final = "hiveacid.isolation"
+"""A table property of ours: what transactions that write are kept apart from where they read or
+write the table, ``snapshot`` (default) or ``serializable``.
+"""
 
 
 class FileFormat(Enum):
@@ -115,6 +120,15 @@ class Table:
     def has_hive_3_names(self) -> bool:
         """Whether new files are ``bucket_00000``, which Hive 3.1 needs, not ``bucket_00000_0``."""
         return self.properties.get(FILE_NAMES, HIVE_4).lower() == HIVE_3
+
+    @property
+    def isolation(self) -> Isolation:
+        """What transactions that read or write the table, and write, are kept apart from at
+        least.
+        """
+        text = self.properties.get(ISOLATION, "").lower()
+        is_serializable = text == Isolation.SERIALIZABLE.value
+        return Isolation.SERIALIZABLE if is_serializable else Isolation.SNAPSHOT
 
     @property
     def all_columns(self) -> tuple[Column, ...]:

@@ -31,6 +31,15 @@ COMPACTIONS: Final = frozenset({TxnType.COMPACTION, TxnType.REBALANCE_COMPACTION
 """The types of a compactor's own transactions."""
 
 
+class Isolation(Enum):
+    """What a transaction is kept apart from; the value is the word of settings and properties."""
+
+    SNAPSHOT = "snapshot"
+    """one snapshot; of two that change the same, the first to commit wins"""
+    SERIALIZABLE = "serializable"
+    """and nothing that it read was written meanwhile"""
+
+
 class OperationType(Enum):
     """What a transaction does to a table; the value is the letter in TC_OPERATION_TYPE."""
 

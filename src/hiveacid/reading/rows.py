@@ -24,6 +24,7 @@ from hiveacid.reading.source import Leasing, PathSource, Source, source_of
 from hiveacid.storage.arrow_texts import readable
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.conditions import Condition, filtered, kept_partitions, partition_arrays
+from hiveacid.storage.expiry import noticing_cleaning
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge import ROW_ID_NAME, ROW_ID_TYPE, merge_read, record_batch
 from hiveacid.storage.plain_read import plain_read
@@ -66,7 +67,8 @@ def read_arrow(
         batches. MissingFileError: the directory, or a file found in it, is not there.
         NotFoundError: no such column.
         InvalidInputError: a filter that does not fit the table (SqlSyntaxError, UnsupportedError).
-        SnapshotExpiredError: what these lists need was compacted away.
+        SnapshotExpiredError: what these lists need was compacted away; also while reading batches,
+        where it was cleaned meanwhile: never fewer rows.
         StorageError: the file system failed.
         UnsupportedError: a timestamp outside 1677..2262 in a union.
     """
@@ -127,7 +129,8 @@ def open_rows(
 def _unit(snapshot: Snapshot, needed: Sequence[str]) -> str:
     if snapshot.table.acid_mode is not AcidMode.FULL:
         return MICROSECONDS
-    return unit_of(snapshot, [c.type for c in snapshot.table.columns if c.name in needed])
+    with noticing_cleaning(file_system_for(snapshot.table.location)[0]):
+        return unit_of(snapshot, [c.type for c in snapshot.table.columns if c.name in needed])
 
 
 def chosen_names(schema: pa.Schema, columns: str | Sequence[str] | None) -> list[str]:
@@ -197,7 +200,8 @@ class _Scan:
         if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
             yield from self._plain_rows(snapshot)
             return
-        plan = plan_scan(snapshot, predicate=self.condition.predicate)
+        with noticing_cleaning(file_system_for(snapshot.table.location)[0]):
+            plan = plan_scan(snapshot, predicate=self.condition.predicate)
         for part in plan.parts:
             partition = part.part.partition
             constants = self._constants(partition)

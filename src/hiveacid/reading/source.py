@@ -29,8 +29,9 @@ from hiveacid.model.tables import (
 from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.bucket_reader import BucketFileReader
+from hiveacid.storage.expiry import list_settled, noticing_cleaning
 from hiveacid.storage.filesystem import FileSystem, file_system_for
-from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
+from hiveacid.storage.listing import discover_partitions, with_logical_lengths
 from hiveacid.storage.plain_readers import ParquetFileReader, TextFileReader, open_plain_reader
 from hiveacid.txn.leases import Keep, Lease
 
@@ -113,8 +114,15 @@ def source_of(
     fs, root = file_system_for(table)
     write_ids = _write_ids(valid_write_ids, root)
     txns = ValidTxnList.parse(valid_txns) if isinstance(valid_txns, str) else valid_txns
+    with noticing_cleaning(fs):
+        return _found(fs, root, write_ids, txns)
+
+
+def _found(
+    fs: FileSystem, root: str, write_ids: ValidWriteIdList, txns: ValidTxnList | None
+) -> PathSource:
     found = discover_partitions(fs, root)
-    listings = [list_partition(fs, partition.path) for partition in found]
+    listings = [list_settled(fs, partition.path) for partition in found]
     mode = _mode([entry for entries in listings for entry in entries])
     parts = tuple(
         SnapshotPart(

@@ -16,11 +16,14 @@ from hiveacid.errors import (
     FormatError,
     InternalError,
     MissingFileError,
+    SnapshotExpiredError,
     StorageError,
     UnsupportedError,
 )
 from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK
 from hiveacid.spark.bucket_task import CARDINALITY_MARK
+from hiveacid.storage.expiry import missing_or_expired
+from hiveacid.storage.filesystem import file_system_for, path_of
 
 FOREIGN_FILE_MARK: Final = "HIVEACID-FOREIGN-FILE"
 """Stands in the error that a scan raises at a row of an ORC file that is not an ACID file."""
@@ -34,6 +37,7 @@ _TYPED: Final[dict[str, type[AcidError]]] = {
         ConversionError,
         FormatError,
         MissingFileError,
+        SnapshotExpiredError,
         StorageError,
         InternalError,
         UnsupportedError,
@@ -76,7 +80,10 @@ def _file_error(text: str) -> AcidError | None:
     missing = _MISSING.search(text)
     if missing:
         path = _local(missing["path"] or missing["read"])
-        return MissingFileError(f"{path} does not exist", path=path)
+        fs, _ = file_system_for(path)
+        return missing_or_expired(
+            fs, MissingFileError(f"{path} does not exist", path=path_of(path))
+        )
     if "No space left on device" in text:
         return StorageError("Spark found no space left on device")
     unreadable = _UNREADABLE.search(text)

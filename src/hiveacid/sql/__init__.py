@@ -11,6 +11,7 @@ value of ``hiveacid.statements``. Read ``parse.py`` first.
 """
 
 from hiveacid.sql.bind import Names, bind, bind_query, bind_texts
+from hiveacid.sql.compactions import parse_sort_items
 from hiveacid.sql.parse import Statement, parse, parse_columns, parse_one, parse_table_name
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "parse",
     "parse_columns",
     "parse_one",
+    "parse_sort_items",
     "parse_table_name",
 ]

@@ -44,6 +44,7 @@ from hiveacid.sql.transactions import (
     parse_release,
     parse_rollback,
     parse_savepoint,
+    parse_set_transaction,
 )
 from hiveacid.sql.upkeep import parse_analyze, parse_repair
 from hiveacid.statements import values_ddl as ddl
@@ -106,6 +107,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "COMMIT": parse_commit,
     "ROLLBACK": parse_rollback,
     "SAVEPOINT": parse_savepoint,
+    "SET": parse_set_transaction,
     "RELEASE": parse_release,
     "LOCK": parse_lock,
     "UNLOCK": parse_unlock,
@@ -214,7 +216,7 @@ def _statement(source: str, tokens: tuple[Token, ...]) -> Statement:
 
 def _body(cursor: Cursor, text: str, line: int) -> Body:
     key = cursor.key
-    if key == "SET":
+    if key == "SET" and cursor.peek(1).key != "TRANSACTION":
         return autocommit(text) or _set(cursor, text)
     if key == "RESET":
         cursor.next()

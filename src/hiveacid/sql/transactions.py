@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.model.transactions import Isolation
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import TokenKind
 from hiveacid.statements import values_transactions as values
@@ -14,24 +15,23 @@ _ON = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": F
 
 
 def parse_begin(cursor: Cursor) -> values.Begin:
-    """START TRANSACTION [ISOLATION LEVEL SNAPSHOT | READ WRITE], BEGIN [TRANSACTION | WORK]"""
+    """START TRANSACTION [ISOLATION LEVEL level | READ WRITE], BEGIN [TRANSACTION | WORK]"""
     if cursor.accept("START"):
         cursor.expect("TRANSACTION")
     else:
         cursor.expect("BEGIN")
         cursor.accept_any("TRANSACTION", "WORK")
-    while not cursor.at_end():
-        if not cursor.accept("ISOLATION", "LEVEL", "SNAPSHOT") and not cursor.accept(
-            "READ", "WRITE"
-        ):
-            if cursor.key in ("ISOLATION", "READ"):
-                raise UnsupportedError(
-                    "A transaction is READ WRITE at ISOLATION LEVEL SNAPSHOT, nothing else is "
-                    "supported"
-                )
-            raise cursor.unrecognized("transaction statement")
-        cursor.accept(",")
-    return values.Begin()
+    return values.Begin(_modes(cursor))
+
+
+def parse_set_transaction(cursor: Cursor) -> values.SetTransaction:
+    """SET TRANSACTION ISOLATION LEVEL level"""
+    cursor.expect("SET")
+    cursor.expect("TRANSACTION")
+    isolation = _modes(cursor)
+    if isolation is None:
+        raise cursor.unrecognized("isolation level")
+    return values.SetTransaction(isolation)
 
 
 def parse_commit(cursor: Cursor) -> values.Commit:
@@ -73,6 +73,25 @@ def autocommit(text: str) -> values.SetAutocommit | None:
     if on is None:
         raise InvalidInputError(f"autocommit is true or false, not {found.group(1)}")
     return values.SetAutocommit(on)
+
+
+def _modes(cursor: Cursor) -> Isolation | None:
+    """The level of a list of modes, None where it has none."""
+    found: Isolation | None = None
+    while not cursor.at_end():
+        level = next(
+            (one for one in Isolation if cursor.accept("ISOLATION", "LEVEL", one.name)), None
+        )
+        found = level or found
+        if level is None and not cursor.accept("READ", "WRITE"):
+            if cursor.key in ("ISOLATION", "READ"):
+                raise UnsupportedError(
+                    "A transaction is READ WRITE at ISOLATION LEVEL SNAPSHOT or SERIALIZABLE, "
+                    "nothing else is supported"
+                )
+            raise cursor.unrecognized("transaction statement")
+        cursor.accept(",")
+    return found
 
 
 def _savepoint(cursor: Cursor) -> str:

@@ -5,21 +5,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import (
     FILE_NAMES,
     HIVE_3,
     HIVE_4,
+    ISOLATION,
     AcidMode,
+    BucketSpec,
     Column,
     FileFormat,
     Table,
     TableKind,
 )
+from hiveacid.model.transactions import Isolation
 from hiveacid.statements.values_ddl import CreateTable
+
+_OURS: Final[Mapping[str, tuple[str, str]]] = {
+    FILE_NAMES: (HIVE_3, HIVE_4),
+    ISOLATION: (Isolation.SNAPSHOT.value, Isolation.SERIALIZABLE.value),
+}
+"""Properties of ours, and the two values of each."""
 
 
 def checked(table: Table) -> Table:
@@ -70,7 +80,7 @@ def _check_bucket_columns(table: Table) -> None:
 
 def _transactional_properties(table: Table) -> dict[str, str]:
     properties = {_key(key): value for key, value in table.properties.items()}
-    _check_file_names(properties)
+    _check_ours(properties)
     value = properties.get("transactional")
     if value is None:
         return properties
@@ -95,17 +105,18 @@ def _transactional_properties(table: Table) -> dict[str, str]:
 
 
 def _key(key: str) -> str:
-    """The keys that decide about ACID and file names are stored in lower case."""
+    """The keys that decide about ACID, and ours, are stored in lower case."""
     lower = key.lower()
-    return lower if lower in ("transactional", "transactional_properties", FILE_NAMES) else key
+    return lower if lower in ("transactional", "transactional_properties", *_OURS) else key
 
 
-def _check_file_names(properties: Mapping[str, str]) -> None:
-    wanted = properties.get(FILE_NAMES, HIVE_4)
-    if wanted.lower() not in (HIVE_3, HIVE_4):
-        raise InvalidInputError(
-            f"'{FILE_NAMES}' is '{HIVE_3}' or '{HIVE_4}', not '{wanted}'", property=FILE_NAMES
-        )
+def _check_ours(properties: Mapping[str, str]) -> None:
+    for name, (one, other) in _OURS.items():
+        wanted = properties.get(name, one)
+        if wanted.lower() not in (one, other):
+            raise InvalidInputError(
+                f"'{name}' is '{one}' or '{other}', not '{wanted}'", property=name
+            )
 
 
 def check_acid(table: Table) -> None:
@@ -164,10 +175,10 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
 
     Raises:
         InvalidInputError: a change of ``transactional`` or ``transactional_properties`` that Hive
-            refuses; file names of no Hive.
+            refuses; no value of a property of ours.
     """
     wanted = {_key(key): value for key, value in changes.items()}
-    _check_file_names(wanted)
+    _check_ours(wanted)
     before = table.acid_mode
     if before is AcidMode.NONE:
         return checked(replace(table, properties={**table.properties, **wanted}))
@@ -232,3 +243,14 @@ def without(table: Table, keys: tuple[str, ...], *, if_exists: bool) -> Table:
         )
     kept = {key: value for key, value in table.properties.items() if key not in gone}
     return replace(table, properties=kept)
+
+
+def bucket_spec(columns: Sequence[str], count: int | None) -> BucketSpec | None:
+    """CLUSTERED BY as Python says it.
+
+    Raises:
+        InvalidInputError: columns without a count, or a count without columns.
+    """
+    if bool(columns) != (count is not None):
+        raise InvalidInputError("bucketed_by and buckets go together")
+    return None if count is None else BucketSpec(tuple(map(str.lower, columns)), count)

@@ -17,7 +17,7 @@ from hiveacid.layout.target import WriteResult, WriteTarget
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
-from hiveacid.model.transactions import OperationType
+from hiveacid.model.transactions import Isolation, OperationType
 from hiveacid.runtime import Runtime
 from hiveacid.settings import Settings
 from hiveacid.statements.results import Result
@@ -42,6 +42,8 @@ class ExecutionContext:
     database: str
     unit: UnitOfWork | None = None
     """The transaction that the statement is one of several of; None: it has one of its own."""
+    isolation: Isolation | None = None
+    """That of the statement's own transaction; None: as the settings say."""
 
     def session(self) -> SparkSession:
         """The Spark session.
@@ -111,12 +113,12 @@ class Job:
         from hiveacid.storage.planning import partitions_that_match, plan_scan
 
         partitions: tuple[Partition, ...] | None = None
-        count = 1
+        known: tuple[Partition, ...] | None = None
         if table.partition_columns:
             known = self.txn.partitions(table)
             partitions = partitions_that_match(table, known, predicate)
-            count = len(known)
-        snapshot = self.txn.snapshot(table, partitions=partitions)
+        snapshot = self.txn.snapshot(table, partitions=partitions, of=known)
+        count = 1 if known is None else len(known)
         plan = plan_scan(snapshot, predicate=predicate, columns=columns, partitions_of=count)
         self._plans.append(plan)
         return plan

@@ -1,8 +1,11 @@
-"""What a DML statement answers: small values with counts and the write id."""
+"""What a DML statement answers: small values with counts and the write id.
+
+``retries``: how often it ran again because another transaction won.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hiveacid.model.ids import WriteId
 
@@ -13,6 +16,7 @@ class InsertResult:
 
     rows: int
     write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,7 @@ class UpdateResult:
 
     rows: int
     write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class DeleteResult:
 
     rows: int | None
     write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class MergeResult:
     deleted: int
     inserted: int
     write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,7 @@ class LoadResult:
 
     files: int
     write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
 
 
 Result = InsertResult | LoadResult | UpdateResult | DeleteResult | MergeResult

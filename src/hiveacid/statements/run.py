@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -130,22 +131,26 @@ def _plan(context: ExecutionContext, statement: _Change) -> Work:
 
 
 def _run(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]:
-    retries = context.settings.conflict_retries
     pause_s = context.settings.conflict_backoff_s
+    retries = 0
     while True:
         try:
-            return _attempt(context, works)
+            results = _attempt(context, works)
+            return tuple(replace(one, retries=retries) for one in results)
         except ConflictError as error:  # noqa: PERF203 - one try a run, not a row
-            if retries == 0:
+            error.context["retries"] = retries
+            if retries >= context.settings.conflict_retries:
                 raise
-            retries -= 1
-            _LOG.info("Statement runs again: %s", error, extra={"table": str(works[0].table.name)})
+            retries += 1
+            table = str(works[0].table.name)
+            _LOG.info("Statement runs again: %s", error, extra={"table": table, "retry": retries})
             context.runtime.clock.sleep_s(pause_s)
             pause_s *= 2
 
 
 def _attempt(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]:
-    with UnitOfWork(context.runtime.transactions.begin) as unit:
+    begin = partial(context.runtime.transactions.begin, isolation=context.isolation)
+    with UnitOfWork(begin) as unit:
         results = _statement(context, unit, works)
         commit(context, unit)
     return results
@@ -172,12 +177,26 @@ def _overlap(context: ExecutionContext, txn: Transaction) -> Overlap:
 
     def rows(
         table: TableName, partition: str | None, winners: Sequence[WriteId]
-    ) -> Sequence[RowId]:
-        fs, root = file_system_for(context.table(table).location)
-        path = root if partition is None else f"{root}/{partition}"
+    ) -> Sequence[RowId] | None:
+        fs, path = file_system_for(_location(context.table(table), partition, txn))
         return overlapping_rows(fs, path, mine=txn.write_id(table), others=winners)
 
     return rows
+
+
+def _location(table: Table, partition: str | None, txn: Transaction) -> str:
+    """Where a partition is, which need not be below its table."""
+    if partition is None:
+        return table.location
+    keys = [column.name for column in table.partition_columns]
+    return next(
+        (
+            one.location
+            for one in txn.partitions(table)
+            if partition_name(keys, one.values) == partition
+        ),
+        f"{table.location}/{partition}",
+    )
 
 
 def _footprint(context: ExecutionContext, works: Sequence[Work]) -> Footprint:

@@ -66,6 +66,8 @@ _COLUMNS: Final = (
     _Column("committime", attrgetter("committed_ms"), "commit_time"),
     _Column("hightestwriteid", attrgetter("highest_write_id"), "highest_write_id"),
 )
+COLUMN_NAMES: Final = tuple(column.name for column in _COLUMNS)
+"""The columns of SHOW COMPACTIONS in Hive 4."""
 _SORTABLE: Final = {
     name: column.value
     for column in _COLUMNS
@@ -86,7 +88,7 @@ def show_compactions(
     rows = tuple(
         tuple(_MISSING if value is None else str(value) for value in row_of(info)) for info in infos
     )
-    return Listing(tuple(column.name for column in _COLUMNS), rows)
+    return Listing(COLUMN_NAMES, rows)
 
 
 def row_of(info: CompactionInfo) -> tuple[str | int | None, ...]:

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hiveacid.model.transactions import Isolation
+
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """START TRANSACTION, BEGIN [TRANSACTION | WORK]."""
+    """START TRANSACTION [ISOLATION LEVEL level], BEGIN [TRANSACTION | WORK]; ``isolation`` None:
+    what SET TRANSACTION or the settings say.
+    """
+
+    isolation: Isolation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetTransaction:
+    """SET TRANSACTION ISOLATION LEVEL level: of the open transaction, or of the next."""
+
+    isolation: Isolation
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +56,6 @@ class SetAutocommit:
     on: bool | None = None
 
 
-TransactionStatement = Begin | Commit | Rollback | Savepoint | ReleaseSavepoint | SetAutocommit
+TransactionStatement = (
+    Begin | SetTransaction | Commit | Rollback | Savepoint | ReleaseSavepoint | SetAutocommit
+)

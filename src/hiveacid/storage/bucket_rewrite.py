@@ -6,9 +6,9 @@ in each task. Nothing is published here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from hiveacid.layout.compaction import MajorCompaction, MinorCompaction, RewritePlan, RewrittenFile
+from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile, bucket_bytes
 from hiveacid.layout.names import (
     BaseName,
     BucketFileName,
@@ -18,13 +18,21 @@ from hiveacid.layout.names import (
 )
 from hiveacid.layout.target import FileKind
 from hiveacid.storage.bucket_writer import BucketFile, BucketFileWriter
-from hiveacid.storage.event_merge import Events, all_events, delete_events, live_rows, row_type_of
+from hiveacid.storage.event_merge import (
+    Events,
+    What,
+    all_events,
+    delete_events,
+    live_rows,
+    row_type_of,
+)
 from hiveacid.storage.filesystem import FileSystem, path_of
-from hiveacid.storage.sources import DirectorySources
+from hiveacid.storage.sources import DirectorySources, Source
+from hiveacid.storage.stripe_copy import copy_stripes, copyable
 
 
-class BucketRewriter:
-    """Rewrites buckets of one plan, each by itself."""
+class RewriterBasis:
+    """What every rewriter has: the plan, its files, and how a file of events is staged."""
 
     def __init__(
         self,
@@ -33,12 +41,16 @@ class BucketRewriter:
         *,
         unit: str,
         foreign: frozenset[str] | None = None,
+        attempt: int = 0,
     ) -> None:
-        """``unit`` is that of timestamps; ``foreign`` as in ``DirectorySources``."""
+        """``unit`` is that of timestamps; ``foreign`` as in ``DirectorySources``; ``attempt`` makes
+        the names of staged files unique.
+        """
         self._fs = fs
         self._plan = plan
         self._unit = unit
         self._staging = path_of(plan.staging)
+        self._attempt = attempt
         self._sources = DirectorySources(
             fs, path_of(plan.location), plan.directory, valid=plan.valid, foreign=foreign
         )
@@ -48,20 +60,73 @@ class BucketRewriter:
         """Delete files that may hold events of several buckets."""
         return self._sources.delete_files_of_several_buckets()
 
-    def buckets(self) -> tuple[int, ...]:
-        """The bucket numbers of which there may be something to write.
+    def _written(
+        self, directory: BaseName | DeltaName, bucket: int, events: Iterator[Events]
+    ) -> RewrittenFile | None:
+        """The file of some events, None where there are none. Compacted deltas get the settings of
+        bases: they hold much.
+        """
+        deletes = isinstance(directory, DeltaName) and directory.is_delete
+        table = self._plan.table
+        path, name = self._place(directory, bucket)
+        with BucketFileWriter(
+            self._fs,
+            path,
+            columns=table.columns,
+            kind=FileKind.DELETE if deletes else FileKind.BASE,
+            properties=table.properties,
+        ) as writer:
+            row_type = row_type_of(table.columns, unit=self._unit)
+            for part in events:
+                writer.write_events(part.record_batch(row_type))
+                del part
+            file: BucketFile | None = writer.close()
+        if file is None:
+            return None
+        return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)
+
+    def _place(self, directory: BaseName | DeltaName, bucket: int) -> tuple[str, str]:
+        """The staged path of a file, and its name."""
+        name = format_bucket_file(BucketFileName(bucket))
+        return f"{self._staging}/{format_directory(directory)}-{name}-{self._attempt}", name
+
+
+class BucketRewriter(RewriterBasis):
+    """Rewrites buckets of one plan, each by itself; identities stay."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        plan: RewritePlan,
+        *,
+        unit: str,
+        stripe_bytes_min: int | None,
+        foreign: frozenset[str] | None = None,
+        attempt: int = 0,
+    ) -> None:
+        """Whole stripes are copied where that is possible and they have ``stripe_bytes_min`` on
+        average, never where it is None. The rest as ``RewriterBasis``.
+        """
+        super().__init__(fs, plan, unit=unit, foreign=foreign, attempt=attempt)
+        self._stripe_bytes_min = stripe_bytes_min
+
+    def works(self) -> tuple[int, ...]:
+        """The bucket numbers of which there may be something to write, the largest first.
 
         Raises:
             FormatError, MissingFileError, StorageError: a delete file cannot be read.
         """
         directory = self._plan.directory
         if isinstance(self._plan.compaction, MajorCompaction):
-            return tuple(sorted({file.bucket for file in directory.row_files}))
-        inserts = {file.bucket for delta in directory.insert_deltas for file in delta.files}
-        return tuple(sorted(inserts | self._sources.delete_buckets()))
+            buckets = {file.bucket for file in directory.row_files}
+        else:
+            buckets = {file.bucket for delta in directory.insert_deltas for file in delta.files}
+            buckets |= self._sources.delete_buckets()
+        sizes = bucket_bytes(self._plan)
+        return tuple(sorted(buckets, key=lambda bucket: (-sizes.get(bucket, 0), bucket)))
 
-    def rewrite(self, bucket: int) -> tuple[RewrittenFile, ...]:
-        """Stage the result's files of one bucket; none where no event is left.
+    def rewrite(self, work: object) -> tuple[RewrittenFile, ...]:
+        """Stage the result's files of one of ``works``; none where no event is left.
 
         Raises:
             FormatError: a damaged file, one whose events are not sorted, or rows without a bucket
@@ -70,40 +135,42 @@ class BucketRewriter:
             StorageError: reading or writing failed.
             UnsupportedError: a value that cannot be written.
         """
-        return tuple(file for file in self._rewritten(bucket) if file is not None)
+        assert isinstance(work, int)
+        return tuple(file for file in self._rewritten(work) if file is not None)
 
     def _rewritten(self, bucket: int) -> Iterator[RewrittenFile | None]:
-        compaction, plan = self._plan.compaction, self._plan
-        columns = plan.table.columns
-        if isinstance(compaction, MinorCompaction):
-            if compaction.delta is not None:
-                events = all_events(
-                    self._sources, bucket, columns=columns, valid=plan.valid, unit=self._unit
-                )
-                yield self._write(events, compaction.delta, FileKind.BASE, bucket)
-            if compaction.delete_delta is not None:
-                events = delete_events(self._sources, bucket, valid=plan.valid)
-                yield self._write(events, compaction.delete_delta, FileKind.DELETE, bucket)
+        compaction, plan, sources = self._plan.compaction, self._plan, self._sources
+        what = What((bucket,), plan.table.columns, plan.valid, self._unit)
+        if isinstance(compaction, MajorCompaction):
+            rows = sources.rows_of(bucket)
+            yield self._copied(
+                compaction.output, bucket, None if any(sources.delete_files_of(bucket)) else rows
+            ) or self._written(compaction.output, bucket, live_rows(sources, what))
             return
-        events = live_rows(
-            self._sources, bucket, columns=columns, valid=plan.valid, unit=self._unit
-        )
-        yield self._write(events, compaction.output, FileKind.BASE, bucket)
+        if compaction.delta is not None:
+            rows = tuple(s for s in sources.rows_of(bucket) if isinstance(s.origin, DeltaName))
+            yield self._copied(compaction.delta, bucket, rows) or self._written(
+                compaction.delta, bucket, all_events(sources, what)
+            )
+        if compaction.delete_delta is not None:
+            yield self._written(compaction.delete_delta, bucket, delete_events(sources, what))
 
-    def _write(
-        self, events: Iterator[Events], directory: BaseName | DeltaName, kind: FileKind, bucket: int
+    def _copied(
+        self, directory: BaseName | DeltaName, bucket: int, rows: Sequence[Source] | None
     ) -> RewrittenFile | None:
-        """Compacted deltas get the settings of bases: they hold much."""
-        name = format_bucket_file(BucketFileName(bucket))
-        path = f"{self._staging}/{format_directory(directory)}-{name}"
-        table = self._plan.table
-        row_type = row_type_of(table.columns, unit=self._unit)
-        with BucketFileWriter(
-            self._fs, path, columns=table.columns, kind=kind, properties=table.properties
-        ) as writer:
-            for part in events:
-                writer.write_events(part.record_batch(row_type))
-            file: BucketFile | None = writer.close()
-        if file is None:
+        """The file of the stripes of ``rows``, None where they must be decoded."""
+        if self._stripe_bytes_min is None or rows is None:
             return None
+        if any(source.check_write_ids for source in rows):
+            return None
+        parts = copyable(
+            self._sources,
+            (source.file for source in rows),
+            columns=self._plan.table.columns,
+            stripe_bytes_min=self._stripe_bytes_min,
+        )
+        if not parts:
+            return None
+        path, name = self._place(directory, bucket)
+        file = copy_stripes(self._fs, path, parts)
         return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)

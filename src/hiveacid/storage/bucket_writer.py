@@ -2,9 +2,8 @@
 
 User columns are not copied (char excepted: blank padding); the six-column event (format.md 4.1) is
 put around them. The key index is exact: for each stripe the identity of its last row. Rows have
-consecutive row ids, so it follows from the stripes in the footer; for events the identities at the
-ends of stripes are remembered, which works because the ORC writer ends a stripe only at the end of
-a batch.
+consecutive row ids, so it follows from the stripes in the footer; for events the identities are
+remembered where a stripe may end: the ORC writer looks whether it is full once in so many rows.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.errors import InternalError, InvalidInputError, UnsupportedError
@@ -92,18 +92,17 @@ class BucketFileWriter:
         self._names = [column.name for column in self._columns]
         self._row_type = pa.struct([(c.name, arrow_type(c.type)) for c in self._columns])
         self._has_times = any("timestamp" in str(c.type) for c in self._columns)
-        rows_only = kind is not FileKind.DELETE
+        self._batch_rows = _EVENT_BATCH_ROWS if kind is FileKind.DELETE else _ROW_BATCH_ROWS
         self._output = OrcOutput(
             fs,
             path,
             settings=writer_settings(kind, properties=properties or {}),
-            batch_rows=_ROW_BATCH_ROWS if rows_only else _EVENT_BATCH_ROWS,
+            batch_rows=self._batch_rows,
         )
         self._schema: pa.Schema | None = None
         self._rows = 0
         self._operations = np.zeros(3, dtype=np.int64)
-        self._last_rows: dict[int, RowId] | None = None
-        self._stripe_ended = False
+        self._ends: list[tuple[npt.NDArray[np.int64], ...]] = []
 
     def __enter__(self) -> BucketFileWriter:
         return self
@@ -132,7 +131,7 @@ class BucketFileWriter:
             InvalidInputError: another number of columns.
             StorageError: writing failed.
         """
-        assert self._kind is not FileKind.DELETE and self._last_rows is None
+        assert self._kind is not FileKind.DELETE and not self._ends
         count = batch.num_rows
         user = self._conformed(batch.columns)
         if count == 0:
@@ -168,21 +167,20 @@ class BucketFileWriter:
             StorageError: writing failed.
         """
         assert self._kind is FileKind.DELETE
-        for start in range(0, len(row_id), _EVENT_BATCH_ROWS):
-            keys = [
-                array.slice(start, _EVENT_BATCH_ROWS)
-                for array in (original_write_id, bucket, row_id)
-            ]
-            count = len(keys[0])
-            self._write_keyed(
-                _event_table(
-                    _constant(Operation.DELETE, pa.int32(), count),
-                    *keys,
-                    _constant(self._write_id, pa.int64(), count),
-                    pa.nulls(count, self._row_type),
-                )
+        count = len(row_id)
+        if count == 0:
+            return
+        self._write_keyed(
+            _event_table(
+                _constant(Operation.DELETE, pa.int32(), count),
+                original_write_id,
+                bucket,
+                row_id,
+                _constant(self._write_id, pa.int64(), count),
+                pa.nulls(count, self._row_type),
             )
-            self._operations[Operation.DELETE] += count
+        )
+        self._operations[Operation.DELETE] += count
 
     def write_events(self, batch: pa.RecordBatch) -> None:
         """Append events as they are: the six columns of format.md 4.1 in order, sorted as 4.5 says.
@@ -192,13 +190,11 @@ class BucketFileWriter:
             StorageError: writing failed.
         """
         assert self._kind is not FileKind.PLAIN
-        step = _EVENT_BATCH_ROWS if self._kind is FileKind.DELETE else _ROW_BATCH_ROWS
-        for start in range(0, batch.num_rows, step):
-            part = batch.slice(start, step)
-            struct = self._event_rows(part.column(5))
-            self._write_keyed(_event_table(*part.columns[:5], struct))
-            operation = part.column(0).to_numpy(zero_copy_only=False)
-            self._operations += np.bincount(operation, minlength=3)
+        if batch.num_rows == 0:
+            return
+        self._write_keyed(_event_table(*batch.columns[:5], self._event_rows(batch.column(5))))
+        operation = batch.column(0).to_numpy(zero_copy_only=False)
+        self._operations += np.bincount(operation, minlength=3)
 
     def close(self) -> BucketFile | None:
         """Finish the file; None (and no file) where nothing was written.
@@ -271,32 +267,28 @@ class BucketFileWriter:
         return self._output.write(table, postponed=postponed)
 
     def _write_keyed(self, table: pa.Table) -> None:
-        """Write one batch of events and remember its last identity where it ended a stripe."""
-        if self._last_rows is None:
-            self._last_rows = {}
-        flushed = self._write(table)
-        if not self._stripe_ended:
-            self._last_rows.pop(self._rows, None)
-        self._rows += table.num_rows
-        self._stripe_ended = flushed
-        self._last_rows[self._rows] = RowId(
-            table.column(1)[-1].as_py(),
-            table.column(2)[-1].as_py(),
-            table.column(3)[-1].as_py(),
-        )
+        """Write events and remember the identities where a stripe may end."""
+        self._write(table)
+        ends = np.append(np.arange(self._batch_rows, len(table), self._batch_rows), len(table))
+        keys = [table.column(i).take(pa.array(ends - 1)).to_numpy() for i in (1, 2, 3)]
+        self._ends.append((ends + self._rows, *keys))
+        self._rows += len(table)
 
     def _metadata(self, tail: OrcTail) -> Mapping[str, bytes]:
-        ends = (stripe.first_row + stripe.rows for stripe in tail.stripes)
+        ends = np.array([stripe.first_row + stripe.rows for stripe in tail.stripes])
         stats = AcidStats(*(int(count) for count in self._operations))
-        return file_metadata((self._row_before(end) for end in ends), stats)
+        return file_metadata(self._rows_before(ends), stats)
 
-    def _row_before(self, end: int) -> RowId:
-        """The identity of the last of the first ``end`` rows."""
-        if self._last_rows is None:
-            return RowId(self._write_id, self._bucket_property, self._first_row_id + end - 1)
-        if end not in self._last_rows:
-            raise InternalError("a stripe ends inside a batch of events", path=self._path, row=end)
-        return self._last_rows[end]
+    def _rows_before(self, ends: npt.NDArray[np.int64]) -> list[RowId]:
+        """The identities of the last of the first ``ends`` rows."""
+        if not self._ends:
+            first = self._first_row_id - 1
+            return [RowId(self._write_id, self._bucket_property, first + int(end)) for end in ends]
+        known, *keys = (np.concatenate(arrays) for arrays in zip(*self._ends, strict=True))
+        places = np.searchsorted(known, ends)
+        if (known[places] != ends).any():
+            raise InternalError("a stripe ends inside a batch of events", path=self._path)
+        return [RowId(*(int(key[place]) for key in keys)) for place in places]
 
 
 def write_empty_file(

@@ -130,7 +130,8 @@ def _check_integers(array: pa.Array, known: Any) -> None:
         return
     _check_ends(array, known.minimum, known.maximum)
     if known.HasField("sum"):
-        values = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+        whole = pc.fill_null(array, 0) if array.null_count else array
+        values = whole.to_numpy(zero_copy_only=False)
         # both sides wrap round at 64 bits
         total = int(values.astype(np.int64, copy=False).sum())
         _same("a sum", known.sum, total)

@@ -6,7 +6,8 @@
                                of a stripe, sorted together
 
 Base and deltas of different write ids are apart, so most groups are of one file. Memory: one
-stripe of each file of a group. Order and duplicates as Hive's compactor (format.md 4.5, 10.3).
+stripe of each file of a group; no generator keeps what it has yielded. Order and duplicates are
+those of Hive's compactor (format.md 4.5, 10.3).
 """
 
 from __future__ import annotations
@@ -20,15 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.events import (
-    BUCKET,
-    EVENT_FIELDS,
-    ORIGINAL_TRANSACTION,
-    ROW_ID,
-    Operation,
-)
+from hiveacid.layout.events import EVENT_FIELDS, Operation
+from hiveacid.layout.metadata import KEY_INDEX_KEY, usable_key_index
 from hiveacid.layout.names import DeltaName
-from hiveacid.layout.original import OriginalRows
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
@@ -37,15 +32,19 @@ from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.delete_set import DeleteSet
 from hiveacid.storage.sources import (
     DirectorySources,
+    Key,
     Source,
     bucket_numbers,
+    check_holds_deletes,
+    key_bounds,
     numpy_of,
     valid_mask,
 )
 
-_Key = tuple[int, int, int]
 _Bools = npt.NDArray[np.bool_]
-_IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
+_AT_ONCE_ROWS: Final = 200_000
+"""Groups of no more rows than this are sorted as a whole: many small files make many windows."""
+_PIECE_ROWS: Final = 1 << 17
 _CURRENT: Final = 4
 """Place of currentTransaction among ``Events.system``; 1 to 3 are the identity."""
 
@@ -64,7 +63,7 @@ class Events:
     def __len__(self) -> int:
         return len(self.statement)
 
-    def key(self, place: int) -> _Key:
+    def key(self, place: int) -> Key:
         """The identity of one event."""
         write_id, bucket, row_id = (int(self.system[i][place]) for i in (1, 2, 3))
         return write_id, bucket, row_id
@@ -101,7 +100,7 @@ class Events:
             null,
         )
 
-    def count_to(self, bound: _Key) -> int:
+    def count_to(self, bound: Key) -> int:
         """How many of these sorted events have an identity up to ``bound``."""
         low, high = 0, len(self)
         for array, value in zip(self.system[1:_CURRENT], bound, strict=True):
@@ -131,55 +130,59 @@ class _Run:
     """The events of one file: ``low`` and ``high`` bound their identities."""
 
     path: str
-    low: _Key
-    high: _Key
+    low: Key
+    high: Key
+    rows: int
     events: Callable[[], Iterator[Events]]
 
 
-def live_rows(
-    sources: DirectorySources,
-    bucket: int,
-    *,
-    columns: Sequence[Column],
-    valid: ValidWriteIdList,
-    unit: str,
-) -> Iterator[Events]:
-    """The rows of a bucket that count, as insert events with the identities they have (a base).
+@dataclass(frozen=True, slots=True)
+class What:
+    """Bucket numbers, the columns of the table, whose events count, and the unit of timestamps.
+
+    ``low`` and ``high`` bound the identities, ``high`` being excluded; None for no bound.
+    """
+
+    buckets: tuple[int, ...]
+    columns: tuple[Column, ...]
+    valid: ValidWriteIdList
+    unit: str
+    low: Key | None = None
+    high: Key | None = None
+
+
+def live_rows(sources: DirectorySources, what: What) -> Iterator[Events]:
+    """The rows that count, as insert events with the identities they have (a base).
 
     Raises:
         FormatError: a damaged file, or one whose events are not sorted.
         MissingFileError, StorageError: a file is not there or cannot be read.
     """
-    deletes = sources.deletes(bucket)
-
-    def keep(source: Source, batch: EventBatch, newest: _Bools | None) -> _Bools | None:
-        found = _visible(source, batch, valid)
-        if newest is not None:
-            found = _both(found, newest[batch.first_row : batch.first_row + batch.rows])
-        if len(deletes):
-            found = _both(found, _not_deleted(batch, deletes))
-        return found
-
-    runs = [
-        run
-        for source in sources.rows_of(bucket)
-        for run in _row_runs(sources, source, columns, unit=unit, keep=keep, newest=True)
-    ]
+    runs = [run for bucket in what.buckets for run in _live_runs(sources, bucket, what)]
     for events in _merged(runs, unique=_IDENTITY_ONLY):
         system = list(events.system)
         system[0] = np.full(len(events), Operation.INSERT, dtype=np.int32)
         yield Events(tuple(system), events.statement, events.columns, None)
+        del events, system
 
 
-def all_events(
-    sources: DirectorySources,
-    bucket: int,
-    *,
-    columns: Sequence[Column],
-    valid: ValidWriteIdList,
-    unit: str,
-) -> Iterator[Events]:
-    """The events in the insert deltas of a bucket whose transactions are valid (a delta).
+def _live_runs(sources: DirectorySources, bucket: int, what: What) -> Iterator[_Run]:
+    deletes = sources.deletes(bucket)
+
+    def keep(source: Source, batch: EventBatch, newest: _Bools | None) -> _Bools | None:
+        found = _visible(source, batch, what.valid)
+        if newest is not None:
+            found = _both(found, newest[batch.first_row : batch.first_row + batch.rows])
+        if len(deletes):
+            found = _both(found, _not_deleted(batch, deletes))
+        return _both(found, _between(batch, what))
+
+    for source in sources.rows_of(bucket):
+        yield from _row_runs(sources, source, what, keep=keep, newest=True)
+
+
+def all_events(sources: DirectorySources, what: What) -> Iterator[Events]:
+    """The events in insert deltas whose transactions are valid (a delta).
 
     Updates and deletes of Hive before 3 stay what they are.
 
@@ -188,31 +191,32 @@ def all_events(
     """
 
     def keep(source: Source, batch: EventBatch, _: _Bools | None) -> _Bools | None:
-        return _visible(source, batch, valid)
+        return _visible(source, batch, what.valid)
 
     runs = [
         run
+        for bucket in what.buckets
         for source in sources.rows_of(bucket)
         if isinstance(source.origin, DeltaName)
-        for run in _row_runs(sources, source, columns, unit=unit, keep=keep, newest=False)
+        for run in _row_runs(sources, source, what, keep=keep, newest=False)
     ]
     yield from _merged(runs, unique=_WITH_CURRENT)
 
 
-def delete_events(
-    sources: DirectorySources, bucket: int, *, valid: ValidWriteIdList
-) -> Iterator[Events]:
-    """The delete events of a bucket whose transactions are valid (a delete delta).
+def delete_events(sources: DirectorySources, what: What) -> Iterator[Events]:
+    """The delete events whose transactions are valid (a delete delta).
 
     Raises:
         FormatError, MissingFileError, StorageError: as ``live_rows``.
     """
     foreign = sources.delete_files_of_several_buckets()
     runs = []
-    for file in sources.delete_files_of(bucket):
-        run = _delete_run(sources, file, valid, only=bucket if file.path in foreign else None)
-        if run is not None:
-            runs.append(run)
+    for bucket in what.buckets:
+        for file in sources.delete_files_of(bucket):
+            only = bucket if file.path in foreign else None
+            run = _delete_run(sources, file, what.valid, only=only)
+            if run is not None:
+                runs.append(run)
     yield from _merged(runs, unique=_WITH_CURRENT)
 
 
@@ -224,9 +228,8 @@ _WITH_CURRENT: Final = 4
 def _row_runs(
     sources: DirectorySources,
     source: Source,
-    columns: Sequence[Column],
+    what: What,
     *,
-    unit: str,
     keep: Callable[[Source, EventBatch, _Bools | None], _Bools | None],
     newest: bool,
 ) -> Iterator[_Run]:
@@ -235,28 +238,41 @@ def _row_runs(
         if not reader.rows:
             return
         raw = None if reader.is_acid else sources.raw_rows(source)
+        rows = reader.rows
         mask = sources.newest(reader, source, needs_ids=True) if newest else None
-        low, high = _bounds(reader, raw)
+        low, high = key_bounds(reader, raw)
+        stripes = _stripes_between(reader, what)
+    if (what.high is not None and low >= what.high) or (what.low is not None and high < what.low):
+        return
     statement = source.origin.statement_id if isinstance(source.origin, DeltaName) else -1
 
     def events() -> Iterator[Events]:
-        wanted = range(len(columns))
+        wanted = range(len(what.columns))
         with sources.open(source.file) as reader:
             for batch in reader.batches(
-                table_columns=columns, wanted=wanted, identities=True, raw=raw, unit=unit
+                table_columns=what.columns,
+                wanted=wanted,
+                identities=True,
+                raw=raw,
+                stripes=stripes,
+                unit=what.unit,
+                exact=True,
             ):
-                yield _events(batch, statement, keep(source, batch, mask))
+                yield from _events(batch, statement, keep(source, batch, mask))
+                del batch
 
-    yield _Run(sources.path(source.file), low, high, events)
+    yield _Run(sources.path(source.file), low, high, rows, events)
 
 
 def _delete_run(
     sources: DirectorySources, file: DataFile, valid: ValidWriteIdList, *, only: int | None
 ) -> _Run | None:
     with sources.open(file) as reader:
+        check_holds_deletes(reader)
         if not reader.rows:
             return None
-        low, high = _bounds(reader, None)
+        rows = reader.rows
+        low, high = key_bounds(reader)
 
     def events() -> Iterator[Events]:
         with sources.open(file) as reader:
@@ -269,12 +285,13 @@ def _delete_run(
                     keep &= visible
                 if only is not None:
                     keep &= bucket_numbers(numpy_of(ids.bucket)) == only
-                yield _events(batch, -1, keep)
+                yield from _events(batch, -1, keep)
 
-    return _Run(sources.path(file), low, high, events)
+    return _Run(sources.path(file), low, high, rows, events)
 
 
-def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Events:
+def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Iterator[Events]:
+    """The events to keep of a stripe, in pieces: a second copy of a whole stripe is not held."""
     ids = batch.identities
     assert ids is not None
     system = tuple(
@@ -289,7 +306,12 @@ def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Events:
     )
     null = None if batch.row_is_null is None else numpy_of(batch.row_is_null)
     found = Events(system, np.full(batch.rows, statement, dtype=np.int32), batch.columns, null)
-    return found if keep is None or keep.all() else found.filter(keep)
+    if keep is None or keep.all():
+        yield found
+        return
+    for start in range(0, batch.rows, _PIECE_ROWS):
+        stop = min(start + _PIECE_ROWS, batch.rows)
+        yield found.slice(start, stop).filter(keep[start:stop])
 
 
 def _visible(source: Source, batch: EventBatch, valid: ValidWriteIdList) -> _Bools | None:
@@ -297,6 +319,47 @@ def _visible(source: Source, batch: EventBatch, valid: ValidWriteIdList) -> _Boo
         return None
     assert batch.identities is not None
     return valid_mask(numpy_of(batch.identities.current_write_id), valid)
+
+
+def _between(batch: EventBatch, what: What) -> _Bools | None:
+    """Which identities lie within the bounds; None for all."""
+    if what.low is None and what.high is None:
+        return None
+    ids = batch.identities
+    assert ids is not None
+    keys = [numpy_of(array) for array in (ids.original_write_id, ids.bucket, ids.row_id)]
+    found = np.ones(batch.rows, dtype=np.bool_)
+    if what.low is not None:
+        found &= ~_before(keys, what.low)
+    if what.high is not None:
+        found &= _before(keys, what.high)
+    return found
+
+
+def _before(keys: Sequence[npt.NDArray[Any]], bound: Key) -> _Bools:
+    found = np.zeros(len(keys[0]), dtype=np.bool_)
+    same = np.ones(len(keys[0]), dtype=np.bool_)
+    for array, value in zip(keys, bound, strict=True):
+        found |= same & (array < value)
+        same &= array == value
+    return found
+
+
+def _stripes_between(reader: BucketFileReader, what: What) -> list[int] | None:
+    """The stripes that may hold identities within the bounds, by the key index; None for all."""
+    if reader.tail is None or (what.low is None and what.high is None):
+        return None
+    text = reader.tail.user_metadata.get(KEY_INDEX_KEY, b"").decode("ascii", "replace")
+    last = usable_key_index(text, stripes=reader.stripes)
+    if last is None:
+        return None
+    ends = [(row.write_id, row.bucket, row.row_id) for row in last]
+    return [
+        number
+        for number, end in enumerate(ends)
+        if (what.low is None or end >= what.low)
+        and (what.high is None or number == 0 or ends[number - 1] < what.high)
+    ]
 
 
 def _not_deleted(batch: EventBatch, deletes: DeleteSet) -> _Bools:
@@ -313,37 +376,15 @@ def _both(first: _Bools | None, second: _Bools | None) -> _Bools | None:
     return first & second
 
 
-def _bounds(reader: BucketFileReader, raw: OriginalRows | None) -> tuple[_Key, _Key]:
-    """Keys below and above which a file has none: from its statistics, or from its identities."""
-    if raw is not None:
-        bucket = -1 if raw.bucket is None else raw.bucket
-        first = raw.first_row_id
-        return (raw.write_id, bucket, first), (raw.write_id, bucket, first + raw.rows - 1)
-    ranges = [reader.statistics_range(name) or _scanned(reader, name) for name in _IDENTITY]
-    return (
-        (ranges[0][0], ranges[1][0], ranges[2][0]),
-        (ranges[0][1], ranges[1][1], ranges[2][1]),
-    )
-
-
-def _scanned(reader: BucketFileReader, name: str) -> tuple[int, int]:
-    place = _IDENTITY.index(name)
-    lows, highs = [], []
-    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-        ids = batch.identities
-        assert ids is not None
-        values = numpy_of((ids.original_write_id, ids.bucket, ids.row_id)[place])
-        if len(values):
-            lows.append(int(values.min()))
-            highs.append(int(values.max()))
-    return min(lows), max(highs)
-
-
 def _merged(runs: Iterable[_Run], *, unique: int) -> Iterator[Events]:
     """The events of all runs in order, those alike in ``unique`` numbers once."""
     for group in _groups(sorted(runs, key=lambda run: (run.low, run.high))):
         if len(group) == 1:
             yield from _in_order(group[0])
+        elif sum(run.rows for run in group) <= _AT_ONCE_ROWS:
+            parts = [events for run in group for events in run.events() if len(events)]
+            if parts:
+                yield _sorted(parts, unique=unique, before=None)
         else:
             yield from _windows(group, unique=unique)
 
@@ -365,7 +406,7 @@ def _in_order(run: _Run) -> Iterator[Events]:
     Raises:
         FormatError: they are not sorted; Hive relies on it, too.
     """
-    last: _Key | None = None
+    last: Key | None = None
     for events in run.events():
         if not len(events):
             continue
@@ -378,6 +419,7 @@ def _in_order(run: _Run) -> Iterator[Events]:
             )
         last = events.key(-1)
         yield events
+        del events
 
 
 def _is_sorted(events: Events) -> bool:
@@ -412,18 +454,19 @@ def _sorted(parts: Sequence[Events], *, unique: int, before: tuple[int, ...] | N
     """Events of several files sorted by identity, the newest first, each once; ``before`` is the
     last one that went out.
     """
-    joined = _joined(parts)
-    identity, current = joined.system[1:_CURRENT], joined.system[_CURRENT]
-    order = np.lexsort((-joined.statement, -current, *reversed(identity)))
-    keys = [array[order] for array in joined.system[1 : 1 + unique]]
+    all_of = joined(parts)
+    identity, current = all_of.system[1:_CURRENT], all_of.system[_CURRENT]
+    order = np.lexsort((-all_of.statement, -current, *reversed(identity)))
+    keys = [array[order] for array in all_of.system[1 : 1 + unique]]
     new = np.ones(len(order), dtype=np.bool_)
     new[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     if before is not None and tuple(int(key[0]) for key in keys) == before:
         new[0] = False
-    return joined.take(order[new])
+    return all_of.take(order[new])
 
 
-def _joined(parts: Sequence[Events]) -> Events:
+def joined(parts: Sequence[Events]) -> Events:
+    """Some events after each other."""
     null = None
     if any(part.null_rows is not None for part in parts):
         null = np.concatenate(

@@ -3,7 +3,7 @@
 A location is an absolute path, ``file:/...`` or any URI that ``pyarrow.fs`` knows (s3, hdfs, gs,
 abfs). Errors of the library become ``MissingFileError`` (not there) or ``StorageError`` (context
 ``detail``: ``no-space``, ``no-permission`` or ``io``). A ``FileSystem`` pickles as its URI, so
-that a worker process rebuilds it.
+that a worker process rebuilds it. ``mounted`` puts another one in its place, in this process.
 """
 
 from __future__ import annotations
@@ -160,13 +160,32 @@ class FileSystem:
         )
 
 
+_MOUNTED: Final[dict[str, FileSystem]] = {}
+
+
 def file_system_for(location: str) -> tuple[FileSystem, str]:
     """The file system of a location, and the location's path within it (no trailing slash).
 
     Raises:
         InvalidInputError: no file system of that scheme, or a relative path.
     """
+    for root, file_system in _MOUNTED.items():
+        if location.startswith(root):
+            return file_system, path_of(location)
     return FileSystem(location), path_of(location)
+
+
+@contextmanager
+def mounted(file_system: FileSystem, *, below: str) -> Iterator[None]:
+    """Within the block this process reaches what is below a location, such as ``/tmp/x/``, through
+    ``file_system``; paths within it stay the same. For simulations.
+    """
+    assert below not in _MOUNTED, below
+    _MOUNTED[below] = file_system
+    try:
+        yield
+    finally:
+        del _MOUNTED[below]
 
 
 def path_of(location: str) -> str:

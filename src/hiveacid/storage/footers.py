@@ -27,6 +27,11 @@ def tail_of(location: str, file: DataFile) -> OrcTail:
     return _tail(location, file.path, file.logical_bytes, (file.size_bytes, file.modified_ns))
 
 
+def forget_tails() -> None:
+    """Let the next readers open files again: a history that is replayed reads what it read."""
+    _tail.cache_clear()
+
+
 @lru_cache(maxsize=CACHED_TAILS)
 def _tail(
     location: str, path: str, logical_bytes: int | None, _version: tuple[int, int]

@@ -29,6 +29,7 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.delete_set import DeleteSet
+from hiveacid.storage.expiry import noticing_cleaning
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.masks import mask
 from hiveacid.storage.sources import DirectorySources, Source, numpy_of, valid_mask
@@ -63,6 +64,7 @@ def merge_read(
     Raises:
         FormatError: a damaged or foreign file, or a type that cannot be read as the table's.
         MissingFileError: a file that ``directory`` names is not there.
+        SnapshotExpiredError: it was cleaned.
         StorageError: reading failed.
         UnsupportedError: a timestamp outside 1677..2262 in a union.
     """
@@ -72,19 +74,26 @@ def merge_read(
     if row_ids:
         fields.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE))
     schema = pa.schema(fields)
-    merger = DirectorySources(fs, location, directory, valid=valid, selection=selection)
-    for source, deletes in merger.sources():
-        with merger.open(source.file) as reader:
-            needs_ids = row_ids or bool(len(deletes)) or source.check_write_ids
-            newest = merger.newest(reader, source, needs_ids=needs_ids)
-            raw = None if reader.is_acid or not needs_ids else merger.raw_rows(source)
-            filter = _RowFilter(reader, table_columns, selection, source.file, unit=unit)
-            for batch, meets in filter.batches(wanted=wanted, identities=needs_ids, raw=raw):
-                if newest is not None:
-                    meets = _both(meets, newest[batch.first_row : batch.first_row + batch.rows])
-                yield from _alive(
-                    batch, source, deletes, valid=valid, schema=schema, row_ids=row_ids, meets=meets
-                )
+    with noticing_cleaning(fs):
+        merger = DirectorySources(fs, location, directory, valid=valid, selection=selection)
+        for source, deletes in merger.sources():
+            with merger.open(source.file) as reader:
+                needs_ids = row_ids or bool(len(deletes)) or source.check_write_ids
+                newest = merger.newest(reader, source, needs_ids=needs_ids)
+                raw = None if reader.is_acid or not needs_ids else merger.raw_rows(source)
+                filter = _RowFilter(reader, table_columns, selection, source.file, unit=unit)
+                for batch, meets in filter.batches(wanted=wanted, identities=needs_ids, raw=raw):
+                    if newest is not None:
+                        meets = _both(meets, newest[batch.first_row : batch.first_row + batch.rows])
+                    yield from _alive(
+                        batch,
+                        source,
+                        deletes,
+                        valid=valid,
+                        schema=schema,
+                        row_ids=row_ids,
+                        meets=meets,
+                    )
 
 
 class _RowFilter:

@@ -98,3 +98,7 @@ StripeFooter: Final = _CLASSES["StripeFooter"]
 """The streams of a stripe, in order, and the encoding of each column."""
 RowIndex: Final = _CLASSES["RowIndex"]
 """Where each row group of one column starts in its streams."""
+ColumnStatistics: Final = _CLASSES["ColumnStatistics"]
+"""What is known of one column in a row group, a stripe or a file."""
+Type: Final = _CLASSES["Type"]
+"""One node of a file's type tree."""

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -459,8 +460,14 @@ _PRIMITIVES: Final = {
 def _types(footer: Any) -> tuple[OrcType, ...]:
     if not footer.types:
         raise _not_orc("a type tree", "no types")
+    return _type_tree(tuple(node.SerializeToString() for node in footer.types))
+
+
+@lru_cache(maxsize=64)
+def _type_tree(serialised: tuple[bytes, ...]) -> tuple[OrcType, ...]:
+    """The same for all files of a table, nearly always."""
+    nodes = [parse_message(orc_proto.Type, node, what="type") for node in serialised]
     built: dict[int, HiveType] = {}
-    nodes = footer.types
     for number in reversed(range(len(nodes))):  # children come after their parents
         children = list(nodes[number].subtypes)
         if any(child <= number or child not in built for child in children):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from hiveacid.layout.names import DeltaName, parse_delta
+from hiveacid.errors import MissingFileError
+from hiveacid.layout.names import BUCKET_PREFIX, BaseName, DeltaName, parse_directory
 from hiveacid.model.bucket import RowId
 from hiveacid.model.conflicts import ROWS_NAMED
 from hiveacid.model.ids import WriteId
@@ -25,48 +27,90 @@ def overlapping_rows(
     mine: WriteId,
     others: Collection[WriteId],
     limit: int = ROWS_NAMED,
-) -> tuple[RowId, ...]:
+) -> tuple[RowId, ...] | None:
     """Rows of the partition at ``path`` that write id ``mine`` deleted, and one of ``others`` too;
     sorted, ``limit`` at most.
 
-    An update is a delete and an insert, so it counts. Write ids without a directory deleted
-    nothing: a cleaner leaves the directories of a transaction alone while one that is open may
-    need them.
+    An update is a delete and an insert, so it counts. A cleaner leaves the directories of a
+    transaction alone while one that is open may need them, also after they were compacted; where
+    those of ``others`` are gone nevertheless, and no compacted directory has their delete events,
+    the answer is None.
 
     Raises:
         FormatError: a damaged delete file.
         StorageError: reading failed.
     """
-    directories = [
-        (name, info.path)
-        for info in fs.list_directory(path)
-        if info.is_directory
-        and (name := parse_delta(info.path.rpartition("/")[2])) is not None
-        and name.is_delete
-    ]
-    own = DeleteSet(_events(fs, directories, frozenset({mine})))
+    found = _Directories.listed(fs, path)
+    own = DeleteSet(_events(fs, found.deletes_of(mine), frozenset({mine})))
     if not len(own):
         return ()
-    found: set[RowId] = set()
-    for keys in _events(fs, directories, frozenset(others)):
-        both = own.contains(*keys)
-        places = np.flatnonzero(both)
-        # In the order of the file, which is that of row ids.
-        for at in places[:limit]:
-            found.add(RowId(int(keys[0][at]), int(keys[1][at]), int(keys[2][at])))
-    return tuple(sorted(found)[:limit])
+    if any(found.has_lost(one) for one in others):
+        return None
+    chosen = dict.fromkeys(one for write_id in others for one in found.deletes_of(write_id))
+    rows: set[RowId] = set()
+    try:
+        for keys in _events(fs, chosen, frozenset(others)):
+            # In the order of the file, which is that of row ids.
+            for at in np.flatnonzero(own.contains(*keys))[:limit]:
+                rows.add(RowId(int(keys[0][at]), int(keys[1][at]), int(keys[2][at])))
+    except MissingFileError:
+        return None
+    return tuple(sorted(rows)[:limit])
+
+
+_Place = tuple[DeltaName, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Directories:
+    """The deltas and delete deltas of a partition with their paths, and the highest base."""
+
+    deltas: tuple[_Place, ...]
+    base: int
+
+    @classmethod
+    def listed(cls, fs: FileSystem, path: str) -> _Directories:
+        deltas: list[_Place] = []
+        base = 0
+        for info in fs.list_directory(path):
+            name = parse_directory(info.path.rpartition("/")[2]) if info.is_directory else None
+            if isinstance(name, BaseName):
+                base = max(base, name.write_id)
+            elif name is not None:
+                deltas.append((name, info.path))
+        return cls(tuple(deltas), base)
+
+    def deletes_of(self, write_id: WriteId) -> tuple[_Place, ...]:
+        """Where its delete events are: as it wrote them, else compacted."""
+        holding = [one for one in self._holding(write_id) if one[0].is_delete]
+        as_written = [one for one in holding if _is_as_written(one[0])]
+        return tuple(as_written or holding)
+
+    def has_lost(self, write_id: WriteId) -> bool:
+        """Whether it was compacted, and nothing is left that tells what it deleted."""
+        holding = [name for name, _ in self._holding(write_id)]
+        if any(name.is_delete or _is_as_written(name) for name in holding):
+            return False
+        return bool(holding) or write_id <= self.base
+
+    def _holding(self, write_id: WriteId) -> list[_Place]:
+        return [
+            one for one in self.deltas if one[0].min_write_id <= write_id <= one[0].max_write_id
+        ]
+
+
+def _is_as_written(name: DeltaName) -> bool:
+    return name.min_write_id == name.max_write_id and not name.visibility_txn
 
 
 def _events(
-    fs: FileSystem, directories: list[tuple[DeltaName, str]], write_ids: frozenset[WriteId]
+    fs: FileSystem, directories: Iterable[_Place], write_ids: frozenset[WriteId]
 ) -> Iterator[_Keys]:
     for name, path in directories:
         inside = range(name.min_write_id, name.max_write_id + 1)
         chosen = [one for one in write_ids if one in inside]
-        if not chosen:
-            continue
         hidden = () if len(inside) == 1 else tuple(w for w in inside if w not in write_ids)
         valid = ValidWriteIdList.of(None, hwm=max(chosen), open=hidden)
         for file in fs.list_directory(path):
-            if not file.is_directory and file.path.rpartition("/")[2].startswith("bucket_"):
+            if not file.is_directory and file.path.rpartition("/")[2].startswith(BUCKET_PREFIX):
                 yield read_delete_keys(fs, file.path, valid=valid, bucket=None)

@@ -14,6 +14,7 @@ from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.expiry import noticing_cleaning
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge import record_batch
 from hiveacid.storage.plain_readers import open_plain_reader
@@ -38,6 +39,7 @@ def plain_read(
         FormatError: a damaged file, one of another format, or a type that cannot be read as the
         table's.
         MissingFileError: a file is not there.
+        SnapshotExpiredError: it was cleaned.
         StorageError: reading failed.
     """
     names = [column.name for column in table_columns]
@@ -47,7 +49,10 @@ def plain_read(
         if not file.size_bytes:
             continue
         path = f"{location.rstrip('/')}/{file.path}"
-        with open_plain_reader(fs, path, format=format, row_format=row_format) as reader:
+        with (
+            noticing_cleaning(fs),
+            open_plain_reader(fs, path, format=format, row_format=row_format) as reader,
+        ):
             for batch in reader.batches(
                 table_columns=table_columns, wanted=wanted, identities=False
             ):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.deletes import delete_files
-from hiveacid.layout.events import BUCKET, Operation
+from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
 from hiveacid.layout.names import BaseName, DeltaName
 from hiveacid.layout.original import OriginalFile, OriginalRows, assign_row_ids
 from hiveacid.layout.plan import Selection
@@ -26,8 +26,13 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.bucket_reader import BucketFileReader, Identities
 from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.footers import CACHED_TAILS
+from hiveacid.storage.orc_tail import OrcTail
 from hiveacid.storage.update_events import FileEvents, newest_rows
 
+Key = tuple[int, int, int]
+"""An identity: write id, bucket property, row id."""
+_IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
 _DeleteKeys = tuple[Int64s, Int32s, Int64s]
 
 
@@ -66,6 +71,7 @@ class DirectorySources:
         self._chosen = None if selection is None else selection.files
         self._deleting = None if selection is None else selection.delete_files
         self._foreign = foreign
+        self._tails: dict[str, OrcTail] = {}
         self._raw: dict[int, Mapping[str, OriginalRows]] = {}
         self._newest: dict[int, dict[tuple[int, str], npt.NDArray[np.bool_]]] = {}
         self._scopes: list[tuple[BaseName | DeltaName | None, tuple[DataFile, ...]]] = []
@@ -85,12 +91,20 @@ class DirectorySources:
         return f"{self._location.rstrip('/')}/{file.path}"
 
     def open(self, file: DataFile) -> BucketFileReader:
-        """The file, up to its logical length.
+        """The file, up to its logical length; its tail is read once.
 
         Raises:
             FormatError, MissingFileError, StorageError: as ``BucketFileReader``.
         """
-        return BucketFileReader(self._fs, self.path(file), logical_bytes=file.logical_bytes)
+        reader = BucketFileReader(
+            self._fs,
+            self.path(file),
+            logical_bytes=file.logical_bytes,
+            tail=self._tails.get(file.path),
+        )
+        if reader.tail is not None and len(self._tails) < CACHED_TAILS:
+            self._tails[file.path] = reader.tail
+        return reader
 
     def sources(self) -> Iterator[tuple[Source, DeleteSet]]:
         """Every file that holds rows, by bucket number, with the deletes of that number."""
@@ -115,15 +129,13 @@ class DirectorySources:
         Raises:
             FormatError, MissingFileError: a delete file is damaged or not there.
         """
-        return DeleteSet(
-            read_delete_keys(
-                self._fs,
-                self.path(file),
-                valid=self._valid,
-                bucket=None if bucket < 0 else bucket,
-            )
-            for file in self.delete_files_of(bucket)
-        )
+        return DeleteSet(self._delete_keys(bucket))
+
+    def _delete_keys(self, bucket: int) -> Iterator[_DeleteKeys]:
+        for file in self.delete_files_of(bucket):
+            with self.open(file) as reader:
+                only = None if bucket < 0 else bucket
+                yield _delete_keys(reader, valid=self._valid, bucket=only)
 
     def delete_files_of(self, bucket: int) -> Iterator[DataFile]:
         """The delete files that may hold events of a bucket; of any where it is -1."""
@@ -272,28 +284,43 @@ def read_delete_keys(
         FormatError: a damaged, empty or foreign file; never skipped, its rows would come back.
         MissingFileError: no such file.
     """
-    parts: list[_DeleteKeys] = []
     with BucketFileReader(fs, path) as reader:
-        if not reader.is_acid and (reader.rows or reader.tail is None):
-            raise FormatError(
-                f"{path} holds no delete events",
-                path=path,
-                expected="the six columns of row events",
-                found=", ".join(name for name, _ in reader.fields) or "an empty file",
-            )
-        if bucket is not None and _only_of(reader) == bucket:
-            bucket = None
-        for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-            ids = batch.identities
-            assert ids is not None
-            keys = (numpy_of(ids.original_write_id), numpy_of(ids.bucket), numpy_of(ids.row_id))
-            mask = numpy_of(ids.operation) == Operation.DELETE
-            visible = valid_mask(numpy_of(ids.current_write_id), valid)
-            if visible is not None:
-                mask &= visible
-            if bucket is not None:
-                mask &= bucket_numbers(keys[1]) == bucket
-            parts.append(keys if mask.all() else (keys[0][mask], keys[1][mask], keys[2][mask]))
+        return _delete_keys(reader, valid=valid, bucket=bucket)
+
+
+def check_holds_deletes(reader: BucketFileReader) -> None:
+    """A delete file is one.
+
+    Raises:
+        FormatError: a foreign file, or one of 0 bytes.
+    """
+    if not reader.is_acid and (reader.rows or reader.tail is None):
+        raise FormatError(
+            f"{reader.path} holds no delete events",
+            path=reader.path,
+            expected="the six columns of row events",
+            found=", ".join(name for name, _ in reader.fields) or "an empty file",
+        )
+
+
+def _delete_keys(
+    reader: BucketFileReader, *, valid: ValidWriteIdList, bucket: int | None
+) -> _DeleteKeys:
+    parts: list[_DeleteKeys] = []
+    check_holds_deletes(reader)
+    if bucket is not None and _only_of(reader) == bucket:
+        bucket = None
+    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
+        ids = batch.identities
+        assert ids is not None
+        keys = (numpy_of(ids.original_write_id), numpy_of(ids.bucket), numpy_of(ids.row_id))
+        mask = numpy_of(ids.operation) == Operation.DELETE
+        visible = valid_mask(numpy_of(ids.current_write_id), valid)
+        if visible is not None:
+            mask &= visible
+        if bucket is not None:
+            mask &= bucket_numbers(keys[1]) == bucket
+        parts.append(keys if mask.all() else (keys[0][mask], keys[1][mask], keys[2][mask]))
     return (
         np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int64),
         np.concatenate([part[1] for part in parts]) if parts else np.zeros(0, np.int32),
@@ -338,6 +365,32 @@ def _damaged(path: str, error: FormatError) -> FormatError:
     """An error about numbers in a file, with the file's path."""
     found = {key: value for key, value in error.context.items() if key != "path"}
     return FormatError(f"{path} is damaged: {error.message}", path=path, **found)  # type: ignore[arg-type]
+
+
+def key_bounds(reader: BucketFileReader, raw: OriginalRows | None = None) -> tuple[Key, Key]:
+    """Keys below and above which a file has none: from its statistics, or from its identities."""
+    if raw is not None:
+        bucket = -1 if raw.bucket is None else raw.bucket
+        first = raw.first_row_id
+        return (raw.write_id, bucket, first), (raw.write_id, bucket, first + raw.rows - 1)
+    ranges = [reader.statistics_range(name) or _scanned(reader, name) for name in _IDENTITY]
+    return (
+        (ranges[0][0], ranges[1][0], ranges[2][0]),
+        (ranges[0][1], ranges[1][1], ranges[2][1]),
+    )
+
+
+def _scanned(reader: BucketFileReader, name: str) -> tuple[int, int]:
+    place = _IDENTITY.index(name)
+    lows, highs = [], []
+    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
+        ids = batch.identities
+        assert ids is not None
+        values = numpy_of((ids.original_write_id, ids.bucket, ids.row_id)[place])
+        if len(values):
+            lows.append(int(values.min()))
+            highs.append(int(values.max()))
+    return min(lows), max(highs)
 
 
 def numpy_of(array: Any) -> npt.NDArray[Any]:

@@ -2,14 +2,14 @@
 
     # comment; the first one is the title
     start 1:10 2:20          keys and values before
-    A begin
+    A begin                  also "A begin serializable"
     A read 1 = 10            also "A read 3 = none"
     A scan = 1:10 2:20       all that A sees
     A find 30 = none         keys that have a value
     A insert 3 30
     A update 1 11
     A delete 2
-    A commit                 also "A commit loses to B on 1 2"
+    A commit                 also "A commit loses to B on 1 2", for its reads "A commit loses to B"
     A abort
     now 1:11 2:20            what a new transaction sees
 
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hiveacid.errors import ConflictError, InvalidInputError
+from hiveacid.model.transactions import Isolation
 from hiveacid.runtime import Runtime
 from hiveacid.testing.key_values import KeyValues
 from hiveacid.txn.transaction import Transaction
@@ -32,7 +33,7 @@ KEYS = range(1, 6)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A script; ``prevented`` is what its title says of the anomaly under snapshot isolation."""
+    """A script; ``prevented`` is what its title says of the anomaly."""
 
     name: str
     title: str
@@ -94,7 +95,8 @@ class _Run:
         action, *words = text.replace("=", " ").split()
         data, wanted = self._data, " ".join(words)
         if action == "begin":
-            self._txns[who] = self._runtime.transactions.begin()
+            isolation = Isolation(wanted or "snapshot")
+            self._txns[who] = self._runtime.transactions.begin(isolation=isolation)
             return
         txn = self._txns[who]
         match action, words:
@@ -119,6 +121,8 @@ class _Run:
                 data.commit(txn)
             case "commit", ["loses", "to", winner, "on", *keys]:
                 self._loses(txn, self._txns[winner], keys, where)
+            case "commit", ["loses", "to", winner]:
+                self._loses(txn, self._txns[winner], [], where)
             case _:
                 raise InvalidInputError(f"{where}: no such step")
 
@@ -127,7 +131,7 @@ class _Run:
             self._data.commit(txn)
         except ConflictError as error:
             table = str(error.context["table"]).partition(".")[2]
-            rows = error.context["rows"]
+            rows = error.context.get("rows", ())
             assert isinstance(rows, tuple)
             found = [str(key) for key in self._data.keys_of(table, rows)]
             of_table = [key for key in keys if self._table[int(key)] == table]

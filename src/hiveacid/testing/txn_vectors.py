@@ -37,9 +37,19 @@ from hiveacid.testing.compaction_vectors import (
     Result,
     compaction_options,
 )
+from hiveacid.testing.compactor_vectors import CompactorOperations
 from hiveacid.testing.vector_tables import COUNT_COLUMNS
 
-RUNNABLE_AREAS: Final = ("txn", "writeid", "lock", "conflict", "compaction")
+RUNNABLE_AREAS: Final = (
+    "txn",
+    "writeid",
+    "lock",
+    "conflict",
+    "compaction",
+    "initiator",
+    "worker",
+    "cleaner",
+)
 
 
 class NotBuiltError(Exception):
@@ -93,7 +103,7 @@ def _options(config: Mapping[str, Any]) -> MetastoreOptions:
     return MetastoreOptions(durable=False, server_time=False, **chosen)
 
 
-class _Run(CompactionOperations):
+class _Run(CompactionOperations, CompactorOperations):
     """One vector's metastore, clock and saved results."""
 
     def __init__(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from hiveacid.clock import Clock
 from hiveacid.errors import CommitOutcomeUnknownError, MetastoreError
 from hiveacid.metastore.api import ConflictUnit, Metastore
-from hiveacid.model.conflicts import CommittedWrite
+from hiveacid.model.conflicts import CommittedWrite, ReadSet
 from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.transactions import TxnState
@@ -21,6 +21,7 @@ def commit_or_look_up(
     *,
     unit: ConflictUnit,
     checked: Collection[TxnId],
+    reads: ReadSet | None,
     statistics: Sequence[StatisticsChange],
     clock: Clock,
     retries: int,
@@ -41,7 +42,9 @@ def commit_or_look_up(
             info = None if failure is None else store.txn_info(txn)
             if info is not None and info.state is TxnState.COMMITTED:
                 return ()
-            return store.commit_txn(txn, conflict_unit=unit, checked=checked, statistics=statistics)
+            return store.commit_txn(
+                txn, conflict_unit=unit, checked=checked, reads=reads, statistics=statistics
+            )
         except MetastoreError as error:
             failure = error
             known_open = _is_known_open(store, txn)

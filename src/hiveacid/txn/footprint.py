@@ -73,6 +73,11 @@ class Footprint:
     definitions: tuple[LockComponent, ...] = ()
 
     @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables read and written."""
+        return (*(one.table for one in self.reads), *(one.table for one in self.writes))
+
+    @property
     def written_tables(self) -> tuple[TableName, ...]:
         """The transactional tables that need a write id, each once."""
         names = (one.table.name for one in self.writes if one.table.acid_mode is not AcidMode.NONE)

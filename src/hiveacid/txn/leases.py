@@ -63,5 +63,7 @@ def _nothing() -> None:
 
 def _snapshot(txn: Transaction, table: Table, keep: Keep) -> Snapshot:
     txn.lock(Footprint(reads=(TableRead(table),)))
-    partitions = keep(txn.partitions(table)) if table.partition_columns else None
-    return txn.snapshot(table, partitions=partitions)
+    if not table.partition_columns:
+        return txn.snapshot(table)
+    known = txn.partitions(table)
+    return txn.snapshot(table, partitions=keep(known), of=known)

@@ -11,7 +11,7 @@ from hiveacid.metastore.api import Metastore
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.tables import TableName
-from hiveacid.model.transactions import TxnType
+from hiveacid.model.transactions import Isolation, TxnType
 from hiveacid.settings import Settings
 from hiveacid.txn.heartbeat import Heartbeat
 from hiveacid.txn.home import Guest
@@ -84,24 +84,29 @@ class TransactionManager:
         """Give transactions begun from now on other settings."""
         self._settings = settings
 
-    def begin(self, *, read_only: bool = False) -> Transaction:
+    def begin(self, *, read_only: bool = False, isolation: Isolation | None = None) -> Transaction:
         """Open a transaction; a read-only one is a lease that ends by itself.
+
+        ``isolation`` None is that of the settings.
 
         Raises:
             MetastoreError: the metastore failed.
         """
         self._housekeeping_if_due()
-        return Transaction(self, self.open_txn(read_only=read_only), read_only=read_only)
+        txn = self.open_txn(read_only=read_only)
+        chosen = isolation or Isolation(self._settings.isolation)
+        return Transaction(self, txn, read_only=read_only, isolation=chosen)
 
     def begin_compaction(self, *, rebalance: bool) -> Transaction:
         """Open a compactor's transaction: it gets no write ids, and its commit takes part in no
-        conflict.
+        conflict, but that of a rebalance which recorded an UPDATE with its lock.
 
         Raises:
             MetastoreError: the metastore failed.
         """
         kind = TxnType.REBALANCE_COMPACTION if rebalance else TxnType.COMPACTION
-        return Transaction(self, self._open(kind), read_only=False)
+        txn = self._open(kind)
+        return Transaction(self, txn, read_only=False, isolation=Isolation.SNAPSHOT)
 
     def open_txn(self, *, read_only: bool) -> TxnId:
         """Open a bare transaction, again where it took too long (metastore.md 2.1)."""

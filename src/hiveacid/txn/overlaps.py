@@ -22,9 +22,9 @@ class Overlap(Protocol):
 
     def __call__(
         self, table: TableName, partition: str | None, winners: Sequence[WriteId]
-    ) -> Sequence[RowId]:
+    ) -> Sequence[RowId] | None:
         """Rows of the partition that my transaction and one of the winners' write ids both
-        deleted, ten at most."""
+        deleted, ten at most; None where that cannot be told any more."""
 
 
 def commit_rows(
@@ -59,16 +59,16 @@ def _check(txn: TxnId, writes: Sequence[CommittedWrite], overlap: Overlap) -> No
         decided = next((one for one in those if one.is_decided), None)
         if decided is not None:
             raise _conflict(txn, decided, ())
-        winners = {one.write_id: one for one in reversed(those) if one.write_id is not None}
-        rows = overlap(table, partition, tuple(sorted(winners)))
-        if rows:
-            lost_to = next(
-                one
-                for one in those
-                if one.write_id is not None
-                and (len(winners) == 1 or overlap(table, partition, (one.write_id,)))
-            )
-            raise _conflict(txn, lost_to, rows)
+        winners = tuple(dict.fromkeys(one.write_id for one in those if one.write_id is not None))
+        found = overlap(table, partition, winners)
+        if found is not None and not found:
+            continue
+        for one in those:  # in the order of their commits: who was the first?
+            assert one.write_id is not None
+            if len(winners) > 1:
+                found = overlap(table, partition, (one.write_id,))
+            if found is None or found:
+                raise _conflict(txn, one, found or ())
 
 
 def _conflict(txn: TxnId, lost_to: CommittedWrite, rows: Sequence[RowId]) -> ConflictError:

@@ -7,8 +7,9 @@ Order of a write, which keeps write ids and visibility in step:
 request
    records them;
 3. locks are requested and waited for;
-4. if somebody committed a change to the targets meanwhile and nothing was handed out yet, the
-   transaction is opened anew (a new id, a new snapshot), else the conflict check at commit decides;
+4. if somebody committed meanwhile what mine would lose to (an overwrite of the targets; where a
+   partition decides, any change to them) and nothing was handed out yet, the transaction is opened
+   anew (a new id, a new snapshot), else the conflict check at commit decides;
 5. files are written and published, still invisible; what was written is recorded;
 6. commit: the one place where visibility flips.
 """
@@ -29,18 +30,20 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.metastore.api import ConflictUnit
-from hiveacid.model.conflicts import CommittedWrite
+from hiveacid.model.conflicts import CommittedWrite, Written
 from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
-from hiveacid.model.transactions import AbortReason, OperationType, TxnState
+from hiveacid.model.transactions import AbortReason, Isolation, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.txn.committing import commit_or_look_up
-from hiveacid.txn.footprint import Footprint, lock_components
+from hiveacid.txn.footprint import Footprint, WriteKind, lock_components
 from hiveacid.txn.home import Home
 from hiveacid.txn.overlaps import Overlap, commit_rows
 from hiveacid.txn.pending import Pending
+from hiveacid.txn.reads import Reads
+from hiveacid.txn.records import Records
 from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
@@ -59,11 +62,12 @@ class Transaction:
     several threads at once.
     """
 
-    def __init__(self, manager: Home, txn: TxnId, *, read_only: bool) -> None:
+    def __init__(self, manager: Home, txn: TxnId, *, read_only: bool, isolation: Isolation) -> None:
         self._manager = manager
         self._store = manager.metastore
         self._settings = manager.settings
         self._read_only = read_only
+        self._isolation = isolation
         self._phase = _Phase.OPEN
         self._end_reason = ""
         self._begin_with(txn)
@@ -74,8 +78,8 @@ class Transaction:
         self._valid_txns: ValidTxnList | None = None
         self._write_ids: dict[TableName, WriteId] = {}
         self._next_statement: dict[TableName, int] = {}
-        self._recorded: set[tuple[TableName, str | None, OperationType]] = set()
-        self._placeholders: set[TableName] = set()
+        self._records = Records()
+        self._reads = Reads(self._isolation)
         self._pending = Pending()
         self._manager.keep_alive(self)
 
@@ -119,6 +123,8 @@ class Transaction:
             TransactionError: the transaction is not open.
         """
         self.require_open()
+        for table in footprint.tables:
+            self._reads.touch(table)
         components = lock_components(footprint)
         if not components:
             return
@@ -135,7 +141,9 @@ class Transaction:
             _LOG.debug("Snapshot outdated by txn %s", winner, extra={"txn": self._id})
             self._store.abort_txn(self._id, reason=AbortReason.CONCURRENT)
             self._manager.forget(self)
+            isolation = self._reads.isolation
             self._begin_with(self._manager.open_txn(read_only=self._read_only))
+            self._reads.isolation = isolation
 
     def release_locks(self) -> None:
         """Give the locks of a read-only transaction back and stay open, as a lease of its snapshot.
@@ -150,10 +158,17 @@ class Transaction:
             raise InvalidInputError(f"Transaction {self._id} writes: it keeps its locks")
         self._store.release_locks(self._id)
 
-    def snapshot(self, table: Table, *, partitions: Sequence[Partition] | None = None) -> Snapshot:
+    def snapshot(
+        self,
+        table: Table,
+        *,
+        partitions: Sequence[Partition] | None = None,
+        of: Sequence[Partition] | None = None,
+    ) -> Snapshot:
         """What this transaction sees of a table: every call sees the same, and its own writes.
 
-        ``partitions`` narrows a partitioned table; None reads all that the catalog has.
+        ``partitions`` narrows a partitioned table; None reads all that the catalog has. ``of`` are
+        those that they were chosen from: what was left out of them may be written meanwhile.
 
         Raises:
             StorageError: a directory could not be listed.
@@ -163,8 +178,9 @@ class Transaction:
 
         self.require_open()
         if partitions is None or not table.partition_columns:
-            partitions = self.partitions(table)
-        valid = self.valid_write_ids(table)
+            partitions, of = self.partitions(table), None
+        self._reads.note(table, chosen=partitions, of=of)
+        valid = self._valid_write_ids(table)
         return read_snapshot(table, partitions, valid=valid, valid_txns=self.valid_txns)
 
     def partitions(self, table: Table) -> tuple[Partition, ...]:
@@ -191,7 +207,14 @@ class Transaction:
         return frozenset(self._write_ids)
 
     def valid_write_ids(self, table: Table) -> ValidWriteIdList:
-        """The table's write ids that this transaction sees; all of them where it has none."""
+        """The table's write ids that this transaction sees; all of them where it has none.
+
+        To ask is to read all of the table.
+        """
+        self._reads.note(table)
+        return self._valid_write_ids(table)
+
+    def _valid_write_ids(self, table: Table) -> ValidWriteIdList:
         self.require_open()
         self._pristine = False
         if table.acid_mode is AcidMode.NONE:
@@ -238,17 +261,31 @@ class Transaction:
         all: it takes the place of what the lock request recorded when they were not known.
         """
         self.require_open()
-        new = [
-            partition
-            for partition in dict.fromkeys(partitions)
-            if not self._is_recorded(table.name, partition, operation)
-        ]
-        if not new and table.name not in self._placeholders:
+        new = self._records.missing(table.name, partitions, operation)
+        if new is None:
             return
         write_id = self._allocate(table.name)
         self._store.add_dynamic_partitions(self._id, write_id, table.name, new, operation)
-        self._recorded.update((table.name, one, operation) for one in new)
-        self._placeholders.discard(table.name)
+        self._records.note(table.name, new, operation)
+
+    @property
+    def records(self) -> frozenset[Written]:
+        """What is recorded as written, to go back to."""
+        return self._records.known
+
+    def forget_records(self, *, but: frozenset[Written]) -> None:
+        """Take back what was recorded since ``records`` was ``but``: the files are gone.
+
+        Where the metastore fails they stay, and another transaction may lose to what is not there.
+        """
+        if not self.is_open or not self._records.differ_from(but):
+            return
+        try:
+            self._store.replace_writes(self._id, but)
+        except AcidError as error:
+            _LOG.warning("Records of a statement stay: %s", error, extra={"txn": self._id})
+        else:
+            self._records.go_back(but)
 
     def record_statistics(self, changes: Iterable[StatisticsChange]) -> None:
         """What the commit is to make of tables' statistics; those of a table written without are
@@ -364,27 +401,16 @@ class Transaction:
             settings=self._settings,
             held=self._manager.held_locks,
         )
-        for one in components:
-            if one.operation is None or not one.operation.is_write or one.table is None:
-                continue
-            name = TableName(one.database, one.table)
-            if one.dynamic:
-                self._placeholders.add(name)
-            else:
-                self._recorded.add((name, one.partition, one.operation))
-
-    def _is_recorded(
-        self, table: TableName, partition: str | None, operation: OperationType
-    ) -> bool:
-        """Whether the record is there; that of a change to a whole table stands for inserts too."""
-        known = {kind for name, part, kind in self._recorded if (name, part) == (table, partition)}
-        if partition is None and operation is OperationType.INSERT:
-            return bool(known)
-        return operation in known
+        self._records.note_locks(components)
 
     def _outdated_by(self, footprint: Footprint) -> TxnId | None:
-        if any(one.changes_rows for one in footprint.writes):
-            found = self._store.latest_txn_in_conflict(self._id)
+        kinds = {one.kind for one in footprint.writes if one.changes_rows}
+        if kinds:
+            by_row = self._settings.conflict_unit == ConflictUnit.ROW.value
+            if WriteKind.OVERWRITE in kinds or self._reads.is_serializable:
+                by_row = False  # every change meanwhile is a conflict at the commit
+            unit = ConflictUnit.ROW if by_row else ConflictUnit.PARTITION
+            found = self._store.latest_txn_in_conflict(self._id, conflict_unit=unit)
             if found is not None:
                 return found
         if footprint.written_tables:
@@ -433,6 +459,7 @@ class Transaction:
             self._id,
             unit=unit,
             checked=checked,
+            reads=self._reads.as_of(self.valid_txns) if self._reads.is_serializable else None,
             statistics=tuple(self._pending.statistics),
             clock=self._manager.clock,
             retries=self._settings.commit_retries,

@@ -20,6 +20,7 @@ from hiveacid.errors import (
     NotFoundError,
     TransactionError,
 )
+from hiveacid.model.conflicts import Written
 from hiveacid.model.ids import TxnId
 from hiveacid.model.transactions import TxnState
 from hiveacid.txn.overlaps import Overlap
@@ -34,6 +35,7 @@ class _Mark:
     undo: int
     at_commit: int
     pending: tuple[int, int]
+    records: frozenset[Written]
 
 
 class UnitOfWork:
@@ -224,8 +226,10 @@ class UnitOfWork:
             _quietly(lambda: self.rollback(reason=f"{type(exc).__name__}: {exc}"))
 
     def _mark(self) -> _Mark:
-        pending = (0, 0) if self._txn is None else self._txn.pending.mark()
-        return _Mark(len(self._undo), len(self._at_commit), pending)
+        undo, at_commit = len(self._undo), len(self._at_commit)
+        if self._txn is None:
+            return _Mark(undo, at_commit, (0, 0), frozenset())
+        return _Mark(undo, at_commit, self._txn.pending.mark(), self._txn.records)
 
     def _back_to(self, mark: _Mark) -> None:
         if self._txn is not None:
@@ -234,6 +238,8 @@ class UnitOfWork:
         while len(self._undo) > mark.undo:
             self._undo[-1]()
             del self._undo[-1]
+        if self._txn is not None:
+            self._txn.forget_records(but=mark.records)
 
     def _find(self, name: str) -> int:
         self.require_open()

@@ -138,3 +138,16 @@ def test_aborts_beside_committed_rows_remain() -> None:
         [Entry("delta_1_5/bucket_0", 9)], valid, ValidTxnList.everything(), aborted_only=False
     )
     assert plan.remove == () and plan.aborts_remain
+
+
+def test_empty_directories_go_once_whoever_made_them_has_ended() -> None:
+    ended = ["base_4", "base_5_v20", "delta_1_3", "delta_6_6_0", "p=1/delta_2_2", "base_5_v25"]
+    not_yet = ["base_8", "base_5_v28", "delta_7_9", "delta_12_12_0"]
+    hidden = ["_staging/delta_1_1"]
+    entries = [Entry(path, 0, is_directory=True) for path in (*ended, *not_yet, *hidden)]
+    entries += [Entry("delta_1_3/_hidden", 7), Entry("delta_10_10/bucket_0", 7)]
+    valid = ValidWriteIdList.parse("t:11:8:8:6").for_cleaner()
+    txns = ValidTxnList.parse("30:28:28:25")
+    plan = plan_cleaning(entries, valid, txns, aborted_only=False)
+    assert plan.remove == tuple(sorted(ended))
+    assert {path for path, _ in plan.keep} == {*not_yet, *hidden, "delta_10_10"}

@@ -8,6 +8,7 @@ from tests.unit.sql.catalog import INT, STRING, S, T, bound
 from hiveacid.errors import AcidError, InvalidInputError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.compactions import CompactionId
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
+from hiveacid.model.transactions import Isolation
 from hiveacid.model.types import (
     CharType,
     DecimalType,
@@ -38,6 +39,7 @@ from hiveacid.statements.values_transactions import (
     Rollback,
     Savepoint,
     SetAutocommit,
+    SetTransaction,
 )
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
 
@@ -242,7 +244,9 @@ REFUSED: dict[str, type[AcidError]] = {
     "alter database d set dbproperties ('a'='b')": UnsupportedError,
     "alter table t concatenate": UnsupportedError,
     "start transaction read only": UnsupportedError,
-    "start transaction isolation level serializable": UnsupportedError,
+    "start transaction isolation level read committed": UnsupportedError,
+    "set transaction isolation level repeatable read": UnsupportedError,
+    "set transaction read write": SqlSyntaxError,
     "start": SqlSyntaxError,
     "begin here": SqlSyntaxError,
     "commit now": SqlSyntaxError,
@@ -349,7 +353,12 @@ def test_explain_of_an_insert() -> None:
     ("text", "value"),
     [
         ("start transaction", Begin()),
-        ("START TRANSACTION ISOLATION LEVEL SNAPSHOT, READ WRITE", Begin()),
+        ("START TRANSACTION ISOLATION LEVEL SNAPSHOT, READ WRITE", Begin(Isolation.SNAPSHOT)),
+        ("start transaction isolation level serializable", Begin(Isolation.SERIALIZABLE)),
+        (
+            "set Transaction isolation level Serializable",
+            SetTransaction(Isolation.SERIALIZABLE),
+        ),
         ("begin", Begin()),
         ("begin work", Begin()),
         ("begin transaction", Begin()),

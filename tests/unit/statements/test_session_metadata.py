@@ -11,7 +11,6 @@ from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedError,
 )
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
@@ -390,21 +389,6 @@ def test_a_script_runs_statement_by_statement(acid: Session) -> None:
     results = list(acid.script("create table t (id int); show tables;"))
     assert [text for text, _ in results] == ["create table t (id int)", "show tables"]
     assert results[1][1] == Listing(("tab_name",), (("t",),))
-
-
-def test_what_is_not_built_says_so(acid: Session) -> None:
-    acid.sql(f"create table t (id int) {ACID}")
-    acid.sql("create table o (id int)")
-    for text in ("show compactions", "alter table t compact 'major'"):
-        with pytest.raises(UnsupportedError):
-            acid.sql(text)
-    for text, code in (
-        ("alter table o compact 'major'", 10286),
-        ("alter table t compact 'tiny'", 10282),
-    ):
-        with pytest.raises(InvalidInputError) as caught:
-            acid.sql(text)
-        assert caught.value.code == code
 
 
 def test_a_closed_session_says_so(acid: Session) -> None:

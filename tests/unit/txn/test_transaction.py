@@ -15,8 +15,9 @@ from hiveacid.errors import (
 )
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Partition, Table
-from hiveacid.model.transactions import OperationType, TxnState
+from hiveacid.model.transactions import Isolation, OperationType, TxnState
 from hiveacid.runtime import Runtime
+from hiveacid.settings import Settings
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind
@@ -178,19 +179,68 @@ def test_what_is_recorded_is_what_hive_records(
     txn.abort("done")
 
 
-def test_a_pristine_transaction_is_opened_anew_when_its_snapshot_is_outdated(
+def test_where_a_partition_decides_a_pristine_transaction_is_opened_anew_when_outdated(
+    runtime: Runtime, table: Table
+) -> None:
+    runtime.transactions.use_settings(Settings(conflict_unit="partition"))
+    txn = runtime.transactions.begin()
+    old = txn.id
+    other = _change(runtime, table, WriteKind.UPDATE)
+    txn.lock(_writes(table, WriteKind.UPDATE))
+    assert txn.id > other > old
+    assert txn.valid_txns.is_valid(other)
+    assert txn.write_id(table.name) > 1
+    txn.commit()
+
+
+def test_where_rows_decide_a_change_meanwhile_is_left_to_the_commit(
     runtime: Runtime, table: Table
 ) -> None:
     txn = runtime.transactions.begin()
     old = txn.id
-    with runtime.transactions.begin() as other:
-        other.lock(_writes(table, WriteKind.UPDATE))
-        other.commit()
+    other = _change(runtime, table, WriteKind.UPDATE)
     txn.lock(_writes(table, WriteKind.UPDATE))
-    assert txn.id > other.id > old
-    assert txn.valid_txns.is_valid(other.id)
-    assert txn.write_id(table.name) > 1
-    txn.commit()
+    assert txn.id == old
+    assert not txn.valid_txns.is_valid(other)
+    txn.commit(overlap=lambda *_: ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "isolation"),
+    [(WriteKind.OVERWRITE, "snapshot"), (WriteKind.UPDATE, "serializable")],
+)
+def test_what_conflicts_with_every_change_is_opened_anew_where_rows_decide_too(
+    runtime: Runtime, table: Table, kind: WriteKind, isolation: str
+) -> None:
+    txn = runtime.transactions.begin(isolation=Isolation(isolation))
+    other = _change(runtime, table, WriteKind.UPDATE)
+    txn.lock(_writes(table, kind))
+    assert txn.valid_txns.is_valid(other)
+    txn.commit(overlap=lambda *_: ())
+
+
+@pytest.mark.parametrize("earlier_write_id", [True, False])
+def test_where_rows_decide_an_overwrite_meanwhile_opens_an_update_anew(
+    runtime: Runtime, table: Table, earlier_write_id: bool
+) -> None:
+    """Its base may have a lower write id, and then the rows to change are others all the same."""
+    txn = runtime.transactions.begin()
+    overwrite = runtime.transactions.begin()
+    for one in (overwrite, txn) if earlier_write_id else (txn, overwrite):
+        runtime.metastore.allocate_write_ids([one.id], table.name)
+    overwrite.lock(_writes(table, WriteKind.OVERWRITE))
+    overwrite.commit()
+    txn.lock(_writes(table, WriteKind.UPDATE))
+    assert txn.valid_txns.is_valid(overwrite.id)
+    txn.commit(overlap=lambda *_: ())
+
+
+def _change(runtime: Runtime, table: Table, kind: WriteKind) -> TxnId:
+    """Another transaction's change, committed."""
+    with runtime.transactions.begin() as other:
+        other.lock(_writes(table, kind))
+        other.commit(overlap=lambda *_: ())
+    return other.id
 
 
 def test_a_transaction_that_has_read_is_not_opened_anew_and_loses(

@@ -14,7 +14,7 @@ from hiveacid.errors import (
     TransactionError,
 )
 from hiveacid.model.tables import Partition, Table
-from hiveacid.model.transactions import TxnState
+from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.runtime import Runtime
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
@@ -201,3 +201,62 @@ def test_partitions_are_made_with_the_commit_unless_taken_back(
     steps.unit.commit(overlap=None)
     made = runtime.metastore.list_partitions(partitioned.name)
     assert [part.values for part in made] == [("x",)]
+
+
+def test_the_records_of_what_is_taken_back_are_taken_back(
+    runtime: Runtime, table: Table, partitioned: Table, steps: _Steps
+) -> None:
+    """Else others would lose to an overwrite that never was; a placeholder counts as one."""
+
+    def change(target: Table, kind: WriteKind, partition: str | None) -> None:
+        txn = steps.unit.txn
+        txn.lock(Footprint(writes=(TableWrite(target, kind),)))
+        txn.write_id(target.name)
+        letter = OperationType.UPDATE if kind is WriteKind.OVERWRITE else OperationType.DELETE
+        txn.record_write(target, [partition], letter)
+
+    with steps.unit.statement():
+        change(table, WriteKind.UPDATE, None)
+    steps.unit.savepoint("s")
+    with steps.unit.statement():
+        change(table, WriteKind.OVERWRITE, None)
+    assert _records(runtime) == [("t", None, "d"), ("t", None, "u")]
+    steps.unit.rollback_to("s")
+    assert _records(runtime) == [("t", None, "d")]
+    with pytest.raises(StorageError), steps.unit.statement():
+        change(partitioned, WriteKind.UPDATE, "k=x")
+        assert _records(runtime) == [("p", "k=x", "d"), ("t", None, "d")]
+        steps.unit.txn.lock(Footprint(writes=(TableWrite(partitioned, WriteKind.DELETE),)))
+        assert _records(runtime) == [("p", None, "u"), ("p", "k=x", "d"), ("t", None, "d")]
+        raise StorageError("disk full")
+    assert _records(runtime) == [("t", None, "d")]
+    with steps.unit.statement():  # recorded anew, not taken for recorded
+        change(partitioned, WriteKind.UPDATE, "k=x")
+    steps.unit.commit(overlap=lambda *_: ())
+    rows = runtime.metastore.database.table_rows("WRITE_SET")  # type: ignore[attr-defined]
+    assert sorted((row["WS_TABLE"], row["WS_OPERATION_TYPE"]) for row in rows) == [
+        ("p", "d"),
+        ("t", "d"),
+    ]
+
+
+def test_records_that_cannot_be_taken_back_stay(
+    runtime: Runtime, table: Table, steps: _Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MetastoreError("connection lost")
+
+    with monkeypatch.context() as patch, pytest.raises(StorageError), steps.unit.statement():
+        patch.setattr(runtime.metastore, "replace_writes", fail)
+        steps.unit.txn.lock(Footprint(writes=(TableWrite(table, WriteKind.DELETE),)))
+        raise StorageError("disk full")
+    assert _records(runtime) == [("t", None, "d")]
+    with pytest.raises(StorageError), steps.unit.statement():
+        raise StorageError("disk full")
+    steps.unit.commit(overlap=None)
+
+
+def _records(runtime: Runtime) -> list[tuple[str, str | None, str]]:
+    rows = runtime.metastore.database.table_rows("TXN_COMPONENTS")  # type: ignore[attr-defined]
+    found = [(row["TC_TABLE"], row["TC_PARTITION"], row["TC_OPERATION_TYPE"]) for row in rows]
+    return sorted(found, key=lambda one: (one[0], one[1] or "", one[2]))

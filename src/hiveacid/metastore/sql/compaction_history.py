@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, delete, func, or_, select
+from sqlalchemy import Select, and_, bindparam, delete, func, literal, or_, select
 
 from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.sql.compaction_rows import H, named, of_object
@@ -38,21 +38,6 @@ _FAILED_LAST: Final = (
     .subquery()
 )
 _WRITTEN: Final = select(_C.CTC_DATABASE, _C.CTC_TABLE, _C.CTC_PARTITION).distinct()
-_WRITTEN_LATELY: Final = (
-    select(_C.CTC_DATABASE, _C.CTC_TABLE, _C.CTC_PARTITION)
-    .distinct()
-    .join_from(
-        COMPLETED_TXN_COMPONENTS,
-        _FAILED_LAST,
-        and_(
-            _FAILED_LAST.c.CC_DATABASE == _C.CTC_DATABASE,
-            _FAILED_LAST.c.CC_TABLE == _C.CTC_TABLE,
-            _FAILED_LAST.c.CC_PARTITION.is_not_distinct_from(_C.CTC_PARTITION),
-        ),
-        isouter=True,
-    )
-    .where(or_(_FAILED_LAST.c.CC_TABLE.is_not(None), _C.CTC_TIMESTAMP >= bindparam("since")))
-)
 ABORTS: Final = (
     select(
         _T.TC_DATABASE,
@@ -92,15 +77,17 @@ class SqlCompactionHistory:
         return take_turn(self._db, name, interval_s=interval_s)
 
     def find_potential_compactions(
-        self, *, since_ms: int | None = None
+        self, *, since_ms: int | None = None, table: TableName | None = None
     ) -> tuple[tuple[TableName, str | None], ...]:
         """See ``CompactionQueue``."""
+        query = _WRITTEN
+        if table is not None:
+            query = query.where(_C.CTC_DATABASE == table.database, _C.CTC_TABLE == table.table)
         with self._db.read() as unit:
-            if since_ms is None:
-                rows = unit.rows(_WRITTEN)
-            else:
+            if since_ms is not None:
                 since = unit.dialect.timestamp(unit.now_ms - since_ms)
-                rows = unit.rows(_WRITTEN_LATELY, since=since)
+                query = _of_late(query, since)
+            rows = unit.query(query)
         found = ((TableName(*row[:2]), row[2]) for row in rows if row[1] is not None)
         return tuple(sorted(found, key=lambda one: (one[0], one[1] or "")))
 
@@ -137,6 +124,20 @@ class SqlCompactionHistory:
     def purge_compaction_history(self) -> None:
         """See ``CompactionQueue``."""
         purge_history(self._db)
+
+
+def _of_late(query: Select[Any], since: object) -> Select[Any]:
+    """``query`` of ``_WRITTEN``, only what was written since then or failed last."""
+    return query.join_from(
+        COMPLETED_TXN_COMPONENTS,
+        _FAILED_LAST,
+        and_(
+            _FAILED_LAST.c.CC_DATABASE == _C.CTC_DATABASE,
+            _FAILED_LAST.c.CC_TABLE == _C.CTC_TABLE,
+            _FAILED_LAST.c.CC_PARTITION.is_not_distinct_from(_C.CTC_PARTITION),
+        ),
+        isouter=True,
+    ).where(or_(_FAILED_LAST.c.CC_TABLE.is_not(None), _C.CTC_TIMESTAMP >= literal(since)))
 
 
 def too_many(count: int, oldest_ms: int, now_ms: int, *, threshold: int, age_ms: int) -> bool:

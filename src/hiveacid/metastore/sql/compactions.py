@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from sqlalchemy import and_, bindparam, insert, or_, select, update
+from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, MetastoreError
 from hiveacid.metastore.sql.compaction_rows import (
@@ -27,6 +27,7 @@ from hiveacid.metastore.sql.locks import insert_components
 from hiveacid.metastore.sql.schema import COMPACTION_QUEUE
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
 from hiveacid.model.compactions import (
+    COVERED_BY,
     NO_COMPACTION,
     CompactionAnswer,
     CompactionId,
@@ -44,20 +45,30 @@ _INITIATED: Final = CompactionState.INITIATED.value
 _WORKING: Final = CompactionState.WORKING.value
 _READY: Final = CompactionState.READY_FOR_CLEANING.value
 
-_ON_ITS_WAY: Final = (
-    select(Q.CQ_STATE, Q.CQ_ID)
-    .where(
-        QUEUED_OBJECT,
-        Q.CQ_TYPE != CompactionType.ABORT_TXN_CLEANUP.value,
-        or_(
-            Q.CQ_STATE == _INITIATED,
-            Q.CQ_STATE == _WORKING,
-            and_(Q.CQ_STATE == _READY, Q.CQ_HIGHEST_WRITE_ID == bindparam("hwm")),
-        ),
+
+def _on_its_way(kind: CompactionType) -> Select[tuple[str, int]]:
+    covered = (Q.CQ_TYPE == other.value for other in COVERED_BY[kind])
+    return (
+        select(Q.CQ_STATE, Q.CQ_ID)
+        .where(
+            QUEUED_OBJECT,
+            Q.CQ_TYPE != CompactionType.ABORT_TXN_CLEANUP.value,
+            or_(
+                Q.CQ_STATE == _INITIATED,
+                Q.CQ_STATE == _WORKING,
+                and_(
+                    Q.CQ_STATE == _READY,
+                    Q.CQ_HIGHEST_WRITE_ID == bindparam("hwm"),
+                    or_(false(), *covered),
+                ),
+            ),
+        )
+        .order_by(Q.CQ_ID)
+        .limit(1)
     )
-    .order_by(Q.CQ_ID)
-    .limit(1)
-)
+
+
+_ON_ITS_WAY: Final = {kind: _on_its_way(kind) for kind in CompactionType}
 _ENQUEUE: Final = insert(COMPACTION_QUEUE).values(
     CQ_ID=bindparam("id"),
     CQ_DATABASE=bindparam("db"),
@@ -120,7 +131,7 @@ _MARK_COMPACTED: Final = (
 )
 _REVOKE: Final = update(COMPACTION_QUEUE).where(Q.CQ_STATE == _WORKING).values(**NOTHING_DONE)
 _REVOKE_HOST: Final = _REVOKE.where(
-    Q.CQ_WORKER_ID.startswith(bindparam("prefix"), autoescape=False)
+    func.substr(Q.CQ_WORKER_ID, 1, bindparam("length")) == bindparam("prefix")
 )
 _REVOKE_OLD: Final = _REVOKE.where(Q.CQ_START < bindparam("before"))
 _REVOKE_WITHOUT_TXN: Final = _REVOKE_OLD.where(Q.CQ_TXN_ID.is_(None))
@@ -151,7 +162,8 @@ class SqlCompactions:
         where = named(request.table, request.partition)
         with self._db.write() as unit:
             hold_next_id(unit)  # one at a time looks and enqueues
-            found = unit.row(_ON_ITS_WAY, **where, hwm=valid.for_compactor().hwm)
+            hwm = valid.for_compactor().hwm
+            found = unit.row(_ON_ITS_WAY[request.type], **where, hwm=hwm)
             if found is not None:
                 return _refused(CompactionState(found[0]), CompactionId(found[1]))
             new = take_id(unit)
@@ -263,7 +275,8 @@ class SqlCompactions:
         revoked = 0
         with self._db.write() as unit:
             if host is not None:
-                revoked += unit.run(_REVOKE_HOST, prefix=f"{host}-")
+                prefix = f"{host}-"
+                revoked += unit.run(_REVOKE_HOST, prefix=prefix, length=len(prefix))
             if older_than_ms is not None:
                 revoked += unit.run(_REVOKE_OLD, before=unit.now_ms - older_than_ms)
             if without_txn_ms is not None:

@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
 
-from hiveacid.errors import ConflictError, TransactionError
+from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
 from hiveacid.metastore.api import ConflictUnit
 from hiveacid.metastore.sql.engine import Database, Row, Unit, one_of
 from hiveacid.metastore.sql.locks import insert_components
@@ -29,7 +29,15 @@ from hiveacid.metastore.sql.schema import (
 )
 from hiveacid.metastore.sql.statistics import apply_changes
 from hiveacid.metastore.sql.txns import abort, forget_open, not_open_error, open_txn_type
-from hiveacid.model.conflicts import CommittedWrite
+from hiveacid.metastore.sql.write_ids import write_id_of
+from hiveacid.model.conflicts import (
+    CommittedWrite,
+    ReadSet,
+    ReadTable,
+    UnseenWrite,
+    Written,
+    describe_unseen,
+)
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import TableName
@@ -40,6 +48,7 @@ from hiveacid.model.transactions import (
     TxnState,
     TxnType,
 )
+from hiveacid.model.valid import ValidTxnList
 
 _C = TXN_COMPONENTS.c
 _S = WRITE_SET.c
@@ -171,6 +180,17 @@ _COMPLETE: Final = insert(COMPLETED_TXN_COMPONENTS).from_select(
         bindparam("changes").label("changes"),
     ).where(_MINE, _C.TC_OPERATION_TYPE != _COMPACT),
 )
+_D = COMPLETED_TXN_COMPONENTS.c
+_COMPLETED_SINCE: Final = (
+    select(_D.CTC_TXNID, _D.CTC_PARTITION)
+    .where(
+        _D.CTC_DATABASE == bindparam("db"),
+        _D.CTC_TABLE == bindparam("table"),
+        _D.CTC_TXNID >= bindparam("first"),
+        _D.CTC_TXNID != bindparam("txn"),
+    )
+    .order_by(_D.CTC_TXNID)
+)
 _DELETE_COMPONENTS: Final = delete(TXN_COMPONENTS).where(_MINE)
 _SET_COMMITTED: Final = (
     update(TXNS).where(TXNS.c.TXN_ID == bindparam("txn")).values(TXN_STATE=TxnState.COMMITTED.value)
@@ -206,6 +226,9 @@ _LATEST_IN_CONFLICT: Final = (
         _S.WS_OPERATION_TYPE != _INSERTED,
         or_(_S.WS_PARTITION == _C.TC_PARTITION, _C.TC_PARTITION.is_(None)),
     )
+)
+_LATEST_OVERWRITE: Final = _LATEST_IN_CONFLICT.where(
+    _S.WS_OPERATION_TYPE == OperationType.UPDATE.value
 )
 _NEWER_OVERWRITE: Final = (
     select(_S.WS_TXNID)
@@ -244,9 +267,12 @@ class SqlCommits:
         conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
         excl_write_enabled: bool = False,
         checked: Collection[TxnId] = (),
+        reads: ReadSet | None = None,
         statistics: Sequence[StatisticsChange] = (),
     ) -> tuple[CommittedWrite, ...]:
         """See ``TxnStore``."""
+        if reads is not None and not self._db.options.use_min_history_level:
+            raise UnsupportedError("Serializable transactions need MIN_HISTORY_LEVEL")
         by_row = conflict_unit is ConflictUnit.ROW and not excl_write_enabled
         with self._db.write() as unit:
             kind = open_txn_type(unit, txn)
@@ -256,14 +282,18 @@ class SqlCommits:
                     return ()
                 raise error
             operations = frozenset(letter for (letter,) in unit.rows(_OPERATIONS, txn=txn))
-            if by_row and not operations.isdisjoint(_CHANGED):
+            conflict = None
+            if reads is not None and operations:
+                unit.exclude_opens()  # and other commits of this kind: one sees the other
+                conflict = _read_conflict(unit, txn, reads)
+            if conflict is None and by_row and not operations.isdisjoint(_CHANGED):
                 unchecked = _unchecked(unit, txn, checked)
                 if not unchecked:  # now that nobody else can commit: once more
                     unit.exclude_opens()
                     unchecked = _unchecked(unit, txn, checked)
                 if unchecked:
                     return unchecked
-            conflict = _log_writes(
+            conflict = conflict or _log_writes(
                 unit,
                 txn,
                 kind,
@@ -308,10 +338,34 @@ class SqlCommits:
                 ],
             )
 
-    def latest_txn_in_conflict(self, txn: TxnId) -> TxnId | None:
+    def replace_writes(self, txn: TxnId, writes: Collection[Written]) -> None:
         """See ``TxnStore``."""
+        with self._db.write() as unit:
+            if open_txn_type(unit, txn) is None:
+                raise not_open_error(unit, txn)
+            unit.run(_DELETE_COMPONENTS, txn=txn)
+            insert_components(
+                unit,
+                [
+                    {
+                        "txn": txn,
+                        "db": one.table.database,
+                        "table": one.table.table,
+                        "partition": one.partition,
+                        "op": one.operation.value,
+                        "write_id": write_id_of(unit, txn, one.table.database, one.table.table),
+                    }
+                    for one in writes
+                ],
+            )
+
+    def latest_txn_in_conflict(
+        self, txn: TxnId, *, conflict_unit: ConflictUnit = ConflictUnit.PARTITION
+    ) -> TxnId | None:
+        """See ``TxnStore``."""
+        by_row = conflict_unit is ConflictUnit.ROW
         with self._db.read() as unit:
-            found = unit.scalar(_LATEST_IN_CONFLICT, txn=txn)
+            found = unit.scalar(_LATEST_OVERWRITE if by_row else _LATEST_IN_CONFLICT, txn=txn)
         return None if found is None else TxnId(found)
 
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
@@ -341,6 +395,33 @@ def _unchecked(unit: Unit, txn: TxnId, checked: Collection[TxnId]) -> tuple[Comm
     return tuple(sorted(found, key=lambda one: (one.commit_id, one.winner)))
 
 
+def _read_conflict(unit: Unit, txn: TxnId, reads: ReadSet) -> ConflictError | None:
+    """The first unseen write of another transaction to what ``txn`` read."""
+    for one in reads.tables:
+        lost_to = _unseen_write(unit, txn, one, reads.seen)
+        if lost_to is not None:
+            return ConflictError(
+                describe_unseen(txn, lost_to),
+                txn=txn,
+                winner=lost_to.winner,
+                table=str(lost_to.table),
+                partition=lost_to.partition,
+            )
+    return None
+
+
+def _unseen_write(
+    unit: Unit, txn: TxnId, read: ReadTable, seen: ValidTxnList
+) -> UnseenWrite | None:
+    # All below the first exception are seen.
+    where = {"txn": txn, "db": read.table.database, "table": read.table.table}
+    first = min([*seen.exceptions[:1], seen.hwm + 1])
+    for winner, partition in unit.rows(_COMPLETED_SINCE, **where, first=first):
+        if partition not in read.left_out and not seen.is_valid(winner):
+            return UnseenWrite(TxnId(winner), read.table, partition)
+    return None
+
+
 def _log_writes(
     unit: Unit,
     txn: TxnId,
@@ -353,9 +434,10 @@ def _log_writes(
     """Write the WRITE_SET rows of the commit; the error where somebody else committed first."""
     if kind is TxnType.READ_ONLY:
         return None
-    if kind in _STAMPING:
-        commit_id = _take_commit_id(unit)
-        unit.run(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
+    # A rebalance gives rows other ids, which is an overwrite to those who change them.
+    stamps = kind in _STAMPING
+    if stamps and (kind is not TxnType.REBALANCE_COMPACTION or operations.isdisjoint(_CHANGED)):
+        unit.run(_STAMP_QUEUE, txn=txn, commit_id=_take_commit_id(unit), now=unit.now_ms)
         return None
     if operations.isdisjoint(_CHANGED):
         if not only_changes and operations:
@@ -364,7 +446,11 @@ def _log_writes(
     commit_id = _take_commit_id(unit)
     unit.run(_INSERT_CHANGES if only_changes else _INSERT_ALL, txn=txn, commit_id=commit_id)
     found = unit.row(_CONFLICT, txn=txn) if check else None
-    return None if found is None else _conflict_error(txn, commit_id, found)
+    if found is not None:
+        return _conflict_error(txn, commit_id, found)
+    if stamps:
+        unit.run(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
+    return None
 
 
 def _take_commit_id(unit: Unit) -> int:

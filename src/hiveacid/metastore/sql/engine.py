@@ -183,6 +183,10 @@ class _Compiled:
         return values if self._order is None else tuple(values[name] for name in self._order)
 
 
+_COMPILED: Final[dict[str, dict[ClauseElement, _Compiled]]] = {}
+"""By driver: statements are constants of their modules, so they are compiled once a process."""
+
+
 def one_of(column: ColumnElement[Any], values: Iterable[object]) -> ColumnElement[bool]:
     """``column IN (values)`` for constant statements: IN itself is expanded at each call."""
     return or_(*(column == value for value in values))
@@ -201,7 +205,8 @@ class Database:
         dialect.check_is_ours_or_new()
         self._engine = dialect.create_engine()
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
-        self._compiled: dict[ClauseElement, _Compiled] = {}
+        driver = f"{self._engine.dialect.name}+{self._engine.dialect.driver}"
+        self._compiled = _COMPILED.setdefault(driver, {})
 
     @contextmanager
     def write(self, *, opens: bool = False) -> Iterator[Unit]:
@@ -241,7 +246,7 @@ class Database:
             except BaseException as error:
                 lost = self._roll_back(unit, error)
                 raise
-            self._commit(unit)
+            self._commit(unit, kind)
         except (SQLAlchemyError, self._driver_error) as error:
             raise self._failed(error, lost=lost) from error
         finally:
@@ -290,7 +295,7 @@ class Database:
             unit.connection.invalidate()
         return False
 
-    def _commit(self, unit: Unit) -> None:
+    def _commit(self, unit: Unit, kind: UnitKind) -> None:
         try:
             _raw(unit.connection).commit()
         except BaseException as error:
@@ -299,7 +304,8 @@ class Database:
                 raise
             if not isinstance(error, self._driver_error):
                 raise
-            self._look_up(unit, error)
+            if kind is not UnitKind.READ:  # what was read is read
+                self._look_up(unit, error)
 
     def _look_up(self, unit: Unit, error: Exception) -> None:
         """Return where the unit whose commit was not answered is committed.
@@ -311,12 +317,8 @@ class Database:
         for attempt in range(_LOOK_UPS if unit.id is not None else 0):
             if attempt:
                 self.clock.sleep_s(_LOOK_UP_PAUSE_S * 2 ** min(attempt, 5))
-            try:
-                with self._engine.connect() as connection:
-                    assert unit.id is not None
-                    outcome = self.dialect.look_up(_raw(connection).cursor(), unit.id)
-            except (SQLAlchemyError, self._driver_error):
-                continue
+            assert unit.id is not None
+            outcome = self._outcome(unit.id)
             if outcome is not Outcome.UNKNOWN:
                 break
         if outcome is not Outcome.COMMITTED:
@@ -327,6 +329,18 @@ class Database:
                 outcome=outcome.name.lower(),
                 transient=outcome is Outcome.ROLLED_BACK,
             ) from error
+
+    def _outcome(self, unit: int) -> Outcome:
+        """What the database says of a unit; unknown where it cannot be asked now."""
+        try:
+            with self._engine.connect() as connection:
+                try:
+                    return self.dialect.look_up(_raw(connection).cursor(), unit)
+                except BaseException as error:
+                    self._drop_if_lost(connection, error)
+                    raise
+        except (SQLAlchemyError, self._driver_error):
+            return Outcome.UNKNOWN
 
     def _drop_if_lost(self, connection: Connection, error: BaseException) -> bool:
         """Take a connection that was cut, or is in an unknown state, out of the pool."""

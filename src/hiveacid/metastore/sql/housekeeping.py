@@ -20,7 +20,7 @@ from hiveacid.metastore.sql.schema import (
     WRITE_SET,
 )
 from hiveacid.metastore.sql.turns import take_turn
-from hiveacid.metastore.sql.txns import abort, watermarks
+from hiveacid.metastore.sql.txns import FIRST_UNSEEN, abort, watermarks
 from hiveacid.model.ids import LONG_MAX, LONG_MIN, TxnId
 from hiveacid.model.transactions import AbortReason, TxnState, TxnType
 
@@ -97,6 +97,7 @@ def _dedupe(kind: str, newer_kinds: tuple[str, ...], *, whole_table: bool) -> De
     )
     return delete(COMPLETED_TXN_COMPONENTS).where(
         _C.CTC_UPDATE_DELETE == kind,
+        _C.CTC_TXNID < FIRST_UNSEEN,
         exists().where(
             _NEWER.c.CTC_DATABASE == _C.CTC_DATABASE,
             _NEWER.c.CTC_TABLE == _C.CTC_TABLE,

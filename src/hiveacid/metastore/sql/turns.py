@@ -19,7 +19,7 @@ _SET_LAST: Final = (
 
 
 def take_turn(database: Database, key: str, *, interval_s: float) -> int | None:
-    """The time of the turn before (ms, 0 at the first), None where it is not due.
+    """How long ago (ms) the turn before was, None where it is not due.
 
     A turn is taken, not held: who takes longer than the interval may meet the next one.
     """
@@ -35,4 +35,4 @@ def take_turn(database: Database, key: str, *, interval_s: float) -> int | None:
         if last is None:  # the same row for all who are the first at once: one of them wins
             unit.run(_FIRST, key=key)
         unit.run(_SET_LAST, key=key, now=unit.now_ms)
-    return int(last or 0)
+        return int(unit.now_ms - (last or 0))

@@ -34,6 +34,17 @@ _MIN_OPEN: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == _OPEN)
 _LOW_BOUNDARY: Final = (
     select(_T.TXN_ID).where(_T.TXN_STARTED < bindparam("old")).order_by(_T.TXN_ID.desc()).limit(1)
 )
+FIRST_UNSEEN: Final = func.coalesce(
+    select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
+    .join_from(MIN_HISTORY_LEVEL, TXNS, _T.TXN_ID == MIN_HISTORY_LEVEL.c.MHL_TXNID)
+    .where(func.coalesce(_T.TXN_TYPE, 0) != int(TxnType.READ_ONLY))
+    .scalar_subquery(),
+    LONG_MAX,
+)
+"""The lowest transaction that some open one, which may write, may not see: a serializable commit
+looks for committed writes from here on. Belongs into the statement that deletes others: what it
+sees is of one moment, and who opens later sees all that it deletes.
+"""
 _HWM: Final = select(func.max(_T.TXN_ID))
 _WATERMARKS: Final = select(
     _MIN_OPEN.scalar_subquery(), _LOW_BOUNDARY.scalar_subquery(), _HWM.scalar_subquery()

@@ -1,0 +1,258 @@
+"""A session's door to compaction: statements into requests, who carries them out, what came of it.
+
+Who carries a request out is settled here, above statements and compaction: the session's own
+compactor in the background where it is embedded, else a service. Who waits (AND WAIT) lends a hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from hiveacid.compaction.embedded import EmbeddedCompactor
+from hiveacid.errors import CompactionError, LockError
+from hiveacid.model.compactions import (
+    COVERED_BY,
+    CompactionId,
+    CompactionInfo,
+    CompactionRequest,
+    CompactionState,
+)
+from hiveacid.model.tables import TableName
+from hiveacid.runtime import Runtime
+from hiveacid.statements.compact import abort_compactions, enqueue, plan_compaction
+from hiveacid.statements.listing import Listing
+from hiveacid.statements.show_compactions import find_compactions, show_compactions
+from hiveacid.statements.values_compactions import (
+    AbortCompactions,
+    Clean,
+    Compact,
+    CompactionStatement,
+    ShowCompactions,
+    WhyCompact,
+)
+from hiveacid.version import VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid.compaction.cleaning_report import CleanedPath
+    from hiveacid.compaction.compactor import Compactor
+    from hiveacid.layout.compaction import RewritePlan, RewrittenFile
+    from hiveacid.storage.filesystem import FileSystem
+
+_UNFINISHED: Final = (CompactionState.INITIATED, CompactionState.WORKING)
+_READY: Final = CompactionState.READY_FOR_CLEANING
+_PAUSE_MIN_S: Final = 0.05
+_PAUSE_MAX_S: Final = 2.0
+
+
+class Compacting:
+    """Carries out what a session says about compactions; ``spark`` gives its Spark, if any."""
+
+    def __init__(self, runtime: Runtime, *, spark: Callable[[], SparkSession | None]) -> None:
+        self._runtime = runtime
+        self._spark = spark
+        self._compactor: Compactor | None = None
+        self._embedded: EmbeddedCompactor | None = None
+        if is_embedded(runtime):
+            self._embedded = EmbeddedCompactor(
+                self.compactor,
+                clock=runtime.clock,
+                settings=runtime.settings,
+                threads=runtime.threads,
+            )
+            runtime.transactions.on_commit(self._embedded.note)
+
+    def execute(self, value: CompactionStatement) -> tuple[object, ...]:
+        """Carry out a statement built in Python; entries of the queue, or what was found out.
+
+        Raises:
+            NotFoundError, InvalidInputError: as ``plan_compaction`` and ``find_compactions``.
+            CompactionError: a request is refused, or what was waited for failed.
+        """
+        metastore = self._runtime.metastore
+        match value:
+            case Compact():
+                return self._compact(value)
+            case ShowCompactions():
+                return find_compactions(metastore, metastore, value)
+            case AbortCompactions():
+                return tuple(metastore.abort_compactions(value.compactions).items())
+            case Clean(name, dry_run):
+                tables = None if name is None else (metastore.get_table(name),)
+                return self.compactor().clean_tables(tables, dry_run=dry_run)
+            case WhyCompact(name):
+                return self.compactor().explain(metastore.get_table(name))
+
+    def listing(self, value: CompactionStatement) -> Listing | None:
+        """Carry out a statement of SQL.
+
+        Raises:
+            NotFoundError, InvalidInputError, CompactionError: as ``execute``.
+        """
+        metastore = self._runtime.metastore
+        if isinstance(value, ShowCompactions):
+            return show_compactions(metastore, metastore, value)
+        if isinstance(value, AbortCompactions):
+            return abort_compactions(metastore, value)
+        self.execute(value)
+        return None
+
+    def compactor(self) -> Compactor:
+        """The compactor of this process, made when it is first needed."""
+        if self._compactor is None:
+            from hiveacid.compaction.compactor import Compactor  # pyarrow is slow to load
+
+            self._compactor = Compactor(self._runtime, self._rewrite, version=VERSION)
+        return self._compactor
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do in the background."""
+        return self._embedded is None or self._embedded.is_idle
+
+    def close(self) -> None:
+        """End the background work."""
+        if self._embedded is not None:
+            self._embedded.close()
+
+    def _rewrite(self, fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+        from hiveacid.compaction.rewrites import rewrite
+
+        return rewrite(fs, plan, settings=self._runtime.settings, spark=self._spark())
+
+    def _compact(self, value: Compact) -> tuple[CompactionInfo, ...]:
+        metastore = self._runtime.metastore
+        order = plan_compaction(metastore, value, host=self._runtime.transactions.host)
+        if order.request is None:
+            ids = self.compactor().initiate_partitions(order.table, order.partitions)
+        else:
+            ids = (self._enqueue(order.request, wait=value.wait),)
+        if value.wait:
+            return tuple(self._wait(one) for one in ids)
+        entries = tuple(one for i in ids for one in metastore.show_compactions(compaction=i))
+        if self._embedded is not None:
+            for pool in {entry.pool for entry in entries}:
+                self._embedded.request(pool)
+        return entries
+
+    def _enqueue(self, request: CompactionRequest, *, wait: bool) -> CompactionId:
+        """Put it into the queue. Who waits for its end waits also for one that is on its way, and
+        is content with one that has left nothing to do, whoever asked for it.
+        """
+        metastore = self._runtime.metastore
+        if not wait:
+            return enqueue(metastore, request)
+        for entry in metastore.show_compactions(table=request.table):
+            if entry.partition == request.partition and entry.state in _UNFINISHED:
+                self._until_done(entry)
+        try:
+            return enqueue(metastore, request)
+        except CompactionError:
+            for entry in metastore.show_compactions(table=request.table):
+                same = entry.partition == request.partition and entry.state is _READY
+                if same and entry.type in COVERED_BY[request.type]:
+                    return entry.id
+            raise
+
+    def _wait(self, compaction: CompactionId) -> CompactionInfo:
+        """The entry at its end.
+
+        Raises:
+            CompactionError: it failed, or was taken out of the queue.
+            LockError: another process does it, and takes too long.
+        """
+        (entry,) = self._runtime.metastore.show_compactions(compaction=compaction)
+        entry = self._until_done(entry)
+        if entry.state in (CompactionState.FAILED, CompactionState.ABORTED):
+            where = str(entry.table) + (f"/{entry.partition}" if entry.partition else "")
+            raise CompactionError(
+                f"Compaction {entry.id} of {where} has {entry.state.phrase}: {entry.error}",
+                compaction=entry.id,
+                table=str(entry.table),
+                partition=entry.partition,
+            )
+        return entry
+
+    def _until_done(self, entry: CompactionInfo) -> CompactionInfo:
+        """Wait, lending a hand: what nobody has begun is done here."""
+        metastore, clock = self._runtime.metastore, self._runtime.clock
+        worker = self.compactor().worker()
+        until_s = clock.monotonic_s() + self._runtime.settings.compactor_wait_timeout_s
+        pause_s = _PAUSE_MIN_S
+        while entry.state in _UNFINISHED:
+            if entry.state is CompactionState.INITIATED and worker.run_next(pool=entry.pool):
+                pause_s = _PAUSE_MIN_S
+            elif clock.monotonic_s() >= until_s:
+                raise LockError(
+                    f"Compaction {entry.id} of {entry.table} is not done within "
+                    f"hiveacid.compactor.wait_timeout_s; {entry.worker or 'nobody'} does it",
+                    compaction=entry.id,
+                    table=str(entry.table),
+                    worker=entry.worker,
+                )
+            else:
+                clock.sleep_s(pause_s)
+                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+            found = metastore.show_compactions(compaction=entry.id)
+            if not found:  # its table was dropped, or its history purged
+                return entry
+            (entry,) = found
+        return entry
+
+
+class CompactionMethods:
+    """What a session offers about compactions; a table's are on its handle."""
+
+    if TYPE_CHECKING:
+
+        def execute(self, statement: CompactionStatement) -> Any: ...
+
+        def table_name(self, name: str) -> TableName: ...
+
+    def compactions(
+        self,
+        table: str | None = None,
+        *,
+        partition: Mapping[str, str | None] | None = None,
+        status: str | None = None,
+        type: str | None = None,
+        pool: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[CompactionInfo, ...]:
+        """The compactions that are asked for, under way or done, as SHOW COMPACTIONS lists them.
+
+        Raises:
+            NotFoundError: no such table.
+            InvalidInputError: no such status or type.
+        """
+        value = ShowCompactions(
+            name=None if table is None else self.table_name(table),
+            partition=tuple((partition or {}).items()),
+            status=status,
+            kind=type,
+            pool=pool,
+            limit=limit,
+        )
+        return cast("tuple[CompactionInfo, ...]", self.execute(value))
+
+    def clean(self, table: str | None = None, *, dry_run: bool = False) -> tuple[CleanedPath, ...]:
+        """Remove what no reader of a table (of any table) can need any more; ``dry_run`` tells.
+
+        Raises:
+            NotFoundError: no such table.
+        """
+        name = None if table is None else self.table_name(table)
+        return cast("tuple[CleanedPath, ...]", self.execute(Clean(name, dry_run)))
+
+
+def is_embedded(runtime: Runtime) -> bool:
+    """Whether a session of this runtime compacts by itself."""
+    auto = runtime.settings.compactor_auto
+    return auto == "embedded" or (auto == "default" and embeds_by_default(runtime.metastore.url))
+
+
+def embeds_by_default(url: str) -> bool:
+    """On SQLite a session compacts by itself unless it is told not to; a server has a service."""
+    return url.startswith("sqlite")

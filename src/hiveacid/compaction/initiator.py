@@ -1,0 +1,329 @@
+"""Looks for tables and partitions that are worth compacting and asks for it (metastore.md 4.3).
+
+    written to lately -> skip rules -> list the directory -> policy -> queue
+
+It only asks: whoever works on the queue does the rest, so any number of initiators do no harm. The
+turns of a metastore's services are taken in the database.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from hiveacid.compaction.inputs import find_partition
+from hiveacid.compaction.policy import (
+    Decision,
+    decide,
+    measure,
+    reason_against,
+    thresholds_of,
+)
+from hiveacid.errors import AcidError, NotFoundError
+from hiveacid.layout.names import partition_name
+from hiveacid.layout.resolve import resolve
+from hiveacid.model.compactions import (
+    NO_COMPACTION,
+    CompactionId,
+    CompactionInfo,
+    CompactionRequest,
+    CompactionState,
+    CompactionType,
+)
+from hiveacid.model.properties import WORKER_POOL
+from hiveacid.model.tables import Database, Partition, Table, TableName
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.runtime import Runtime
+from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.listing import list_partition
+
+_LOG = logging.getLogger(__name__)
+TURN: Final = "Initiator"
+"""The key of the turn, as Hive calls it."""
+_FULL_LOOK_S: Final = 3600.0
+"""How often all that was written since the last cleaning is looked at, not only what is new: a
+threshold may have changed, an hour has come, an initiator died before it was through."""
+_OVERLAP_MS: Final = 500
+_BUSY: Final = (CompactionState.INITIATED, CompactionState.WORKING)
+
+OpenFiles = Callable[[str], tuple[FileSystem, str]]
+"""Gives the file system of a location, and its path within: ``file_system_for``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the initiator thinks of a table or partition; ``compaction`` where it asked for one."""
+
+    table: TableName
+    partition: str | None
+    decision: Decision
+    compaction: CompactionId | None = None
+
+
+class Initiator:
+    """Asks for compactions; ``name`` begins with the host, as ``<host>-<process>-initiator``."""
+
+    def __init__(
+        self, runtime: Runtime, *, name: str, open_files: OpenFiles = file_system_for
+    ) -> None:
+        self._runtime = runtime
+        self._queue = runtime.metastore
+        self._name = name
+        self._open_files = open_files
+        self._full_look_s: float | None = None
+        self._looked_s: dict[TableName, tuple[float | None, float]] = {}
+
+    def run_if_due(self) -> tuple[Verdict, ...]:
+        """One cycle, unless an initiator of this metastore ran within the check interval.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        interval_s = self._runtime.settings.compactor_check_interval_s
+        elapsed_ms = self._queue.begin_cycle(TURN, interval_s=interval_s)
+        if elapsed_ms is None:
+            return ()
+        return self.run_cycle(since_ms=None if self._wants_full_look() else elapsed_ms)
+
+    def run_cycle(self, *, since_ms: int | None = None) -> tuple[Verdict, ...]:
+        """Give back what dead workers hold, then look at what was written to (in the last
+        ``since_ms``), and ask; what was decided about each.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        settings = self._runtime.settings
+        self._queue.revoke_workers(
+            older_than_ms=int(settings.compactor_worker_timeout_s * 1000),
+            without_txn_ms=int(settings.txn_timeout_s * 1000),
+        )
+        since = None if since_ms is None else since_ms + _OVERLAP_MS
+        candidates = dict.fromkeys(self._queue.find_potential_compactions(since_ms=since))
+        aborts: dict[tuple[TableName, str | None], CompactionType] = {}
+        if not settings.compactor_clean_aborts:
+            for table, partition, kind in self._queue.find_too_many_aborts(
+                threshold=settings.compactor_aborts_threshold,
+                age_ms=int(settings.compactor_aborts_age_s * 1000),
+            ):
+                aborts[table, partition] = kind
+        look = self._look(self._queue.show_compactions())
+        return tuple(
+            look.ask(table, partition, because_of_aborts=aborts.get((table, partition)))
+            for table, partition in {**candidates, **aborts}
+        )
+
+    def look_at(self, tables: Collection[TableName]) -> tuple[Verdict, ...]:
+        """Ask for what these tables need, which were just written to.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        verdicts: list[Verdict] = []
+        for name in sorted(tables):
+            since_ms = self._since_last_look_ms(name)
+            found = self._queue.find_potential_compactions(since_ms=since_ms, table=name)
+            if found:
+                look = self._look(self._queue.show_compactions(table=name))
+                verdicts += (look.ask(table, partition) for table, partition in found)
+        return tuple(verdicts)
+
+    def look_at_partitions(
+        self, table: Table, partitions: Iterable[Partition]
+    ) -> tuple[Verdict, ...]:
+        """Ask for what these partitions need by the thresholds, automatic or not.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        look = self._look(self._queue.show_compactions(table=table.name))
+        return tuple(look.ask_anyway(table, partition) for partition in partitions)
+
+    def explain(self, table: Table) -> tuple[Verdict, ...]:
+        """What would be asked for of each partition now, and why or why not; nothing is asked for.
+
+        Raises:
+            StorageError: a directory could not be listed.
+            MetastoreError: the metastore failed.
+        """
+        look = self._look(self._queue.show_compactions(table=table.name))
+        partitions: tuple[Partition, ...] = (Partition((), table.location),)
+        if table.partition_columns:
+            partitions = self._queue.list_partitions(table.name)
+        return tuple(look.explain(table, partition) for partition in partitions)
+
+    def _look(self, queue: Iterable[CompactionInfo]) -> _Look:
+        return _Look(self._runtime, self._name, self._open_files, queue)
+
+    def _wants_full_look(self) -> bool:
+        now_s = self._runtime.clock.monotonic_s()
+        last_s = self._full_look_s
+        if last_s is not None and now_s - last_s < _FULL_LOOK_S:
+            return False
+        self._full_look_s = now_s
+        return True
+
+    def _since_last_look_ms(self, table: TableName) -> int | None:
+        now_s = self._runtime.clock.monotonic_s()
+        full_s, last_s = self._looked_s.get(table, (None, now_s))
+        if full_s is None or now_s - full_s >= _FULL_LOOK_S:
+            self._looked_s[table] = now_s, now_s
+            return None
+        self._looked_s[table] = full_s, now_s
+        return int((now_s - last_s) * 1000) + _OVERLAP_MS
+
+
+class _Look:
+    """One look at several tables, all in one snapshot of the transactions."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        name: str,
+        open_files: OpenFiles,
+        queue: Iterable[CompactionInfo],
+    ) -> None:
+        self._runtime = runtime
+        self._metastore = runtime.metastore
+        self._name = name
+        self._open_files = open_files
+        self._busy: dict[tuple[TableName, str | None], CompactionInfo] = {}
+        self._cleaning_waits: set[tuple[TableName, str | None]] = set()
+        for one in queue:
+            if one.state in _BUSY:
+                self._busy[one.table, one.partition] = one
+            elif one.state is CompactionState.READY_FOR_CLEANING:
+                self._cleaning_waits.add((one.table, one.partition))
+        self._txns: ValidTxnList | None = None
+        self._databases: dict[str, Database] = {}
+
+    def ask(
+        self,
+        name: TableName,
+        partition: str | None,
+        *,
+        because_of_aborts: CompactionType | None = None,
+    ) -> Verdict:
+        """Decide and ask; what goes wrong with one object is written into the history."""
+        try:
+            table, against = self._table(name, partition, because_of_aborts)
+            if against is not None or table is None:
+                return Verdict(name, partition, Decision(None, against or "it does not exist"))
+            if self._metastore.is_blocked_by_failures(name, partition):
+                reason = "its last compactions failed"
+                self._not_initiated(name, partition, reason)
+                return Verdict(name, partition, Decision(None, reason))
+            if because_of_aborts is not None:
+                decision = Decision(because_of_aborts, "too many or too old aborted transactions")
+            else:
+                decision = self._decision(table, self._partition(table, partition))
+            return self._enqueued(table, partition, decision)
+        except NotFoundError as error:  # dropped meanwhile
+            return Verdict(name, partition, Decision(None, error.message))
+        except AcidError as error:
+            _LOG.warning("No decision about %s %s: %s", name, partition or "", error)
+            self._not_initiated(name, partition, error.message)
+            return Verdict(name, partition, Decision(None, error.message))
+
+    def ask_anyway(self, table: Table, partition: Partition) -> Verdict:
+        """Decide and ask, on somebody's behalf."""
+        return self._enqueued(
+            table, _partition_name(table, partition), self._decision(table, partition)
+        )
+
+    def explain(self, table: Table, partition: Partition) -> Verdict:
+        """Decide."""
+        name = _partition_name(table, partition)
+        decision = self._decision(table, partition)
+        _, against = self._table(table.name, name, None)
+        if against is None and self._metastore.is_blocked_by_failures(table.name, name):
+            against = "its last compactions failed"
+        if against is not None:
+            decision = Decision(None, f"{against}; {decision.reason}")
+        return Verdict(table.name, name, decision)
+
+    def _table(
+        self, name: TableName, partition: str | None, aborts: CompactionType | None
+    ) -> tuple[Table | None, str | None]:
+        """The table, and why nothing is asked for it (None where something may be)."""
+        busy = self._busy.get((name, partition))
+        if busy is not None:
+            return None, f"compaction {busy.id} is {busy.state.phrase}"
+        try:
+            table = self._metastore.get_table(name)
+        except NotFoundError:
+            return None, "it does not exist any more"
+        against = reason_against(table, self._database(name).properties, self._runtime.settings)
+        if against is None and table.partition_columns and partition is None and aborts is None:
+            against = "it was written to without a partition's name"
+        return table, against
+
+    def _database(self, name: TableName) -> Database:
+        if name.database not in self._databases:
+            self._databases[name.database] = self._metastore.get_database(name.database)
+        return self._databases[name.database]
+
+    def _partition(self, table: Table, partition: str | None) -> Partition:
+        found = find_partition(self._metastore, _entry(table.name, partition), table)
+        assert found is not None, "candidates of a partitioned table have a partition"
+        return found
+
+    def _decision(self, table: Table, partition: Partition) -> Decision:
+        txns, valid = self._lists(table.name)
+        fs, root = self._open_files(partition.location)
+        directory = resolve(list_partition(fs, root), valid, txns, mode=table.acid_mode)
+        waits = (table.name, _partition_name(table, partition)) in self._cleaning_waits
+        now = datetime.fromtimestamp(self._runtime.clock.now_ms() / 1000)
+        return decide(
+            measure(directory, cleaning_waits=waits),
+            thresholds_of(table, self._runtime.settings),
+            hour=now.hour,
+        )
+
+    def _lists(self, name: TableName) -> tuple[ValidTxnList, ValidWriteIdList]:
+        if self._txns is None:
+            self._txns = self._metastore.valid_txns()
+        (valid,) = self._metastore.valid_write_ids((name,), self._txns)
+        return self._txns, valid.for_compactor()
+
+    def _enqueued(self, table: Table, partition: str | None, decision: Decision) -> Verdict:
+        if decision.type is None:
+            return Verdict(table.name, partition, decision)
+        lower = {key.lower(): value for key, value in table.properties.items()}
+        pool = lower.get(WORKER_POOL) or self._database(table.name).properties.get(WORKER_POOL)
+        answer = self._metastore.compact(
+            CompactionRequest(
+                table.name,
+                partition,
+                decision.type,
+                pool=pool,
+                initiator=self._name,
+                run_as=table.owner or None,
+            )
+        )
+        if not answer.accepted:
+            reason = f"{answer.message}; {decision.reason}"
+            return Verdict(table.name, partition, Decision(None, reason))
+        _LOG.info(
+            "Compaction %s of %s %s: %s", answer.id, table.name, partition or "", decision.reason
+        )
+        return Verdict(table.name, partition, decision, answer.id)
+
+    def _not_initiated(self, name: TableName, partition: str | None, reason: str) -> None:
+        entry = replace(_entry(name, partition), initiator=self._name)
+        self._metastore.mark_failed(entry, reason)
+
+
+def _entry(name: TableName, partition: str | None) -> CompactionInfo:
+    """An entry that is in no queue. Hive writes MINOR where no type was decided."""
+    return CompactionInfo(
+        NO_COMPACTION, name, partition, CompactionType.MINOR, CompactionState.INITIATED
+    )
+
+
+def _partition_name(table: Table, partition: Partition) -> str | None:
+    if not table.partition_columns:
+        return None
+    return partition_name([column.name for column in table.partition_columns], partition.values)

@@ -1,0 +1,223 @@
+"""What a cleaner would do now, and why everything else stays: ``--dry-run``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hiveacid.compaction.orphans import Orphans
+from hiveacid.compaction.removable import Lists, keeps_all, lists_of, removable
+from hiveacid.compaction.retention import retained_until_ms
+from hiveacid.layout.cleaning import Kept
+from hiveacid.layout.names import STAGING_PREFIX, partition_name
+from hiveacid.layout.resolve import Entry
+from hiveacid.metastore.api import TxnInfo
+from hiveacid.model.compactions import (
+    NO_COMPACTION,
+    CompactionInfo,
+    CompactionState,
+    CompactionType,
+)
+from hiveacid.model.tables import AcidMode, Partition, Table, TableName
+from hiveacid.model.transactions import TxnState
+from hiveacid.runtime import Runtime
+from hiveacid.storage.filesystem import FileInfo, FileSystem, file_system_for
+from hiveacid.storage.listing import list_partition
+
+_Object = tuple[TableName, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDirectory:
+    """What stays; ``until_ms`` is the end of a retention, ``holders`` the open transactions whose
+    reads it may still serve, the oldest first.
+    """
+
+    path: str
+    why: Kept
+    until_ms: int | None = None
+    holders: tuple[TxnInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPreview:
+    """One directory of a table: paths in ``remove`` and ``keep`` are relative to ``location``.
+
+    ``compaction`` is the one that is to be cleaned next, None where none is.
+    """
+
+    table: TableName
+    partition: str | None
+    location: str
+    compaction: CompactionInfo | None
+    remove: tuple[str, ...]
+    keep: tuple[KeptDirectory, ...]
+
+
+def preview_cleaning(runtime: Runtime, tables: Iterable[Table]) -> tuple[CleaningPreview, ...]:
+    """What a cleaner would remove of these tables now, partition by partition.
+
+    Raises:
+        MetastoreError: the metastore failed.
+        StorageError: a directory could not be listed.
+        FormatError: a ``_metadata_acid`` that decides is not one.
+    """
+    moment = _Moment.now(runtime)
+    found: list[CleaningPreview] = []
+    for table in tables:
+        if table.acid_mode is not AcidMode.NONE:
+            found += [moment.preview(table, one) for one in _partitions(runtime, table)]
+        if table.acid_mode is AcidMode.NONE or table.partition_columns:
+            fs, root = file_system_for(table.location)
+            infos = [i for i in fs.list_directory(root) if _name(i.path).startswith(STAGING_PREFIX)]
+            if infos:
+                remove, keep = moment.staging(infos)
+                found.append(CleaningPreview(table.name, None, table.location, None, remove, keep))
+    return tuple(found)
+
+
+def _partitions(runtime: Runtime, table: Table) -> Sequence[Partition]:
+    if not table.partition_columns:
+        return (Partition((), table.location),)
+    return runtime.metastore.list_partitions(table.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What is known of the metastore now."""
+
+    runtime: Runtime
+    waiting: Mapping[_Object, CompactionInfo]
+    """of each object, what is to be cleaned next"""
+    ready: frozenset[int]
+    aborts: frozenset[_Object]
+    """where files of aborted transactions are to be removed"""
+    open: tuple[TxnInfo, ...]
+    orphans: Orphans
+
+    @classmethod
+    def now(cls, runtime: Runtime) -> _Moment:
+        store, settings = runtime.metastore, runtime.settings
+        waiting: dict[_Object, CompactionInfo] = {}
+        for one in sorted(store.show_compactions(), key=_cleaning_order):
+            if (
+                one.state is CompactionState.READY_FOR_CLEANING
+                and one.type is not CompactionType.ABORT_TXN_CLEANUP
+            ):
+                waiting.setdefault((one.table, one.partition), one)
+        aborts = store.find_aborts_to_clean(
+            threshold=settings.compactor_aborts_threshold,
+            age_ms=int(settings.compactor_aborts_age_s * 1000),
+        )
+        return cls(
+            runtime=runtime,
+            waiting=waiting,
+            ready=frozenset(one.id for one in store.find_ready_to_clean()),
+            aborts=frozenset((one.table, one.partition) for one in aborts),
+            open=tuple(one for one in store.show_txns() if one.state is TxnState.OPEN),
+            orphans=Orphans.now(runtime),
+        )
+
+    def preview(self, table: Table, partition: Partition) -> CleaningPreview:
+        keys = [column.name for column in table.partition_columns]
+        name = partition_name(keys, partition.values) if keys else None
+        fs, root = file_system_for(partition.location)
+        entries = list_partition(fs, root)
+        staged_remove, staged_keep = self.staging(_staging(fs, root, entries))
+        remove, keep = self._of_data(table, partition, name, _without_staging(entries))
+        return CleaningPreview(
+            table.name,
+            name,
+            partition.location,
+            self.waiting.get((table.name, name)),
+            tuple(sorted((*remove, *staged_remove))),
+            tuple(sorted((*keep, *staged_keep), key=lambda one: one.path)),
+        )
+
+    def staging(
+        self, infos: Iterable[FileInfo]
+    ) -> tuple[tuple[str, ...], tuple[KeptDirectory, ...]]:
+        found = [(_name(info.path), self.orphans.has(info)) for info in infos]
+        remove = tuple(name for name, is_orphan in found if is_orphan)
+        keep = tuple(
+            KeptDirectory(name, Kept.NOT_OURS) for name, is_orphan in found if not is_orphan
+        )
+        return remove, keep
+
+    def _of_data(
+        self, table: Table, partition: Partition, name: str | None, entries: tuple[Entry, ...]
+    ) -> tuple[tuple[str, ...], list[KeptDirectory]]:
+        entry = self.waiting.get((table.name, name))
+        about = entry or _nothing_asked(table.name, name)
+        today = lists_of(self.runtime.metastore, about, None)
+        later = today.plan(entries, table, aborted_only=entry is None)
+        keep = [KeptDirectory(path, why) for path, why in later.keep]
+        why = self._why_not_now(table, partition, name, entry)
+        if why is None:
+            seen = self._seen(about, today)
+            now = removable(entries, table, seen, today, aborted_only=entry is None)
+            why = self._readers(entry)
+        else:
+            now = ()
+        keep += [why(path) for path in later.remove if path not in now]
+        return now, keep
+
+    def _seen(self, about: CompactionInfo, today: Lists) -> Lists:
+        if about.id == NO_COMPACTION:
+            return today
+        store = self.runtime.metastore
+        return lists_of(store, about, store.cleaner_txns(about))
+
+    def _why_not_now(
+        self,
+        table: Table,
+        partition: Partition,
+        name: str | None,
+        entry: CompactionInfo | None,
+    ) -> Callable[[str], KeptDirectory] | None:
+        """What keeps all that could go, None where nothing does."""
+        if keeps_all(table, partition):
+            return lambda path: KeptDirectory(path, Kept.NO_CLEANUP)
+        if entry is None:
+            if {(table.name, name), (table.name, None)} & self.aborts:
+                return None
+            return lambda path: KeptDirectory(path, Kept.ABORTED_LATELY)
+        until_ms = retained_until_ms(entry, table, self.runtime.settings)
+        if until_ms is not None and self.runtime.clock.now_ms() < until_ms:
+            return lambda path: KeptDirectory(path, Kept.RETENTION, until_ms)
+        return None if entry.id in self.ready else self._readers(entry)
+
+    def _readers(self, entry: CompactionInfo | None) -> Callable[[str], KeptDirectory]:
+        """Those that were open when the compaction committed; else one of them was open when
+        somebody began who is open now.
+        """
+        last = None if entry is None else entry.next_txn
+        holders = tuple(one for one in self.open if last is None or one.id <= last) or self.open
+        return lambda path: KeptDirectory(path, Kept.READERS, holders=holders)
+
+
+def _cleaning_order(one: CompactionInfo) -> tuple[int, int]:
+    return one.highest_write_id or 0, one.id
+
+
+def _nothing_asked(table: TableName, partition: str | None) -> CompactionInfo:
+    return CompactionInfo(
+        NO_COMPACTION,
+        table,
+        partition,
+        CompactionType.ABORT_TXN_CLEANUP,
+        CompactionState.READY_FOR_CLEANING,
+    )
+
+
+def _staging(fs: FileSystem, root: str, entries: Iterable[Entry]) -> Iterator[FileInfo]:
+    if any(entry.path.startswith(STAGING_PREFIX) for entry in entries):
+        yield from (i for i in fs.list_directory(root) if _name(i.path).startswith(STAGING_PREFIX))
+
+
+def _without_staging(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    return tuple(entry for entry in entries if not entry.path.startswith(STAGING_PREFIX))
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

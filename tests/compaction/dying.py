@@ -1,0 +1,79 @@
+"""``python -m tests.compaction.dying URL WAREHOUSE NOW_MS POINT``: a compactor that dies there.
+
+The process ends at once, nothing is tidied up: as with ``kill -9``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from typing import Any
+
+from tests.compaction.world import open_world
+
+from hiveacid.compaction.cleaner import Cleaner
+from hiveacid.compaction.rewrites import rewrite
+from hiveacid.compaction.worker import Step, Worker
+from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import FileSystem, mounted
+from hiveacid.testing.clock import ManualClock
+
+EXIT_CODE = 9
+IN_THE_MIDDLE = ("mid-rewrite", "mid-publish")
+POINTS = (*(step.value for step in Step), *IN_THE_MIDDLE)
+
+
+def main(url: str, warehouse: str, now_ms: str, point: str) -> None:
+    """Claim and die, or clean and die."""
+    settings = Settings(retention_s=0)
+    runtime = open_world(url, warehouse, ManualClock(now_ms=int(now_ms)), settings)
+    if point == "mid-clean":
+        _clean_and_die(Cleaner, runtime)
+        return
+
+    def reached(step: Step) -> None:
+        if step.value == point:
+            os._exit(EXIT_CODE)
+
+    how = partial(rewrite, settings=settings)
+    with mounted(_Dying(warehouse, point), below=warehouse):
+        Worker(runtime, how, name="host-2-1", reached=reached).run_next()
+
+
+def _clean_and_die(cleaner: Any, runtime: Any) -> None:
+    seen: list[str] = []
+
+    def removing(path: str) -> None:
+        seen.append(path)
+        if len(seen) == 2:
+            os._exit(EXIT_CODE)
+
+    cleaner(runtime, removing=removing).run()
+
+
+class _Dying(FileSystem):
+    """Its process dies as it creates or moves the second file."""
+
+    def __init__(self, uri: str, point: str) -> None:
+        super().__init__(uri)
+        self._point = point
+        self._seen = 0
+
+    def open_output(self, path: str) -> Any:
+        self._count("mid-rewrite")
+        return super().open_output(path)
+
+    def rename(self, source: str, *, target: str) -> None:
+        self._count("mid-publish")
+        super().rename(source, target=target)
+
+    def _count(self, point: str) -> None:
+        if point == self._point:
+            self._seen += 1
+            if self._seen == 2:
+                os._exit(EXIT_CODE)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,119 @@
+"""A compactor killed anywhere: its work is done again, no row and no directory is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.compaction.dying import EXIT_CODE, POINTS
+from tests.compaction.world import MAJOR, MINOR, World
+
+from hiveacid.compaction.worker import Outcome, Step
+from hiveacid.model.compactions import CompactionState, CompactionType
+from hiveacid.model.transactions import TxnState
+
+PROJECT = Path(__file__).parents[2]
+
+
+def die(world: World, point: str) -> None:
+    """Let a process of its own die at that point."""
+    arguments = [world.url, world.warehouse, str(world.clock.now_ms()), point]
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.compaction.dying", *arguments],
+        cwd=PROJECT,
+        env={**os.environ, "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == EXIT_CODE, run.stderr
+
+
+def later(world: World) -> None:
+    """Everything that anybody does on his own after a while."""
+    world.clock.advance_ms(400_000)
+    store = world.runtime.metastore
+    store.perform_timeouts()
+    store.revoke_workers(without_txn_ms=300_000)
+    world.clock.advance_ms(5_000)
+    store.clean_txn_to_write_id()
+    store.clean_empty_txns()
+
+
+def buckets(world: World) -> None:
+    """A table of two buckets, so that there is more than one file to write."""
+    world.make(
+        "b",
+        "clustered by (id) into 2 buckets stored as orc tblproperties ('transactional'='true')",
+    )
+    world.insert(1, 2, 3, table="b")
+    world.insert(4, 5, 6, table="b")
+    world.delete(2, 5, table="b")
+
+
+@pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_worker_killed_at_any_point_is_followed_by_another(
+    world: World, point: str, kind: CompactionType
+) -> None:
+    buckets(world)
+    rows = world.rows("b")
+    before = set(world.directories("b"))
+    world.request(kind, "b")
+    die(world, point)
+    assert world.rows("b") == rows
+    later(world)
+    assert world.rows("b") == rows
+    assert before <= set(world.directories("b"))
+    if point == Step.COMMITTED.value:
+        assert world.states("b") == [CompactionState.READY_FOR_CLEANING]
+    else:
+        assert world.states("b") == [CompactionState.INITIATED]
+        done = world.worker().run_next()
+        assert done is not None
+        assert done.outcome is Outcome.COMPACTED
+    assert world.rows("b") == rows
+    world.clean()
+    world.cleaner().sweep()
+    assert world.rows("b") == rows
+    assert world.states("b") == [CompactionState.SUCCEEDED]
+    assert len(world.directories("b")) == (1 if kind is MAJOR else 2)
+    later(world)
+    assert world.rows("b") == rows
+    assert all(one.state is not TxnState.OPEN for one in world.runtime.metastore.show_txns())
+
+
+def test_a_cleaner_killed_half_way_is_followed_by_another(world: World) -> None:
+    buckets(world)
+    rows = world.rows("b")
+    world.compact(MAJOR, "b")
+    world.clock.advance_ms(2_000)
+    die(world, "mid-clean")
+    assert world.rows("b") == rows
+    world.clean()
+    assert world.rows("b") == rows
+    assert len(world.directories("b")) == 1
+    assert world.states("b") == [CompactionState.SUCCEEDED]
+
+
+def test_a_worker_killed_for_good_leaves_nothing_that_ever_counts(world: World) -> None:
+    """Its entry is taken out of the queue: only the cleaning of aborts comes by."""
+    buckets(world)
+    rows, before = world.rows("b"), world.directories("b")
+    world.request(MAJOR, "b")
+    die(world, Step.PUBLISHED.value)
+    assert len(world.directories("b")) == len(before) + 1
+    later(world)
+    (entry,) = world.entries("b")
+    world.runtime.metastore.abort_compactions([entry.id])
+    for _ in range(3):
+        later(world)
+        assert world.rows("b") == rows
+    world.clock.advance_ms(3_700_000)
+    world.clean()
+    assert world.directories("b") == before
+    later(world)
+    assert world.rows("b") == rows

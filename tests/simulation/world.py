@@ -1,0 +1,226 @@
+"""What the actors of a history live in: files, a database, a clock, clients with their faults.
+
+Everything below the product's protocols is here and nothing above: each operation on a file and
+each step of a unit of the database comes to ``World.before``, which draws what becomes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+from tests.simulation.scheduler import Killed, Scheduler
+
+from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.runtime import Runtime
+from hiveacid.session import Session
+from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import mounted
+from hiveacid.storage.footers import forget_tails
+from hiveacid.testing.clock import ManualClock
+from hiveacid.testing.database import connect_faulty
+from hiveacid.testing.faults import Fault
+from hiveacid.testing.files import FaultyFileSystem
+from hiveacid.txn.manager import TransactionManager
+from hiveacid.txn.threads import NoThreads
+
+_WITHIN_A_UNIT = frozenset({"statement", "commit"})
+"""Where a unit of the database is open: nobody else may have a turn, who would wait for it."""
+_READS = frozenset({"look", "list", "open", "read"})
+
+
+@dataclass
+class Client:
+    """A process: how bad its disk and its network are, how wrong its clock is, when it dies."""
+
+    name: str
+    settings: Settings
+    file_faults: float = 0.0
+    database_faults: float = 0.0
+    slowness: float = 0.0
+    skew_ms: int = 0
+    dies_at: int | None = None
+    """The number of the operation at which it is gone."""
+    is_dead: bool = False
+    offline_until_ms: int = 0
+    operations: int = 0
+    runtime: Runtime = field(init=False, repr=False)
+    session: Session = field(init=False, repr=False)
+
+
+class ClientClock:
+    """The clock of whoever has the turn."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def now_ms(self) -> int:
+        """The time as the client believes."""
+        return self._world.clock.now_ms() + self._world.client.skew_ms
+
+    def monotonic_s(self) -> float:
+        """Never wrong."""
+        return self._world.clock.monotonic_s()
+
+    def sleep_s(self, seconds: float) -> None:
+        """Others have their turns meanwhile."""
+        self._world.must_live()
+        self._world.scheduler.sleep_s(seconds)
+        self._world.must_live()
+
+
+class World:
+    """One history's; ``root`` holds its files."""
+
+    def __init__(self, seed: int, root: Path, *, url: str) -> None:
+        self.random = Random(seed)
+        self.clock = ManualClock()
+        self.scheduler = Scheduler(self.random, self.clock)
+        self.root = str(root)
+        self.client_clock = ClientClock(self)
+        self.clients: list[Client] = []
+        self.healthy = Client("-", Settings(conflict_unit="row"))
+        self.metastore = connect_faulty(
+            url,
+            faults=self,
+            server=self.clock,
+            client=self.client_clock,
+            options=MetastoreOptions(durable=False, server_time=False),
+        )
+        self.equip(self.healthy)
+
+    @property
+    def client(self) -> Client:
+        """Who has the turn."""
+        return self.scheduler.owner or self.healthy
+
+    @property
+    def warehouse(self) -> str:
+        """Where tables are."""
+        return f"{self.root}/warehouse"
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Within the block its files are reached through it."""
+        forget_tails()
+        files = FaultyFileSystem(self.root, faults=self)
+        try:
+            with mounted(files, below=f"{self.root}/"):
+                yield
+        finally:
+            self.metastore.close()
+
+    def add(self, client: Client) -> Client:
+        """Another process."""
+        self.clients.append(client)
+        self.equip(client)
+        return client
+
+    def equip(self, client: Client) -> None:
+        """What a session has."""
+        threads = NoThreads()
+        manager = TransactionManager(
+            self.metastore, self.client_clock, client.settings, user=client.name, threads=threads
+        )
+        client.runtime = Runtime(
+            self.metastore, manager, self.client_clock, client.settings, self.warehouse, threads
+        )
+        client.session = Session(client.runtime)
+
+    def spawn(self, client: Client, name: str, work: Callable[[], None]) -> None:
+        """An actor that is a client; all its transactions get heartbeats while it lives."""
+
+        def run() -> None:
+            self.scheduler.owner = client
+            work()
+
+        self.scheduler.spawn(name, run)
+
+    def note(self, what: str) -> None:
+        """A line of the trace."""
+        self.scheduler.note(what)
+
+    def kill(self, client: Client) -> None:
+        """Its process is gone."""
+        if not client.is_dead:
+            client.is_dead = True
+            self.note(f"{client.name} is dead")
+
+    def must_live(self) -> None:
+        """Raise where the client whose turn it is is dead."""
+        if self.client.is_dead and self.scheduler.is_running:
+            raise Killed
+
+    # ---------------------------------------------------------------- faults
+
+    def before(self, operation: str, subject: str) -> Fault | None:
+        """See ``Faults``."""
+        if not self.scheduler.is_running:
+            return None
+        client = self.client
+        self.must_live()
+        client.operations += 1
+        self.note(f"{operation} {subject}".replace(self.root, ""))
+        if client.operations == client.dies_at:
+            self.kill(client)
+            raise Killed
+        if operation not in _WITHIN_A_UNIT:
+            self._turn(client)
+        return self._fault(operation, subject, client)
+
+    def after(self, operation: str, subject: str) -> None:
+        """See ``Faults``."""
+        del subject
+        if self.scheduler.is_running and operation not in _READS:
+            self._turn(self.client)
+
+    def _turn(self, client: Client) -> None:
+        self.scheduler.pause()
+        if client.slowness and self.random.random() < client.slowness:
+            self.scheduler.sleep_s(self.random.choice([0.1, 2, 30]))
+        self.must_live()
+
+    def _fault(self, operation: str, subject: str, client: Client) -> Fault | None:
+        is_database = operation in _DATABASE
+        if is_database and self.clock.now_ms() < client.offline_until_ms:
+            return Fault.REFUSED
+        is_commit = operation == "commit" and subject != "READ"
+        rate = client.database_faults if is_database else client.file_faults
+        rate *= 3 if is_commit else 0.1 if operation == "statement" else 1
+        if not rate or self.random.random() >= rate:
+            return None
+        fault = self.random.choice((Fault.REFUSED, Fault.LOST, Fault.LOST, Fault.TORN))
+        self.note(f"{operation}: {fault.value}")
+        if is_commit and self.random.random() < 0.4:
+            client.offline_until_ms = self.clock.now_ms() + self.random.choice((1_000, 60_000))
+        return fault
+
+
+_DATABASE = frozenset({"begin", "statement", "commit", "look-up"})
+
+
+def scratch() -> Path:
+    """A directory in memory where there is one."""
+    memory = Path("/dev/shm")
+    place = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix="hiveacid-sim-", dir=place))
+
+
+def be_deterministic() -> None:
+    """Arrow's results do not depend on threads then."""
+    pa.set_cpu_count(1)
+
+
+def emptied(path: Path) -> Path:
+    """The directory, with nothing in it."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path

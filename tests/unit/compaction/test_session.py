@@ -1,0 +1,345 @@
+"""Compaction as a session's user sees it, without Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hiveacid
+from hiveacid.compacting import embeds_by_default
+from hiveacid.compaction.cleaning_report import CleanedPath, Fate
+from hiveacid.errors import CompactionError, InvalidInputError, NotFoundError
+from hiveacid.model.compactions import CompactionRequest, CompactionState, CompactionType
+from hiveacid.model.tables import TableName
+from hiveacid.session import Session, connect
+from hiveacid.settings import Settings
+from hiveacid.statements.listing import Listing
+
+ACID = "stored as orc tblproperties ('transactional'='true', 'hiveacid.retention'='0')"
+T = TableName("default", "t")
+
+
+@pytest.fixture
+def acid(tmp_path: Path) -> Iterator[Session]:
+    with _session(tmp_path, "off") as session:
+        yield session
+
+
+def _session(path: Path, auto: str, **settings: object) -> Session:
+    chosen = Settings(compactor_auto=auto, **settings)  # type: ignore[arg-type]
+    url = f"sqlite:///{path / 'metastore.db'}"
+    return connect(None, url, warehouse=str(path / "wh"), settings=chosen)
+
+
+def _fill(acid: Session, *, deltas: int = 3) -> None:
+    acid.sql(f"create table t (id int, v string) {ACID}")
+    for number in range(deltas):
+        acid.sql(f"insert into t values ({number}, 'a'), ({number + 100}, 'b')")
+    acid.table("t").delete_arrow("id = 100")
+
+
+def _rows(acid: Session) -> list[tuple[int, str]]:
+    found = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
+    return sorted((row["id"], row["v"]) for row in found)
+
+
+def _directories(acid: Session, *parts: str) -> list[str]:
+    location = Path(acid.table("t").definition.location, *parts)
+    return sorted(one.name for one in location.iterdir() if one.name[0] not in "._")
+
+
+def _shown(acid: Session, text: str) -> list[dict[str, str | None]]:
+    found = acid.sql(text)
+    assert isinstance(found, Listing)
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+# -------------------------------------------------------------------- COMPACT ... AND WAIT
+
+
+def test_a_major_compaction_that_is_waited_for_makes_a_base_of_the_same_rows(acid: Session) -> None:
+    _fill(acid)
+    before = _rows(acid)
+    acid.sql("alter table t compact 'major' and wait")
+    (entry,) = acid.compactions("t")
+    assert entry.state is CompactionState.READY_FOR_CLEANING
+    assert f"base_0000004_v{entry.txn:07d}" in _directories(acid)
+    assert _rows(acid) == before
+
+
+def test_a_minor_compaction_keeps_inserts_and_deletes_apart(acid: Session) -> None:
+    _fill(acid)
+    before = _rows(acid)
+    (entry,) = acid.table("t").compact("minor", wait=True)
+    suffix = f"_v{entry.txn:07d}"
+    names = [name for name in _directories(acid) if name.endswith(suffix)]
+    assert names == [f"delete_delta_0000001_0000004{suffix}", f"delta_0000001_0000004{suffix}"]
+    assert _rows(acid) == before
+
+
+def test_the_failure_of_a_compaction_that_is_waited_for_is_raised(acid: Session) -> None:
+    _fill(acid)
+    before = _directories(acid)
+    damaged = next(Path(acid.table("t").definition.location).glob("delta_0000002*/bucket*"))
+    damaged.write_bytes(b"no ORC file")
+    with pytest.raises(CompactionError, match=damaged.name):
+        acid.sql("alter table t compact 'major' and wait")
+    (entry,) = acid.compactions(status="failed")
+    assert damaged.name in (entry.error or "")
+    assert _directories(acid) == before
+
+
+def test_a_compaction_with_nothing_to_do_ends_as_refused(acid: Session) -> None:
+    _fill(acid, deltas=0)
+    (entry,) = acid.table("t").compact(wait=True)
+    assert entry.state is CompactionState.REFUSED
+
+
+def test_who_waits_carries_out_a_request_of_any_pool(acid: Session) -> None:
+    _fill(acid)
+    acid.sql("alter table t compact 'major' and wait pool 'nobody serves it'")
+    assert [one.pool for one in acid.compactions(status="ready for cleaning")] == [
+        "nobody serves it"
+    ]
+
+
+def test_who_waits_comes_after_the_one_that_is_on_its_way(acid: Session) -> None:
+    _fill(acid)
+    (first,) = acid.table("t").compact("minor")
+    acid.sql("insert into t values (7, 'later')")
+    (second,) = acid.table("t").compact("major", wait=True)
+    assert second.id > first.id
+    states = {one.id: one.state for one in acid.compactions("t")}
+    assert states[first.id] is CompactionState.READY_FOR_CLEANING
+
+
+def test_who_waits_is_content_where_nothing_was_written_since_the_last_one(acid: Session) -> None:
+    _fill(acid)
+    (first,) = acid.table("t").compact("major", wait=True)
+    (second,) = acid.table("t").compact("minor", wait=True)
+    assert second.id == first.id
+    with pytest.raises(CompactionError, match="already scheduled"):
+        acid.table("t").compact("major")  # Hive's answer to a bare request
+
+
+def test_one_partition_is_compacted_and_the_others_stay(acid: Session) -> None:
+    acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
+    for number in range(3):
+        acid.sql(f"insert into t values ({number}, 'x'), ({number}, 'y')")
+    y = _directories(acid, "p=y")
+    acid.table("t").compact(partition={"p": "x"}, wait=True)
+    assert any(name.startswith("base_") for name in _directories(acid, "p=x"))
+    assert _directories(acid, "p=y") == y
+
+
+# -------------------------------------------------------------------- the queue
+
+
+def test_a_request_waits_for_a_service_where_nobody_compacts_here(acid: Session) -> None:
+    _fill(acid)
+    acid.sql("alter table t compact 'minor' pool 'p' with overwrite tblproperties ('a'='b')")
+    (row,) = _shown(acid, "show compactions")
+    host = acid.runtime.transactions.host
+    assert row["state"] == "initiated"
+    assert (row["dbname"], row["tabname"], row["partname"]) == ("default", "t", " --- ")
+    assert (row["type"], row["poolname"], row["initiatorid"]) == ("MINOR", "p", "manual")
+    assert (row["initiatorhost"], row["workerid"], row["starttime"]) == (host, " --- ", " --- ")
+    (entry,) = acid.compactions()
+    assert dict(entry.properties) == {"a": "b"}
+
+
+def test_a_second_request_for_the_same_table_is_refused(acid: Session) -> None:
+    _fill(acid)
+    acid.sql("alter table t compact 'major'")
+    with pytest.raises(
+        CompactionError, match=r"default\.t is refused, details: .*'initiated'"
+    ) as e:
+        acid.sql("alter table t compact 'minor'")
+    assert e.value.code == 10432
+
+
+def test_requests_are_taken_out_of_the_queue(acid: Session) -> None:
+    _fill(acid)
+    (entry,) = acid.table("t").compact("major")
+    found = _shown(acid, f"abort compactions {entry.id} 99")
+    assert [(row["compactionid"], row["status"]) for row in found] == [
+        (str(entry.id), "Success"),
+        ("99", "Error"),
+    ]
+    assert [one.state for one in acid.compactions()] == [CompactionState.ABORTED]
+
+
+def test_show_compactions_filters_and_sorts(acid: Session) -> None:
+    queue = acid.runtime.metastore
+    acid.sql("create database d")
+    for table in ("default.a", "default.b", "d.c"):
+        acid.sql(f"create table {table} (id int) partitioned by (p string) {ACID}")
+    for name, partition, kind, pool in (
+        ("default.a", "p=x", CompactionType.MAJOR, None),
+        ("default.a", "p=y", CompactionType.MINOR, "fast"),
+        ("default.b", "p=x", CompactionType.MINOR, None),
+        ("d.c", "p=x", CompactionType.MAJOR, None),
+    ):
+        request = CompactionRequest(acid.table_name(name), partition, kind, pool=pool)
+        assert queue.compact(request).accepted
+
+    def ids(text: str) -> list[str | None]:
+        return [row["compactionid"] for row in _shown(acid, f"show compactions {text}")]
+
+    assert sorted(map(str, ids(""))) == ["1", "2", "3", "4"]
+    assert ids("compactionid = 3") == ["3"]
+    assert ids("a order by compactionid") == ["1", "2"]
+    assert ids("a partition (p='y')") == ["2"]
+    assert ids("database d") == ["4"]
+    assert ids("type 'minor' order by compactionid desc") == ["3", "2"]
+    assert ids("pool 'fast' type 'major'") == []
+    assert ids("order by cc_database, tabname desc, partname limit 2") == ["4", "3"]
+    assert ids("order by poolname, compactionid") == ["2", "1", "3", "4"]
+    assert ids("status 'working'") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("alter table nosuch compact 'major'", 10001),
+        ("alter table plain compact 'major'", 10286),
+        ("alter table t compact 'medium'", 10282),
+        ("alter table t partition (p='nosuch') compact 'major'", 10006),
+        ("alter table two partition (p='x') compact 'major'", 10284),
+        ("alter table t partition (nosuch='x') compact 'major'", 10098),
+        ("alter table bucketed compact 'rebalance'", None),
+        ("alter table appended compact 'rebalance'", None),
+        ("alter table t partition (p='x') compact 'major' clustered into 2 buckets", None),
+        ("alter table t partition (p='x') compact 'minor' order by id", None),
+        ("alter table t partition (p='x') compact 'rebalance' clustered into 5000 buckets", None),
+        ("show compactions nosuch", 10001),
+        ("show compactions type 'medium'", 10282),
+        ("show compactions status 'lost'", None),
+        ("show compactions order by nosuch", None),
+    ],
+)
+def test_wrong_statements_leave_the_queue_empty(acid: Session, text: str, code: int | None) -> None:
+    acid.sql("create table plain (id int)")
+    acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
+    acid.sql("insert into t values (1, 'x')")
+    acid.sql(f"create table two (id int) partitioned by (p string, q int) {ACID}")
+    acid.sql("insert into two values (1, 'x', 1), (1, 'x', 2)")
+    acid.sql(f"create table bucketed (id int) clustered by (id) into 2 buckets {ACID}")
+    only = "'transactional'='true', 'transactional_properties'='insert_only'"
+    acid.sql(f"create table appended (id int) stored as orc tblproperties ({only})")
+    with pytest.raises((InvalidInputError, NotFoundError)) as caught:
+        acid.sql(text)
+    assert caught.value.code == code
+    assert acid.compactions() == ()
+
+
+def test_compact_is_refused_in_a_transaction_and_show_is_not(acid: Session) -> None:
+    _fill(acid)
+    with acid.transaction() as txn:
+        with pytest.raises(InvalidInputError, match="COMPACT is not allowed in a transaction"):
+            txn.sql("alter table t compact 'major'")
+        with pytest.raises(InvalidInputError, match="COMPACT is not allowed in a transaction"):
+            txn.table("t").compact("major")
+        txn.sql("show compactions")
+    assert acid.compactions() == ()
+
+
+# -------------------------------------------------------------------- thresholds, cleaning
+
+
+def test_a_partitioned_table_is_compacted_where_its_thresholds_say(acid: Session) -> None:
+    acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
+    for number in range(11):
+        acid.sql(f"insert into t values ({number}, 'x')")
+    acid.sql("insert into t values (1, 'y')")
+    (entry,) = acid.table("t").compact("minor", wait=True)
+    assert (entry.partition, entry.type) == ("p=x", CompactionType.MAJOR)
+    assert _directories(acid, "p=y") == ["delta_0000012_0000012_0000"]
+
+
+def test_why_says_which_threshold_is_met_or_missed_and_asks_for_nothing(acid: Session) -> None:
+    acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
+    for number in range(11):
+        acid.sql(f"insert into t values ({number}, 'x')")
+    acid.sql("insert into t values (1, 'y')")
+    x, y = acid.table("t").why_compact()
+    assert (x.partition, x.decision.type) == ("p=x", CompactionType.MAJOR)
+    assert x.decision.reason == "11 deltas, more than 10, and no base"
+    assert (y.partition, y.decision.type) == ("p=y", None)
+    assert "1 delta, not more than 10" in y.decision.reason
+    assert acid.compactions() == ()
+
+
+def _paths(found: tuple[CleanedPath, ...], fate: Fate) -> dict[str, str]:
+    return {one.path.rpartition("/")[2]: one.reason for one in found if one.fate is fate}
+
+
+def test_clean_tells_what_would_go_and_why_the_rest_stays_and_then_does_it(acid: Session) -> None:
+    _fill(acid)
+    (entry,) = acid.table("t").compact("major", wait=True)
+    base = f"base_0000004_v{entry.txn:07d}"
+    old = set(_directories(acid)) - {base}
+    threading.Event().wait(1.1)  # a reader that began as it committed may not be seen yet
+    told = acid.table("t").clean(dry_run=True)
+    assert set(_paths(told, Fate.REMOVABLE)) == old
+    assert _paths(told, Fate.KEPT) == {base: "read by whoever comes now"}
+    assert set(_directories(acid)) == old | {base}
+    assert set(_paths(acid.clean("t"), Fate.REMOVED)) == old
+    assert _directories(acid) == [base]
+
+
+def test_clean_names_the_reader_that_keeps_what_was_replaced(acid: Session) -> None:
+    _fill(acid)
+    with acid.transaction() as txn:
+        reader = hiveacid.read_arrow(txn.table("t"))
+        acid.table("t").compact("major", wait=True)
+        threading.Event().wait(1.1)
+        kept = _paths(acid.clean("t", dry_run=True), Fate.KEPT)
+        why = kept["delta_0000001_0000001_0000"]
+        assert f"may still be needed by transaction {txn.id} of " in why
+        assert acid.clean("t") == ()
+        assert len(reader.read_all()) == 5
+
+
+def test_clean_keeps_what_the_retention_says(acid: Session) -> None:
+    _fill(acid)
+    acid.sql("alter table t set tblproperties ('hiveacid.retention'='7d')")
+    acid.table("t").compact("major", wait=True)
+    why = _paths(acid.clean("t", dry_run=True), Fate.KEPT)["delta_0000001_0000001_0000"]
+    assert why.startswith("replaced, and kept by the retention until 20")
+    assert acid.clean() == ()
+
+
+@pytest.mark.parametrize(
+    ("url", "embedded"),
+    [("sqlite:////wh/m.db", True), ("postgresql+psycopg://u:***@h/d", False)],
+)
+def test_sessions_compact_by_themselves_on_sqlite_alone(url: str, embedded: bool) -> None:
+    assert embeds_by_default(url) is embedded
+
+
+# -------------------------------------------------------------------- in the background
+
+
+def _until(what: object, *, timeout_s: float = 20.0) -> None:
+    """Wait until a condition holds."""
+    waited, pause = 0.0, threading.Event()
+    while not what():  # type: ignore[operator]
+        assert waited < timeout_s, "took too long"
+        pause.wait(0.05)
+        waited += 0.05
+
+
+def test_an_embedded_compactor_does_what_the_session_asks_for_and_cleans(tmp_path: Path) -> None:
+    with _session(tmp_path, "embedded", compactor_cleaner_interval_s=0.1) as acid:
+        _fill(acid)
+        before = _rows(acid)
+        (entry,) = acid.table("t").compact("major", pool="mine")
+        assert entry.state in (CompactionState.INITIATED, CompactionState.WORKING)
+        _until(lambda: acid.compactions(status="succeeded"))
+        (done,) = acid.compactions("t")
+        assert _directories(acid) == [f"base_0000004_v{done.txn:07d}"]
+        assert _rows(acid) == before
