@@ -139,7 +139,7 @@ class Compacting:
 
     def _enqueue(self, request: CompactionRequest, *, wait: bool) -> CompactionId:
         """Put it into the queue. Who waits for its end waits also for one that is on its way, and
-        is content with one that has left nothing to do.
+        is content with one that has left nothing to do, whoever asked for it.
         """
         metastore = self._runtime.metastore
         if not wait:
