@@ -245,6 +245,37 @@ def test_an_entry_whose_worker_is_gone_waits_again(queue: SqlMetastore, publishe
     assert _entry(queue, entry.id).worker == "host-2"
 
 
+def test_an_entry_that_costs_too_many_workers_fails(
+    queue: SqlMetastore, clock: ManualClock
+) -> None:
+    wanted = _request(queue)
+    for lost in range(3):
+        entry, txn = _claim(queue), _begin(queue)
+        queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1))
+        queue.abort_txn(txn)  # it gave up by itself, which does not count
+        entry, txn = _claim(queue), _begin(queue)
+        queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1))
+        assert _entry(queue, wanted).retry_retention_ms == lost
+        clock.advance_ms(300_001)
+        assert queue.perform_timeouts() == (txn,)
+    failed = _entry(queue, wanted)
+    assert failed.state is State.FAILED
+    assert failed.error == "3 workers were lost while they worked on it"
+
+
+def test_lost_workers_count_no_more_once_it_is_done(
+    queue: SqlMetastore, clock: ManualClock
+) -> None:
+    _request(queue)
+    _claim(queue)
+    clock.advance_ms(1000)
+    assert queue.revoke_workers(without_txn_ms=999) == 1
+    entry, txn = _claim(queue), _begin(queue)
+    queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1))
+    queue.mark_compacted(entry.id, txn=txn)
+    assert _entry(queue, entry.id).retry_retention_ms == 0
+
+
 def test_an_aborted_transaction_of_another_kind_touches_no_entry(queue: SqlMetastore) -> None:
     _request(queue)
     entry, txn = _claim(queue), _begin(queue, TxnType.DEFAULT)

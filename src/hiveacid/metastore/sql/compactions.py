@@ -10,11 +10,12 @@ from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select
 from hiveacid.errors import InvalidInputError, MetastoreError
 from hiveacid.metastore.sql.compaction_rows import (
     HISTORY_COLUMNS,
-    NOTHING_DONE,
     QUEUE_COLUMNS,
     QUEUED_OBJECT,
+    WAITS_AGAIN,
     H,
     Q,
+    fail_hopeless,
     hold_next_id,
     info,
     move_to_history,
@@ -127,9 +128,9 @@ _MARK_COMPACTED: Final = (
         Q.CQ_STATE == _WORKING,
         Q.CQ_TXN_ID.is_not_distinct_from(bindparam("txn")),
     )
-    .values(CQ_STATE=_READY, CQ_WORKER_ID=None)
+    .values(CQ_STATE=_READY, CQ_WORKER_ID=None, CQ_RETRY_RETENTION=0)
 )
-_REVOKE: Final = update(COMPACTION_QUEUE).where(Q.CQ_STATE == _WORKING).values(**NOTHING_DONE)
+_REVOKE: Final = update(COMPACTION_QUEUE).where(Q.CQ_STATE == _WORKING).values(**WAITS_AGAIN)
 _REVOKE_HOST: Final = _REVOKE.where(
     func.substr(Q.CQ_WORKER_ID, 1, bindparam("length")) == bindparam("prefix")
 )
@@ -276,11 +277,13 @@ class SqlCompactions:
         with self._db.write() as unit:
             if host is not None:
                 prefix = f"{host}-"
-                revoked += unit.run(_REVOKE_HOST, prefix=prefix, length=len(prefix))
+                revoked += unit.run(_REVOKE_HOST, prefix=prefix, length=len(prefix), lost=0)
             if older_than_ms is not None:
-                revoked += unit.run(_REVOKE_OLD, before=unit.now_ms - older_than_ms)
+                revoked += unit.run(_REVOKE_OLD, before=unit.now_ms - older_than_ms, lost=1)
             if without_txn_ms is not None:
-                revoked += unit.run(_REVOKE_WITHOUT_TXN, before=unit.now_ms - without_txn_ms)
+                before = unit.now_ms - without_txn_ms
+                revoked += unit.run(_REVOKE_WITHOUT_TXN, before=before, lost=1)
+            fail_hopeless(unit)
         return revoked
 
     def _finish(
