@@ -35,8 +35,7 @@ def connect(
     """
     chosen = options or MetastoreOptions()
     dialect, shown = _dialect(url, clock=clock, options=chosen)
-    looks_only = isinstance(dialect, SqliteDialect) and opening is not Opening.CREATE
-    if looks_only and not dialect.exists():
+    if opening is not Opening.CREATE and isinstance(dialect, SqliteDialect) and dialect.is_new():
         raise no_metastore(shown)
     return open_metastore(dialect, url=shown, clock=clock, options=chosen, opening=opening)
 

@@ -140,9 +140,9 @@ class SqliteDialect:
         moment = datetime.fromtimestamp(epoch_ms / 1000, timezone.utc)
         return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
-    def exists(self) -> bool:
-        """Whether the file is there: to look at one never makes one."""
-        return Path(self._path).exists()
+    def is_new(self) -> bool:
+        """Whether there is no file: to look at a metastore never makes one."""
+        return not Path(self._path).exists()
 
     def check_is_ours_or_new(self) -> None:
         """Look at the file's first bytes."""
