@@ -139,21 +139,20 @@ class Compacting:
 
     def _enqueue(self, request: CompactionRequest, *, wait: bool) -> CompactionId:
         """Put it into the queue. Who waits for its end waits also for one that is on its way, and
-        is content with one that has left nothing to do.
+        is content with one that has left nothing to do, whoever asked for it.
         """
         metastore = self._runtime.metastore
         if not wait:
             return enqueue(metastore, request)
-        same = [
-            self._until_done(entry)
-            for entry in metastore.show_compactions(table=request.table)
-            if entry.partition == request.partition and entry.state in _UNFINISHED
-        ]
+        for entry in metastore.show_compactions(table=request.table):
+            if entry.partition == request.partition and entry.state in _UNFINISHED:
+                self._until_done(entry)
         try:
             return enqueue(metastore, request)
         except CompactionError:
-            for entry in same:
-                if entry.state is _READY and entry.type in COVERED_BY[request.type]:
+            for entry in metastore.show_compactions(table=request.table):
+                same = entry.partition == request.partition and entry.state is _READY
+                if same and entry.type in COVERED_BY[request.type]:
                     return entry.id
             raise
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from hiveacid.compaction.inputs import find_partition, find_table
@@ -36,7 +36,6 @@ from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
 
 _LOG = logging.getLogger(__name__)
-OpenFiles = Callable[[str], tuple[FileSystem, str]]
 
 
 class CleaningOutcome(Enum):
@@ -71,12 +70,10 @@ class Cleaner:
         self,
         runtime: Runtime,
         *,
-        open_files: OpenFiles = file_system_for,
         removing: Callable[[str], None] | None = None,
     ) -> None:
         self._runtime = runtime
         self._store = runtime.metastore
-        self._open_files = open_files
         self._removing = removing
 
     def run(self, table: TableName | None = None) -> tuple[Cleaned, ...]:
@@ -107,9 +104,8 @@ class Cleaner:
         removed: list[str] = []
         for table in self.all_tables() if tables is None else tables:
             partitions = self._store.list_partitions(table.name)
-            for location in (table.location, *(one.location for one in partitions)):
-                fs, root = self._open_files(location)
-                removed += self._sweep_directory(fs, root, orphans)
+            locations = (table.location, *(one.location for one in partitions))
+            removed += self._sweep_locations(locations, orphans)
         return tuple(removed)
 
     def all_tables(self) -> Iterator[Table]:
@@ -150,12 +146,15 @@ class Cleaner:
             if not _of_aborts(entry):
                 self._store.mark_refused(entry, reason)
             return Cleaned(entry, CleaningOutcome.REFUSED, message=reason)
+        locations = self._locations(table) if partition is None else (partition.location,)
+        if _of_aborts(entry):
+            done = self._remove_from(entry, table, locations, aborted_only=True)
+            swept = self._sweep_locations((table.location, *locations), Orphans.now(self._runtime))
+            return replace(done, removed=(*done.removed, *swept))
         until_ms = retained_until_ms(entry, table, self._runtime.settings)
         if until_ms is not None and self._runtime.clock.now_ms() < until_ms:
             return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
-        aborted_only = partition is None or entry.type is CompactionType.ABORT_TXN_CLEANUP
-        locations = self._locations(table) if partition is None else (partition.location,)
-        return self._remove_from(entry, table, locations, aborted_only=aborted_only)
+        return self._remove_from(entry, table, locations, aborted_only=partition is None)
 
     def _remove_from(
         self, entry: CompactionInfo, table: Table, locations: Sequence[str], *, aborted_only: bool
@@ -167,7 +166,7 @@ class Cleaner:
         size_bytes = 0
         left: list[CleaningPlan] = []
         for location in locations:
-            fs, root = self._open_files(location)
+            fs, root = file_system_for(location)
             entries = list_partition(fs, root)
             for path in removable(entries, table, seen, today, aborted_only=aborted_only):
                 self._remove(fs, root, path, entries)
@@ -222,10 +221,11 @@ class Cleaner:
             else:
                 fs.delete_directory(full)
 
-    def _sweep_directory(self, fs: FileSystem, root: str, orphans: Orphans) -> list[str]:
+    def _sweep_locations(self, locations: Iterable[str], orphans: Orphans) -> list[str]:
         removed = []
-        for info in fs.list_directory(root):
-            if orphans.has(info):
+        for location in dict.fromkeys(locations):
+            fs, root = file_system_for(location)
+            for info in filter(orphans.has, fs.list_directory(root)):
                 path = info.path.rpartition("/")[2]
                 entry = Entry(path, info.size_bytes, is_directory=info.is_directory)
                 self._remove(fs, root, path, (entry,))

@@ -256,6 +256,7 @@ def _row_runs(
                 raw=raw,
                 stripes=stripes,
                 unit=what.unit,
+                exact=True,
             ):
                 yield from _events(batch, statement, keep(source, batch, mask))
                 del batch

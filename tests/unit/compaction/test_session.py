@@ -116,6 +116,15 @@ def test_who_waits_comes_after_the_one_that_is_on_its_way(acid: Session) -> None
     assert states[first.id] is CompactionState.READY_FOR_CLEANING
 
 
+def test_who_waits_is_content_where_nothing_was_written_since_the_last_one(acid: Session) -> None:
+    _fill(acid)
+    (first,) = acid.table("t").compact("major", wait=True)
+    (second,) = acid.table("t").compact("minor", wait=True)
+    assert second.id == first.id
+    with pytest.raises(CompactionError, match="already scheduled"):
+        acid.table("t").compact("major")  # Hive's answer to a bare request
+
+
 def test_one_partition_is_compacted_and_the_others_stay(acid: Session) -> None:
     acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
     for number in range(3):
