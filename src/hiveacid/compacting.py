@@ -144,17 +144,21 @@ class Compacting:
         metastore = self._runtime.metastore
         if not wait:
             return enqueue(metastore, request)
-        for entry in metastore.show_compactions(table=request.table):
-            if entry.partition == request.partition and entry.state in _UNFINISHED:
+        for entry in self._entries_like(request):
+            if entry.state in _UNFINISHED:
                 self._until_done(entry)
         try:
             return enqueue(metastore, request)
         except CompactionError:
-            for entry in metastore.show_compactions(table=request.table):
-                same = entry.partition == request.partition and entry.state is _READY
-                if same and entry.type in COVERED_BY[request.type]:
+            for entry in self._entries_like(request):
+                if entry.state is _READY and entry.type in COVERED_BY[request.type]:
                     return entry.id
             raise
+
+    def _entries_like(self, request: CompactionRequest) -> tuple[CompactionInfo, ...]:
+        """Those of the same table or partition, the latest first."""
+        found = self._runtime.metastore.show_compactions(table=request.table)
+        return tuple(entry for entry in found if entry.partition == request.partition)
 
     def _wait(self, compaction: CompactionId) -> CompactionInfo:
         """The entry at its end.

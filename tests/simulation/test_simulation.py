@@ -36,8 +36,6 @@ def test_the_invariants_hold(seed: int, here: Place) -> None:
     here.history(seed).run()
 
 
-# A connection that is in use when a pool is given up is closed as garbage.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_invariants_hold_on_postgres(postgres: PostgresServer) -> None:
     with place(postgres) as here:
         for seed in range(1, 5):
