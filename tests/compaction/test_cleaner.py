@@ -18,7 +18,7 @@ from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.errors import StorageError
 from hiveacid.layout.cleaning import Kept
 from hiveacid.model.compactions import CompactionState, CompactionType
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Partition, TableName
 from hiveacid.session import Session
 from hiveacid.storage.filesystem import FileSystem, mounted
@@ -442,3 +442,22 @@ def test_a_lasting_damage_of_a_marker_is_reported(world: World) -> None:
     assert failed.message is not None
     assert "_metadata_acid" in failed.message
     assert len(world.directories()) == 4
+
+
+def test_an_attempt_whose_entry_was_taken_away_is_forgotten_in_the_end(any_world: World) -> None:
+    world = any_world
+    world.insert(1)
+    world.insert(2)
+    world.request(MAJOR)
+    store = world.runtime.metastore
+    entry = store.find_next_compaction("host-9")
+    assert entry is not None
+    txn = world.runtime.transactions.begin_compaction(rebalance=False)
+    store.set_compactor_txn(entry.id, txn.id, highest_write_id=WriteId(2))
+    txn.abort("worker gone")
+    store.abort_compactions([entry.id])
+    world.clock.advance_ms(2 * 3_600_000)
+    (cleaned,) = world.clean()
+    assert cleaned.outcome is CleaningOutcome.CLEANED
+    assert world.clean() == ()
+    assert world.ids() == [1, 2]

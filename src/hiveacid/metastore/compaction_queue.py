@@ -107,13 +107,19 @@ class CompactionQueue(Protocol):
         """Move to the history as refused. Raises: as ``mark_failed``."""
 
     def mark_cleaned(
-        self, compaction: CompactionInfo, *, aborted_write_ids: Collection[WriteId] | None = None
+        self,
+        compaction: CompactionInfo,
+        *,
+        aborted_write_ids: Collection[WriteId] | None = None,
+        failed_compactions: Collection[int] = (),
     ) -> None:
         """Move to the history as succeeded, forget what it has settled (metastore.md 4.5).
 
-        ``aborted_write_ids`` are those that may be forgotten; None stands for all aborted ones up
-        to its highest write id. For an entry of ``find_aborts_to_clean`` they are all that is
-        forgotten. Nothing happens where another cleaner was first.
+        ``aborted_write_ids`` are the writers' that may be forgotten; None stands for all aborted
+        ones up to its highest write id. For an entry of ``find_aborts_to_clean`` they are all that
+        is forgotten of writers. ``failed_compactions`` are aborted transactions: compactions of the
+        object among them may be forgotten, nothing is left of their results. Nothing happens where
+        another cleaner was first.
         """
 
     def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:
