@@ -22,7 +22,7 @@ from enum import Enum
 
 from hiveacid.compaction.inputs import find_partition, find_table
 from hiveacid.compaction.orphans import Orphans
-from hiveacid.compaction.removable import Lists, keeps_all, lists_of, removable
+from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
 from hiveacid.compaction.retention import retained_until_ms
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError
 from hiveacid.layout.cleaning import CleaningPlan, settled_aborts
@@ -159,7 +159,10 @@ class Cleaner:
     def _remove_from(
         self, entry: CompactionInfo, table: Table, locations: Sequence[str], *, aborted_only: bool
     ) -> Cleaned:
-        seen = lists_of(self._store, entry, self._store.cleaner_txns(entry))
+        txns = self._store.cleaner_txns(entry)
+        if _of_aborts(entry):
+            txns = old_aborts(self._runtime, txns)
+        seen = lists_of(self._store, entry, txns)
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
         self._store.note_cleaning(entry, started=True)
         removed: list[str] = []
