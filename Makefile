@@ -60,8 +60,8 @@ bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 -
 bench-peers: java $(STAMP)  ## MERGE, DELETE, small INSERTs beside Delta Lake and Iceberg, in one run
 	$(BIN)/python -m benchmarks.peers $(BENCH)
 
-sim: $(STAMP)  ## seeded histories of writers, readers, aborts, deaths and faults (SEED=1 RUNS=1000)
-	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),1) --runs $(or $(RUNS),1000)
+sim: $(STAMP)  ## seeded histories of writers, readers, compactors, deaths, faults (SEED=1 RUNS=1000 DATABASE=sqlite)
+	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),1) --runs $(or $(RUNS),1000) --database $(or $(DATABASE),sqlite)
 
 soak: $(STAMP)  ## 8 writer processes killed at random, on both databases (SECONDS=300)
 	$(BIN)/python -m tests.soak.run --seconds $(or $(SECONDS),300)

@@ -22,12 +22,12 @@ from enum import Enum
 
 from hiveacid.compaction.inputs import find_partition, find_table
 from hiveacid.compaction.orphans import Orphans
-from hiveacid.compaction.removable import Lists, keeps_all, lists_of, removable
+from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
 from hiveacid.compaction.retention import retained_until_ms
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError
-from hiveacid.layout.cleaning import CleaningPlan, Kept, settled_aborts
+from hiveacid.layout.cleaning import CleaningPlan, settled_aborts
 from hiveacid.layout.resolve import Entry
-from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
+from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
 from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.tables import Table, TableKind, TableName
@@ -159,7 +159,10 @@ class Cleaner:
     def _remove_from(
         self, entry: CompactionInfo, table: Table, locations: Sequence[str], *, aborted_only: bool
     ) -> Cleaned:
-        seen = lists_of(self._store, entry, self._store.cleaner_txns(entry))
+        txns = self._store.cleaner_txns(entry)
+        if _of_aborts(entry):
+            txns = old_aborts(self._runtime, txns)
+        seen = lists_of(self._store, entry, txns)
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
         self._store.note_cleaning(entry, started=True)
         removed: list[str] = []
@@ -179,7 +182,11 @@ class Cleaner:
             self._store.note_cleaning(entry, started=False)
             why = _still_needed(waiting)
             return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
-        self._store.mark_cleaned(entry, aborted_write_ids=self._settled(entry, left, today))
+        self._store.mark_cleaned(
+            entry,
+            aborted_write_ids=self._settled(entry, left, today),
+            failed_compactions=today.txns.aborted,
+        )
         return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed), size_bytes)
 
     def _settled(
@@ -191,24 +198,7 @@ class Cleaner:
         settled = set(lists.valid.aborted)
         for plan in left:
             settled &= set(settled_aborts(plan, lists.valid))
-        if _of_aborts(entry) and not any(_has_unseen_compaction(plan) for plan in left):
-            settled |= self._failed_compactions(entry)
         return frozenset(WriteId(one) for one in settled)
-
-    def _failed_compactions(self, entry: CompactionInfo) -> set[int]:
-        """What is known of failed compactions is kept under the write id that they went up to."""
-        of_object = [
-            one
-            for one in self._store.show_compactions(table=entry.table)
-            if one.partition == entry.partition
-        ]
-        if any(one.state is CompactionState.WORKING for one in of_object):
-            return set()
-        return {
-            one.highest_write_id
-            for one in of_object
-            if one.state is CompactionState.FAILED and one.highest_write_id is not None
-        }
 
     def _remove(self, fs: FileSystem, root: str, path: str, entries: Sequence[Entry]) -> None:
         assert path and not path.startswith("/") and ".." not in path.split("/"), path
@@ -250,10 +240,6 @@ class Cleaner:
 
 def _of_aborts(entry: CompactionInfo) -> bool:
     return entry.type is CompactionType.ABORT_TXN_CLEANUP
-
-
-def _has_unseen_compaction(plan: CleaningPlan) -> bool:
-    return any(why is Kept.COMPACTION_NOT_SEEN for _, why in plan.keep)
 
 
 def _bytes_below(path: str, entries: Iterable[Entry]) -> int:
