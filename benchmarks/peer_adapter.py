@@ -34,7 +34,8 @@ class HiveAcid(adapters.Adapter):
         super().__init__(spark, root)
         os.makedirs(self.root, exist_ok=True)
         url = f"sqlite:///{self.root}/metastore.db"
-        self._acid = hiveacid.connect(spark, url, warehouse=self.path(""))
+        settings = {"hiveacid.compactor.auto": "off"}
+        self._acid = hiveacid.connect(spark, url, warehouse=self.path(""), settings=settings)
 
     def create(self, table: str, ddl: str) -> None:
         """A fresh table; ``ddl`` holds the columns. The big table of single-row updates is bucketed

@@ -48,7 +48,10 @@ def main() -> int:
     failed = ""
     try:
         with hiveacid.connect(
-            spark, f"sqlite:///{work}/metastore.db", warehouse=str(work / "warehouse")
+            spark,
+            f"sqlite:///{work}/metastore.db",
+            warehouse=str(work / "warehouse"),
+            settings={"hiveacid.compactor.auto": "off"},
         ) as acid:
             bench = stages.Bench(
                 spark=spark,
