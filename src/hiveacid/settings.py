@@ -54,6 +54,12 @@ class Settings(CompactorSettings):
         "Longest pause between two looks at a lock.",
         hive=("hive.lock.sleep.between.retries",),
     )
+    lock_zero_wait_reads: bool = _setting(
+        False,
+        "lock.zero_wait_reads",
+        "What reads a table that somebody holds exclusively fails at once, as Hive 4 does by "
+        "default, instead of waiting.",
+    )
     txn_timeout_s: float = _setting(
         300.0,
         "txn.timeout_s",

@@ -30,8 +30,7 @@ class CompactionOptions:
     after ``cleaning_retry_ms``, each time twice as long, ``cleaning_attempts_max`` times;
     ``cleaning_delay_ms`` after the commit it is done first. ``kept_...``: how many entries of the
     history stay for each table or partition; unsuccessful ones older than ``history_ms`` go when a
-    later success covers them. ``cleaning_batch`` entries at most are handed to a cleaner at once:
-    more than Hive's 1,000, for those that wait for their retention are among them.
+    later success covers them.
     """
 
     pool_timeout_ms: int = _DAY_MS // 2
@@ -40,7 +39,6 @@ class CompactionOptions:
     cleaning_delay_ms: int = 0
     cleaning_retry_ms: int = 300_000
     cleaning_attempts_max: int = 5
-    cleaning_batch: int = 100_000
     kept_not_initiated: int = 2
     kept_failed: int = 3
     kept_succeeded: int = 3
