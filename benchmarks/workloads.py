@@ -76,5 +76,6 @@ WORKLOADS: Final = (
     Workload("dynamic", "dynamic", "write 1,000 partitions", "Spark's ORC writer", 2, Unit.RATIO),
     Workload("plan_one", "many", "plan 1 of 10,000 partitions", "", 1.0, Unit.SECONDS),
     Workload("plan_all", "many", "plan 10,000 partitions", "", 30.0, Unit.SECONDS),
+    Workload("at_once", "concurrent", "4 threads x 10 UPDATEs, own rows", "", 40.0, Unit.SECONDS),
 )
 STAGES: Final = tuple(dict.fromkeys(workload.stage for workload in WORKLOADS))
