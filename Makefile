@@ -12,7 +12,7 @@ INTEROP ?=
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test check accept interop bench bench-peers bench-txn sim soak test-spark-versions clean
+.PHONY: help venv java demo test test-connect check accept interop bench bench-peers bench-txn sim soak test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ demo: java $(STAMP)  ## orders and lineitem of TPC-H end to end (SF=1 for ten ti
 
 test: java $(STAMP)  ## all tests
 	$(BIN)/python -m pytest -q
+
+test-connect: java $(STAMP)  ## the Spark tests over Spark Connect, all that do not look into the JVM
+	HIVEACID_TEST_CONNECT=1 $(BIN)/python -m pytest -q tests/spark
 
 check: $(STAMP)  ## lint, format, types, layers and the other laws of the house
 	$(BIN)/ruff check .

@@ -81,7 +81,7 @@ class Meter:
         """Run ``work`` and keep its figures unless this is the warm-up; ``rows`` it touches."""
         answer, sample = self._observe(workload, work, every_s=_LOOK_EVERY_S)
         if kept:
-            self._keep(workload, side, rows, [sample])
+            self.keep(workload, side, rows, [sample])
         self._told(
             f"{workload:13s} {side:9s} {sample.wall_s:8.3f} s  {sample.cpu_s:8.2f} CPU s"
             f"  {sample.jobs:3d} jobs  {sample.peak_bytes >> 20:6,d} MiB"
@@ -108,7 +108,7 @@ class Meter:
         cpu = whole.cpu_s / len(works)
         if kept:
             samples = [replace(whole, wall_s=wall, cpu_s=cpu) for wall in walls]
-            self._keep(workload, OURS, rows, samples)
+            self.keep(workload, OURS, rows, samples)
         self._told(
             f"{workload:13s} {OURS:9s} {len(walls)} calls, p50 {statistics.median(walls):.4f} s,"
             f" highest {max(walls):.4f} s, {whole.jobs} jobs{'' if kept else '  (warm-up)'}"
@@ -131,7 +131,8 @@ class Meter:
         sample = Sample(wall, cpu, jobs, memory.total_bytes, memory.jvm_bytes, memory.python_bytes)
         return answer, sample
 
-    def _keep(self, workload: str, side: str, rows: int, samples: list[Sample]) -> None:
+    def keep(self, workload: str, side: str, rows: int, samples: list[Sample]) -> None:
+        """Add samples, also such as were taken elsewhere."""
         series = self.series.setdefault((workload, side), Series())
         series.rows = rows
         series.samples.extend(samples)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hiveacid
-from benchmarks import concurrent, data, less, stages
+from benchmarks import compaction, concurrent, data, less, stages
 from benchmarks.meter import OTHER, OURS, Meter, Series, WrongResultError
 from benchmarks.sides import FlatOrc, HiveAcid
 from benchmarks.workloads import STAGES, WORKLOADS, Unit, Workload
@@ -80,7 +80,8 @@ def _run(bench: stages.Bench, chosen: list[str]) -> None:
     if chosen != ["insert"]:
         stages.warm_up(bench)
     for stage in chosen:
-        (stages.RUN | less.RUN | concurrent.RUN)[stage](bench)
+        runs = stages.RUN | less.RUN | concurrent.RUN | compaction.RUN
+        runs[stage](bench)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -167,6 +168,8 @@ def _print(console: Console, series: dict[tuple[str, str], Series], about: dict[
 def _verdict(workload: Workload, ours: Series, other: Series | None) -> tuple[float, bool]:
     """The figure that the limit limits, and whether it is kept."""
     figure = ours.median("wall_s")
+    if workload.unit is Unit.MIB:
+        figure = ours.highest("peak_bytes") / (1 << 20)
     if workload.unit is Unit.RATIO:
         if other is None:
             return float("nan"), False

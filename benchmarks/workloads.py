@@ -39,6 +39,8 @@ class Unit(Enum):
     """our median by the other side's"""
     SECONDS = "s"
     """our median alone"""
+    MIB = "MiB"
+    """our highest peak of resident memory"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +79,9 @@ WORKLOADS: Final = (
     Workload("plan_one", "many", "plan 1 of 10,000 partitions", "", 1.0, Unit.SECONDS),
     Workload("plan_all", "many", "plan 10,000 partitions", "", 30.0, Unit.SECONDS),
     Workload("at_once", "concurrent", "4 threads x 10 UPDATEs, own rows", "", 40.0, Unit.SECONDS),
+    Workload("minor", "compaction", "minor of 50 deltas", "decoded, written", 0.2, Unit.RATIO),
+    Workload("minor_read", "compaction", "q1 after it", "q1 of clean table", 1.15, Unit.RATIO),
+    Workload("major", "compaction", "major, 10 % deleted", "ORC read, written", 1.25, Unit.RATIO),
+    Workload("major_memory", "compaction", "major of a 1 GiB bucket", "", 1536, Unit.MIB),
 )
 STAGES: Final = tuple(dict.fromkeys(workload.stage for workload in WORKLOADS))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.connect import OVER_CONNECT, connect_session
 from tests.postgres import PostgresServer, postgres_server
 
 if TYPE_CHECKING:
@@ -25,6 +26,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        if OVER_CONNECT and item.get_closest_marker("jvm"):
+            item.add_marker(pytest.mark.skip(reason="looks into the JVM, which Connect hides"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_embedded_compactor() -> Iterator[None]:
+    """Tests look at directories: only those that say ``embedded`` have them compacted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hiveacid.compacting.embeds_by_default", lambda _: False)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -60,19 +71,21 @@ def metastore_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for all tests: two cores, UTC, small shuffles, no web page, 2 GB."""
+    """One session for all tests: two cores, UTC, small shuffles, no web page, 2 GB; over Spark
+    Connect, with a server of its own, where the environment says so.
+    """
     from hiveacid.spark.local import local_session
 
     scratch = tmp_path_factory.mktemp("spark")
-    session = local_session(
-        "hiveacid tests",
-        conf={
-            "spark.master": "local[2]",
-            "spark.driver.memory": "2g",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-            "spark.local.dir": str(scratch / "local"),
-        },
-    )
+    conf = {
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "local"),
+    }
+    if OVER_CONNECT:
+        session = connect_session("local[2]", conf=conf)
+    else:
+        session = local_session("hiveacid tests", conf={"spark.master": "local[2]", **conf})
     yield session
     session.stop()

@@ -25,15 +25,18 @@ from hiveacid.statements.listing import Listing
 from hiveacid.statements.show_compactions import find_compactions, show_compactions
 from hiveacid.statements.values_compactions import (
     AbortCompactions,
+    Clean,
     Compact,
     CompactionStatement,
     ShowCompactions,
+    WhyCompact,
 )
 from hiveacid.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hiveacid.compaction.cleaning_report import CleanedPath
     from hiveacid.compaction.compactor import Compactor
     from hiveacid.layout.compaction import RewritePlan, RewrittenFile
     from hiveacid.storage.filesystem import FileSystem
@@ -76,6 +79,11 @@ class Compacting:
                 return find_compactions(metastore, metastore, value)
             case AbortCompactions():
                 return tuple(metastore.abort_compactions(value.compactions).items())
+            case Clean(name, dry_run):
+                tables = None if name is None else (metastore.get_table(name),)
+                return self.compactor().clean_tables(tables, dry_run=dry_run)
+            case WhyCompact(name):
+                return self.compactor().explain(metastore.get_table(name))
 
     def listing(self, value: CompactionStatement) -> Listing | None:
         """Carry out a statement of SQL.
@@ -99,6 +107,11 @@ class Compacting:
             self._compactor = Compactor(self._runtime, self._rewrite, version=VERSION)
         return self._compactor
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do in the background."""
+        return self._embedded is None or self._embedded.is_idle
+
     def close(self) -> None:
         """End the background work."""
         if self._embedded is not None:
@@ -113,31 +126,33 @@ class Compacting:
         metastore = self._runtime.metastore
         order = plan_compaction(metastore, value, host=self._runtime.transactions.host)
         if order.request is None:
-            return ()
-        ids = (self._enqueue(order.request, wait=value.wait),)
+            ids = self.compactor().initiate_partitions(order.table, order.partitions)
+        else:
+            ids = (self._enqueue(order.request, wait=value.wait),)
         if value.wait:
             return tuple(self._wait(one) for one in ids)
+        entries = tuple(one for i in ids for one in metastore.show_compactions(compaction=i))
         if self._embedded is not None:
-            self._embedded.request(value.pool)
-        return tuple(one for i in ids for one in metastore.show_compactions(compaction=i))
+            for pool in {entry.pool for entry in entries}:
+                self._embedded.request(pool)
+        return entries
 
     def _enqueue(self, request: CompactionRequest, *, wait: bool) -> CompactionId:
         """Put it into the queue. Who waits for its end waits also for one that is on its way, and
-        is content with one that has left nothing to do.
+        is content with one that has left nothing to do, whoever asked for it.
         """
         metastore = self._runtime.metastore
         if not wait:
             return enqueue(metastore, request)
-        same = [
-            self._until_done(entry)
-            for entry in metastore.show_compactions(table=request.table)
-            if entry.partition == request.partition and entry.state in _UNFINISHED
-        ]
+        for entry in metastore.show_compactions(table=request.table):
+            if entry.partition == request.partition and entry.state in _UNFINISHED:
+                self._until_done(entry)
         try:
             return enqueue(metastore, request)
         except CompactionError:
-            for entry in same:
-                if entry.state is _READY and entry.type in COVERED_BY[request.type]:
+            for entry in metastore.show_compactions(table=request.table):
+                same = entry.partition == request.partition and entry.state is _READY
+                if same and entry.type in COVERED_BY[request.type]:
                     return entry.id
             raise
 
@@ -222,8 +237,22 @@ class CompactionMethods:
         )
         return cast("tuple[CompactionInfo, ...]", self.execute(value))
 
+    def clean(self, table: str | None = None, *, dry_run: bool = False) -> tuple[CleanedPath, ...]:
+        """Remove what no reader of a table (of any table) can need any more; ``dry_run`` tells.
+
+        Raises:
+            NotFoundError: no such table.
+        """
+        name = None if table is None else self.table_name(table)
+        return cast("tuple[CleanedPath, ...]", self.execute(Clean(name, dry_run)))
+
 
 def is_embedded(runtime: Runtime) -> bool:
-    """Whether a session of this runtime compacts by itself: on SQLite unless it is told not to."""
+    """Whether a session of this runtime compacts by itself."""
     auto = runtime.settings.compactor_auto
-    return auto == "embedded" or (auto == "default" and runtime.metastore.url.startswith("sqlite"))
+    return auto == "embedded" or (auto == "default" and embeds_by_default(runtime.metastore.url))
+
+
+def embeds_by_default(url: str) -> bool:
+    """On SQLite a session compacts by itself unless it is told not to; a server has a service."""
+    return url.startswith("sqlite")

@@ -30,7 +30,12 @@ from hiveacid.statements.values import (
     Update,
     VirtualColumn,
 )
-from hiveacid.statements.values_compactions import Compact, CompactionStatement
+from hiveacid.statements.values_compactions import (
+    Clean,
+    Compact,
+    CompactionStatement,
+    WhyCompact,
+)
 from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_locks import LockTable, UnlockTable
 from hiveacid.statements.values_upkeep import Analyze
@@ -38,6 +43,8 @@ from hiveacid.statements.values_upkeep import Analyze
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid.compaction.cleaning_report import CleanedPath
+    from hiveacid.compaction.initiator import Verdict
     from hiveacid.statements.arrow_changes import ArrowChange
     from hiveacid.statements.values import Expression
     from hiveacid.txn.leases import Keep, Lease
@@ -245,6 +252,16 @@ class AcidTable:
             None if order_by is None else parse_sort_items(order_by),
         )
         return cast("tuple[CompactionInfo, ...]", self.session.execute(value))
+
+    def clean(self, *, dry_run: bool = False) -> tuple[CleanedPath, ...]:
+        """Remove what no reader can need any more; ``dry_run`` tells what would go, and why the
+        rest stays.
+        """
+        return cast("tuple[CleanedPath, ...]", self.session.execute(Clean(self.name, dry_run)))
+
+    def why_compact(self) -> tuple[Verdict, ...]:
+        """For each partition the compaction that its thresholds ask for, or what is missing."""
+        return cast("tuple[Verdict, ...]", self.session.execute(WhyCompact(self.name)))
 
     def merge(
         self, source: DataFrame, *, on: Expression, alias: str = "t", source_alias: str = "s"

@@ -14,7 +14,12 @@ from hiveacid.model.transactions import Isolation
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.show import ShowStatement
-from hiveacid.statements.values_compactions import AbortCompactions, ShowCompactions
+from hiveacid.statements.values_compactions import (
+    AbortCompactions,
+    Clean,
+    ShowCompactions,
+    WhyCompact,
+)
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import (
     Begin,
@@ -44,6 +49,8 @@ _NO_DEFINITION = (
     ShowStatement,
     ShowCompactions,
     AbortCompactions,
+    Clean,
+    WhyCompact,
 )
 """What changes no definition: it may stand inside a transaction."""
 

@@ -16,7 +16,7 @@ from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import Step, Worker
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import FileSystem, path_of
+from hiveacid.storage.filesystem import FileSystem, mounted
 from hiveacid.testing.clock import ManualClock
 
 EXIT_CODE = 9
@@ -36,17 +36,9 @@ def main(url: str, warehouse: str, now_ms: str, point: str) -> None:
         if step.value == point:
             os._exit(EXIT_CODE)
 
-    def open_files(location: str) -> tuple[FileSystem, str]:
-        return _Dying(location, point), path_of(location)
-
-    worker = Worker(
-        runtime,
-        partial(rewrite, settings=settings),
-        name="host-2-1",
-        reached=reached,
-        open_files=open_files,
-    )
-    worker.run_next()
+    how = partial(rewrite, settings=settings)
+    with mounted(_Dying(warehouse, point), below=warehouse):
+        Worker(runtime, how, name="host-2-1", reached=reached).run_next()
 
 
 def _clean_and_die(cleaner: Any, runtime: Any) -> None:

@@ -21,6 +21,7 @@ from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import Partition, TableName
 from hiveacid.session import Session
+from hiveacid.storage.filesystem import FileSystem, mounted
 
 KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
 DAY_MS = 86_400_000
@@ -229,6 +230,30 @@ def test_files_of_aborted_transactions_go_without_a_compaction(any_world: World)
     assert world.ids() == [1, 2]
 
 
+def test_the_staging_directory_of_a_killed_writer_goes_with_its_files(world: World) -> None:
+    world.insert(1)
+    killed_write(world, 8)
+    (dead,) = world.runtime.metastore.show_txns()
+    (Path(world.warehouse) / "t" / f"_hiveacid_staging_{dead.id}_2").mkdir()
+    world.clock.advance_ms(3_600_000)
+    world.clean()
+    assert len(world.directories()) == 1
+
+
+def test_a_cleaning_of_aborts_that_failed_is_not_held_up_by_the_retention(tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path}/m.db", tmp_path / "wh", hiveacid.settings.Settings())
+    world.make()
+    world.insert(1)
+    killed_write(world, 8)
+    world.clock.advance_ms(3_600_000)
+    with mounted(_Undeletable("/"), below=world.warehouse):
+        assert world.clean()[0].outcome is CleaningOutcome.FAILED
+    world.clock.advance_ms(301_000)
+    assert world.clean()[0].outcome is CleaningOutcome.CLEANED
+    assert len(world.directories()) == 1
+    world.close()
+
+
 def test_what_an_aborted_write_left_in_partitions_it_did_not_name_goes(
     world: World, tmp_path: Path
 ) -> None:
@@ -281,8 +306,8 @@ def test_the_result_of_a_compaction_that_failed_to_take_it_back_never_counts(
             raise dying
 
     rows = world.rows()
-    with pytest.raises(_Dying):
-        world.compact(MAJOR, reached=stop, open_files=_undeletable)
+    with pytest.raises(_Dying), mounted(_Undeletable("/"), below=world.warehouse):
+        world.compact(MAJOR, reached=stop)
     assert len(world.directories()) == 3
     for _ in range(3):
         housekeeping(world)
@@ -299,16 +324,13 @@ class _Dying(BaseException):
     """A worker that ends half way."""
 
 
-def _undeletable(location: str) -> tuple[hiveacid.storage.filesystem.FileSystem, str]:
-    from hiveacid.storage.filesystem import FileSystem, path_of
+class _Undeletable(FileSystem):
+    """Nobody may delete what is published."""
 
-    class Undeletable(FileSystem):
-        def delete_directory(self, path: str) -> None:
-            if "_staging_" not in path:
-                raise StorageError(f"no permission for {path}", path=path, detail="no-permission")
-            super().delete_directory(path)
-
-    return Undeletable(location), path_of(location)
+    def delete_directory(self, path: str) -> None:
+        if "_staging_" not in path:
+            raise StorageError(f"no permission for {path}", path=path, detail="no-permission")
+        super().delete_directory(path)
 
 
 # ------------------------------------------------------------------------------- the rest
@@ -348,7 +370,8 @@ def test_loose_files_of_an_insert_only_table_are_nobodys_business(world: World) 
 def test_a_failed_deletion_is_tried_again_later(world: World) -> None:
     two_deltas(world)
     world.compact(MAJOR)
-    (failed,) = world.clean(open_files=_undeletable)
+    with mounted(_Undeletable("/"), below=world.warehouse):
+        (failed,) = world.clean()
     assert failed.outcome is CleaningOutcome.FAILED
     (entry,) = world.entries()
     assert entry.state is CompactionState.READY_FOR_CLEANING

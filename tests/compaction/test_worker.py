@@ -18,7 +18,7 @@ from hiveacid.model.tables import Partition, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.session import Session
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import FileSystem, file_system_for, path_of
+from hiveacid.storage.filesystem import FileSystem, mounted, path_of
 
 KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
 UNITS = pytest.mark.parametrize("unit", ["row", "partition"])
@@ -298,31 +298,17 @@ def test_drop_table_waits_for_a_compaction_in_progress(world: World) -> None:
 
 
 class _Full(FileSystem):
-    """No space is left for files whose path has ``word`` in it."""
-
-    word = "compaction"
+    """No space is left for new files."""
 
     def open_output(self, path: str) -> Any:
-        self._check(path)
-        return super().open_output(path)
-
-    def rename(self, source: str, *, target: str) -> None:
-        if "_v00" in target and target.endswith("bucket_00001"):
-            self._check(source)
-        super().rename(source, target=target)
-
-    def _check(self, path: str) -> None:
         raise StorageError(f"no space left while writing {path}", path=path, detail="no-space")
-
-
-def _full(location: str) -> tuple[FileSystem, str]:
-    return _Full(location), path_of(location)
 
 
 def test_a_full_disk_fails_the_entry_and_changes_nothing(world: World) -> None:
     _three_deltas(world)
     rows, before = world.rows(), world.directories()
-    result = world.compact(MAJOR, open_files=_full)
+    with mounted(_Full(world.warehouse), below=world.warehouse):
+        result = world.compact(MAJOR)
     assert result.outcome is Outcome.FAILED
     (entry,) = world.entries()
     assert entry.state is CompactionState.FAILED
@@ -401,4 +387,4 @@ def test_what_is_no_error_of_ours_is_reported_and_raised(world: World) -> None:
 
 
 def test_nothing_to_claim_is_none(world: World) -> None:
-    assert world.worker(open_files=file_system_for).run_next() is None
+    assert world.worker().run_next() is None

@@ -12,7 +12,7 @@ import pyarrow as pa
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaned, Cleaner
 from hiveacid.compaction.rewrites import rewrite
-from hiveacid.compaction.worker import CompactionResult, OpenFiles, Step, Worker
+from hiveacid.compaction.worker import CompactionResult, Step, Worker
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.compactions import (
@@ -25,7 +25,6 @@ from hiveacid.model.tables import Database, TableName
 from hiveacid.runtime import DEFAULT_DATABASE, Runtime
 from hiveacid.session import Session
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import file_system_for
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn.manager import TransactionManager
 from hiveacid.txn.threads import NoThreads
@@ -97,13 +96,12 @@ class World:
         self,
         *,
         reached: Callable[[Step], None] | None = None,
-        open_files: OpenFiles = file_system_for,
         rewriting: Any = None,
     ) -> Worker:
         """A worker with a connection of its own."""
         runtime = self.connect()
         how = rewriting or partial(rewrite, settings=self.settings)
-        return Worker(runtime, how, name="host-1-1", reached=reached, open_files=open_files)
+        return Worker(runtime, how, name="host-1-1", reached=reached)
 
     def compact(
         self,

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hiveacid.layout.compaction import RewritePlan, RewrittenFile, plan_major, plan_minor
+from hiveacid.layout.compaction import (
+    MajorCompaction,
+    MinorCompaction,
+    RewritePlan,
+    RewrittenFile,
+    plan_major,
+    plan_minor,
+)
 from hiveacid.layout.markers import VERSION_TEXT
 from hiveacid.layout.names import VERSION_FILE
 from hiveacid.layout.resolve import resolve
@@ -19,6 +26,8 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
 
 FS = FileSystem("/")
+PLANS = {"minor": plan_minor, "major": plan_major}
+Plan = Callable[..., MinorCompaction | MajorCompaction | None]
 Rewrite = Callable[[RewritePlan], tuple[RewrittenFile, ...]]
 
 
@@ -57,7 +66,7 @@ def compact(
     *,
     write_ids: ValidWriteIdList,
     txns: ValidTxnList,
-    major: bool,
+    plan: Plan,
     rewrite: Rewrite,
 ) -> Compacted:
     """Compact every partition and publish the results, inputs stay."""
@@ -69,15 +78,15 @@ def compact(
         entries = list_partition(FS, place.path)
         directory = resolve(entries, valid, txns, mode=table.acid_mode)
         directory = with_logical_lengths(FS, place.path, directory, entries=entries)
-        compaction = (plan_major if major else plan_minor)(directory, txn=txn)
+        compaction = plan(directory, txn=txn)
         if compaction is None:
             continue
         staging = f"{table.location}/_staging_{len(plans)}"
-        plan = RewritePlan(table, place.path, directory, valid, compaction, staging)
-        plans.append(plan)
-        staged = rewrite(plan)
+        found = RewritePlan(table, place.path, directory, valid, compaction, staging)
+        plans.append(found)
+        staged = rewrite(found)
         files += staged
-        publish(plan, staged)
+        publish(found, staged)
     return Compacted(txn, tuple(files), tuple(plans))
 
 

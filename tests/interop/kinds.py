@@ -1,5 +1,5 @@
 """What a kind of table is: its definition, our statements, then Hive's. The lists of kinds stand
-in ``kinds_full``, ``kinds_places``, ``kinds_types`` and ``kinds_files``.
+in ``kinds_full``, ``kinds_types``, ``kinds_files`` and ``kinds_compacted``.
 """
 
 from __future__ import annotations

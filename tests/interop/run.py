@@ -31,6 +31,7 @@ import orc_tools  # noqa: E402
 from back_home import back_home  # noqa: E402
 from hive_tool import TOOL, HiveIsMissingError, HiveTool  # noqa: E402
 from kinds import Kind  # noqa: E402
+from kinds_compacted import COMPACTED  # noqa: E402
 from kinds_files import FILES  # noqa: E402
 from kinds_full import FULL  # noqa: E402
 from kinds_types import TYPES  # noqa: E402
@@ -141,7 +142,7 @@ def _wanted(given: argparse.Namespace) -> list[Kind]:
     names = set(given.kinds.split(",")) - {""}
     return [
         kind
-        for kind in (*FULL, *TYPES, *FILES)
+        for kind in (*FULL, *TYPES, *FILES, *COMPACTED)
         if (kind.name in names if names else kind.ci or not given.ci)
         and (kind.hive_3 or given.version != "3.1")
     ]

@@ -124,15 +124,12 @@ class World:
 
     def equip(self, client: Client) -> None:
         """What a session has."""
+        threads = NoThreads()
         manager = TransactionManager(
-            self.metastore,
-            self.client_clock,
-            client.settings,
-            user=client.name,
-            threads=NoThreads(),
+            self.metastore, self.client_clock, client.settings, user=client.name, threads=threads
         )
         client.runtime = Runtime(
-            self.metastore, manager, self.client_clock, client.settings, self.warehouse
+            self.metastore, manager, self.client_clock, client.settings, self.warehouse, threads
         )
         client.session = Session(client.runtime)
 

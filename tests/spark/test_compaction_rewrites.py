@@ -9,20 +9,22 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.golden.compacting import FS, compact, seen_after, table_of
+from tests.golden.compacting import FS, PLANS, compact, seen_after, table_of
 from tests.golden.tables import golden_meta, golden_path
 
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.errors import FormatError
+from hiveacid.layout.compaction import plan_rebalance
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading import read_arrow
 from hiveacid.settings import Settings
 
+_PLANS = {**PLANS, "rebalance": partial(plan_rebalance, buckets=3)}
 TABLES = ("a03_merge", "c_int", "d06_bucketed", "h01_aborted", "j01_add_columns", "i12_big")
 
 
 def rows_after(
-    name: str, root: Path, *, major: bool, method: Method, spark: SparkSession | None
+    name: str, root: Path, *, kind: str, method: Method, spark: SparkSession | None
 ) -> pa.Table:
     """The rows with their ids, compacted by one method."""
     shutil.copytree(golden_path(name) / "data", root)
@@ -32,10 +34,10 @@ def rows_after(
         table_of(root, meta),
         write_ids=ValidWriteIdList.parse(meta["valid_write_id_list"]),
         txns=txns,
-        major=major,
+        plan=_PLANS[kind],
         rewrite=partial(rewrite, FS, settings=Settings(), method=method, spark=spark),
     )
-    assert done.plans or not major
+    assert done.plans or kind == "minor"
     found = read_arrow(
         str(root),
         valid_write_ids=meta["valid_write_id_list"],
@@ -48,15 +50,15 @@ def rows_after(
     return found.take(order)
 
 
-@pytest.mark.parametrize("major", [False, True], ids=["minor", "major"])
+@pytest.mark.parametrize("kind", sorted(_PLANS))
 @pytest.mark.parametrize("name", TABLES)
 def test_spark_and_arrow_give_the_same(
-    name: str, major: bool, tmp_path: Path, spark: SparkSession
+    name: str, kind: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     if not golden_path(name).is_dir():
         pytest.skip("../shared is not here")
-    here = rows_after(name, tmp_path / "here", major=major, method=Method.ARROW, spark=None)
-    there = rows_after(name, tmp_path / "there", major=major, method=Method.SPARK, spark=spark)
+    here = rows_after(name, tmp_path / "here", kind=kind, method=Method.ARROW, spark=None)
+    there = rows_after(name, tmp_path / "there", kind=kind, method=Method.SPARK, spark=spark)
     assert there.equals(here) and here.num_rows > 0
 
 
@@ -75,7 +77,7 @@ def test_a_corrupt_file_is_named_and_the_table_stays(
             table_of(root, meta),
             write_ids=ValidWriteIdList.parse(meta["valid_write_id_list"]),
             txns=ValidTxnList.parse(meta["valid_txn_list"]),
-            major=True,
+            plan=_PLANS["major"],
             rewrite=partial(rewrite, FS, settings=Settings(), method=method, spark=spark),
         )
     left = {path for path in root.rglob("*") if path.is_file() and "_staging" not in str(path)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
@@ -134,6 +135,7 @@ def test_deletes_have_null_rows(spark: SparkSession, tmp_path: Path) -> None:
     assert tuple(counts) == (20_000, 0, 20_000 * 19_999 // 2, 9, 2)
 
 
+@pytest.mark.jvm
 def test_hive_metadata_and_types_are_in_the_footer(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "bucket_00000"
     write(path, 5000)

@@ -9,6 +9,9 @@ import pytest
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 
+pytestmark = pytest.mark.jvm
+
+
 class Meter:
     """Spark's own account of what ran (a test may look behind the gateway)."""
 

@@ -75,6 +75,7 @@ def test_a_key_of_a_bucketed_table_is_one_file_of_each_partition(bucketed, acid,
 
 
 @here
+@pytest.mark.jvm
 def test_a_lookup_runs_no_job(bucketed, acid, routes, spark):
     before = spark._jsc.sc().statusStore().jobsList(None).size()
     assert acid.sql("select v from b where k = 77 and p = 2").collect() == [("v77",)]
@@ -174,6 +175,7 @@ def test_few_rows_are_changed_by_the_driver(bucketed, acid, rows, routes, layout
     assert kept.split("/")[1:] == ["delete_delta_0000004_0000004_0000", kept.rpartition("/")[2]]
 
 
+@pytest.mark.jvm
 def test_aggregates_over_all_come_from_metadata_where_it_is_exact(acid, rows, spark):
     acid.sql(
         f"create table g (i int, d date, x decimal(10,2), s string) partitioned by (p int) {ACID}"

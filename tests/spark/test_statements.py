@@ -298,3 +298,9 @@ def test_an_overwrite_is_recorded_as_an_update_dynamic_partitions_too(acid):
             " select CTC_PARTITION, CTC_UPDATE_DELETE from COMPLETED_TXN_COMPONENTS"
         ).fetchall()
     assert ("p=x", "Y") in found
+
+
+def test_braces_in_a_query_are_texts(acid, rows):
+    acid.sql(f"create table t (v string) {ACID}")
+    acid.sql("insert into t values ('a')")
+    assert rows("select concat('{', v, '}{v}{{'), v rlike '^a{1}$' from t") == [("{a}{v}{{", True)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 import pytest
 
 import hiveacid
@@ -29,8 +32,10 @@ def counted(acid):
 
     def ask(session=None, text="select count(*) from t"):
         frame = (session or acid).sql(text)
-        plan = frame._jdf.queryExecution().analyzed().toString()
-        return frame.collect()[0][0], "SubqueryAlias one" in plan
+        plan = io.StringIO()
+        with contextlib.redirect_stdout(plan):
+            frame.explain(extended=True)
+        return frame.collect()[0][0], "SubqueryAlias one" in plan.getvalue()
 
     return ask
 

@@ -199,6 +199,18 @@ def compact(
     )
 
 
+@app.command()
+@click.argument("table", required=False)
+@click.option("--dry-run", is_flag=True, help="Only say what would go, and why the rest stays.")
+@_metastore
+@_as_json
+def clean(table: str | None, dry_run: bool, url: str | None, as_json: bool) -> None:
+    """Remove what no reader of TABLE (of any table) can need any more."""
+    from hiveacid.cli import compaction
+
+    compaction.clean(_required(url), table, dry_run=dry_run, as_json=as_json)
+
+
 @app.group()
 def compactions() -> None:
     """The compactions that are asked for, under way, or done."""
@@ -227,6 +239,17 @@ def list_compactions(
     compaction.show(
         _required(url), table, status=status, kind=kind, pool=pool, limit=limit, as_json=as_json
     )
+
+
+@compactions.command()
+@click.argument("table")
+@_metastore
+@_as_json
+def why(table: str, url: str | None, as_json: bool) -> None:
+    """Say which threshold the partitions of TABLE meet, or what is missing."""
+    from hiveacid.cli import compaction
+
+    compaction.why(_required(url), table, as_json=as_json)
 
 
 @compactions.command()

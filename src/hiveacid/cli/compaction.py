@@ -98,6 +98,33 @@ def abort(url: str, ids: Sequence[int], *, as_json: bool) -> bool:
     return all(status == "Success" for _, status, _ in found)
 
 
+def clean(url: str, table: str | None, *, dry_run: bool, as_json: bool) -> None:
+    """Clean, or say what would be; print each directory with what becomes of it.
+
+    Raises:
+        NotFoundError: no such table.
+    """
+    with _session(url) as session:
+        found = session.clean(table, dry_run=dry_run)
+    rows = [(str(one.table), one.path, one.fate.value, one.reason) for one in found]
+    _print(("table", "path", "fate", "reason"), rows, as_json=as_json)
+
+
+def why(url: str, table: str, *, as_json: bool) -> None:
+    """Print for each partition which threshold is met, or what is missing.
+
+    Raises:
+        NotFoundError: no such table.
+    """
+    with _session(url) as session:
+        found = session.table(table).why_compact()
+    rows = [
+        (one.partition, one.decision.type and one.decision.type.name, one.decision.reason)
+        for one in found
+    ]
+    _print(("partition", "type", "reason"), rows, as_json=as_json)
+
+
 def run(
     url: str,
     *,
@@ -125,7 +152,7 @@ def run(
             session.use_spark(local_session("hiveacid compactor"))
         compactor = session.compacting.compactor()
         if once:
-            results = run_once(compactor, pool=pool)
+            results = run_once(compactor, pool=pool, clock=session.runtime.clock)
             for one in results:
                 print(_line(one))
             return all(one.outcome is not Outcome.FAILED for one in results)

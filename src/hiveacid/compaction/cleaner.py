@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from hiveacid.compaction.inputs import find_partition, find_table
@@ -36,7 +36,6 @@ from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
 
 _LOG = logging.getLogger(__name__)
-OpenFiles = Callable[[str], tuple[FileSystem, str]]
 
 
 class CleaningOutcome(Enum):
@@ -53,11 +52,14 @@ class CleaningOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """One entry's cleaning; ``removed`` are paths, ``message`` says why where not all went."""
+    """One entry's cleaning; ``removed`` are paths, ``removed_bytes`` those of their files;
+    ``message`` says why where not all went.
+    """
 
     compaction: CompactionInfo
     outcome: CleaningOutcome
     removed: tuple[str, ...] = ()
+    removed_bytes: int = 0
     message: str | None = None
 
 
@@ -68,28 +70,27 @@ class Cleaner:
         self,
         runtime: Runtime,
         *,
-        open_files: OpenFiles = file_system_for,
         removing: Callable[[str], None] | None = None,
     ) -> None:
         self._runtime = runtime
         self._store = runtime.metastore
-        self._open_files = open_files
         self._removing = removing
 
-    def run(self) -> tuple[Cleaned, ...]:
-        """One cycle: compactions, then aborted transactions; what goes wrong with one entry is its
-        outcome.
+    def run(self, table: TableName | None = None) -> tuple[Cleaned, ...]:
+        """One cycle, of one table or all: compactions, then aborted transactions; what goes wrong
+        with one entry is its outcome.
 
         Raises:
             MetastoreError: the queue could not be read.
         """
         settings = self._runtime.settings
-        done = [self._clean(entry) for entry in self._store.find_ready_to_clean()]
+        ready = self._store.find_ready_to_clean()
+        done = [self._clean(entry) for entry in ready if table in (None, entry.table)]
         aborts = self._store.find_aborts_to_clean(
             threshold=settings.compactor_aborts_threshold,
             age_ms=int(settings.compactor_aborts_age_s * 1000),
         )
-        done += [self._clean(entry) for entry in aborts]
+        done += [self._clean(entry) for entry in aborts if table in (None, entry.table)]
         return tuple(done)
 
     def sweep(self, tables: Iterable[Table] | None = None) -> tuple[str, ...]:
@@ -101,12 +102,24 @@ class Cleaner:
         """
         orphans = Orphans.now(self._runtime)
         removed: list[str] = []
-        for table in self._all_tables() if tables is None else tables:
+        for table in self.all_tables() if tables is None else tables:
             partitions = self._store.list_partitions(table.name)
-            for location in (table.location, *(one.location for one in partitions)):
-                fs, root = self._open_files(location)
-                removed += self._sweep_directory(fs, root, orphans)
+            locations = (table.location, *(one.location for one in partitions))
+            removed += self._sweep_locations(locations, orphans)
         return tuple(removed)
+
+    def all_tables(self) -> Iterator[Table]:
+        """Every table of the catalog.
+
+        Raises:
+            MetastoreError: the catalog could not be read.
+        """
+        for database in self._store.list_databases():
+            for name in self._store.list_tables(database):
+                with suppress(NotFoundError):  # dropped meanwhile
+                    table = self._store.get_table(TableName(database, name))
+                    if table.kind is not TableKind.VIEW:
+                        yield table
 
     def _clean(self, entry: CompactionInfo) -> Cleaned:
         try:
@@ -133,12 +146,15 @@ class Cleaner:
             if not _of_aborts(entry):
                 self._store.mark_refused(entry, reason)
             return Cleaned(entry, CleaningOutcome.REFUSED, message=reason)
+        locations = self._locations(table) if partition is None else (partition.location,)
+        if _of_aborts(entry):
+            done = self._remove_from(entry, table, locations, aborted_only=True)
+            swept = self._sweep_locations((table.location, *locations), Orphans.now(self._runtime))
+            return replace(done, removed=(*done.removed, *swept))
         until_ms = retained_until_ms(entry, table, self._runtime.settings)
         if until_ms is not None and self._runtime.clock.now_ms() < until_ms:
             return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
-        aborted_only = partition is None or entry.type is CompactionType.ABORT_TXN_CLEANUP
-        locations = self._locations(table) if partition is None else (partition.location,)
-        return self._remove_from(entry, table, locations, aborted_only=aborted_only)
+        return self._remove_from(entry, table, locations, aborted_only=partition is None)
 
     def _remove_from(
         self, entry: CompactionInfo, table: Table, locations: Sequence[str], *, aborted_only: bool
@@ -147,21 +163,24 @@ class Cleaner:
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
         self._store.note_cleaning(entry, started=True)
         removed: list[str] = []
+        size_bytes = 0
         left: list[CleaningPlan] = []
         for location in locations:
-            fs, root = self._open_files(location)
+            fs, root = file_system_for(location)
             entries = list_partition(fs, root)
             for path in removable(entries, table, seen, today, aborted_only=aborted_only):
                 self._remove(fs, root, path, entries)
                 removed.append(f"{root}/{path}")
+                size_bytes += _bytes_below(path, entries)
             entries = list_partition(fs, root) if removed else entries
             left.append(today.plan(entries, table, aborted_only=aborted_only))
         waiting = [path for plan in left for path in plan.remove]
         if waiting:
             self._store.note_cleaning(entry, started=False)
-            return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), _still_needed(waiting))
+            why = _still_needed(waiting)
+            return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
         self._store.mark_cleaned(entry, aborted_write_ids=self._settled(entry, left, today))
-        return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed))
+        return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed), size_bytes)
 
     def _settled(
         self, entry: CompactionInfo, left: Sequence[CleaningPlan], lists: Lists
@@ -202,10 +221,11 @@ class Cleaner:
             else:
                 fs.delete_directory(full)
 
-    def _sweep_directory(self, fs: FileSystem, root: str, orphans: Orphans) -> list[str]:
+    def _sweep_locations(self, locations: Iterable[str], orphans: Orphans) -> list[str]:
         removed = []
-        for info in fs.list_directory(root):
-            if orphans.has(info):
+        for location in dict.fromkeys(locations):
+            fs, root = file_system_for(location)
+            for info in filter(orphans.has, fs.list_directory(root)):
                 path = info.path.rpartition("/")[2]
                 entry = Entry(path, info.size_bytes, is_directory=info.is_directory)
                 self._remove(fs, root, path, (entry,))
@@ -221,14 +241,6 @@ class Cleaner:
         outside = (one.location for one in partitions if not one.location.startswith(f"{root}/"))
         return tuple(dict.fromkeys((root, *outside)))
 
-    def _all_tables(self) -> Iterator[Table]:
-        for database in self._store.list_databases():
-            for name in self._store.list_tables(database):
-                with suppress(NotFoundError):  # dropped meanwhile
-                    table = self._store.get_table(TableName(database, name))
-                    if table.kind is not TableKind.VIEW:
-                        yield table
-
     def _retry(self, entry: CompactionInfo, error: AcidError) -> None:
         try:
             self._store.retry_cleaning(entry, error.message)
@@ -242,6 +254,10 @@ def _of_aborts(entry: CompactionInfo) -> bool:
 
 def _has_unseen_compaction(plan: CleaningPlan) -> bool:
     return any(why is Kept.COMPACTION_NOT_SEEN for _, why in plan.keep)
+
+
+def _bytes_below(path: str, entries: Iterable[Entry]) -> int:
+    return sum(e.size_bytes for e in entries if e.path == path or e.path.startswith(f"{path}/"))
 
 
 def _still_needed(paths: Sequence[str]) -> str:

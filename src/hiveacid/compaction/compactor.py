@@ -1,4 +1,4 @@
-"""Worker and cleaner of one process as steps.
+"""Initiator, worker and cleaner of one process as three steps.
 
 An embedded compactor, a service and a cron job are ways to call them: see ``embedded.py`` and
 ``service.py``. What goes wrong is counted and logged here, never raised: the next round comes.
@@ -9,12 +9,17 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+from collections.abc import Collection, Iterable, Sequence
 
-from hiveacid.compaction.cleaner import Cleaner
-from hiveacid.compaction.metrics import ERRORS, REMOVED, Metrics
+from hiveacid.compaction.cleaner import Cleaned, Cleaner
+from hiveacid.compaction.cleaning_report import CleanedPath, of_cleaning, of_preview, of_sweep
+from hiveacid.compaction.initiator import Initiator, Verdict
+from hiveacid.compaction.metrics import ERRORS, INITIATED, REMOVED, REMOVED_BYTES, Metrics
+from hiveacid.compaction.preview import preview_cleaning
 from hiveacid.compaction.worker import CompactionResult, Rewrite, Worker
 from hiveacid.errors import AcidError
-from hiveacid.model.compactions import CompactionState
+from hiveacid.model.compactions import CompactionId, CompactionState
+from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason
 from hiveacid.runtime import Runtime
 
@@ -34,6 +39,7 @@ class Compactor:
         self._metrics = Metrics()
         self._prefix = f"{runtime.transactions.host}-{os.getpid()}.{next(_SERIAL)}."
         self._workers = itertools.count()
+        self._initiator = Initiator(runtime, name=f"{self._prefix}initiator")
         self._cleaner = Cleaner(runtime)
 
     @property
@@ -54,6 +60,52 @@ class Compactor:
             now_ms=self._runtime.clock.now_ms(),
         )
 
+    def initiate(self, tables: Collection[TableName] | None = None) -> frozenset[str | None]:
+        """Ask for what these tables need, or, if it is this process's turn, what any needs; the
+        pools of what was asked for.
+        """
+        try:
+            if tables is None:
+                return self._asked(self._initiator.run_if_due())
+            return self._asked(self._initiator.look_at(tables))
+        except AcidError as error:
+            self._failed("initiator", error)
+            return frozenset()
+
+    def initiate_all(self) -> frozenset[str | None]:
+        """Ask for what any table needs, whosever turn it is; the pools of what was asked for."""
+        try:
+            return self._asked(self._initiator.run_cycle())
+        except AcidError as error:
+            self._failed("initiator", error)
+            return frozenset()
+
+    def initiate_partitions(
+        self, table: Table, partitions: Sequence[Partition]
+    ) -> tuple[CompactionId, ...]:
+        """Ask for what the thresholds say of these partitions.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        verdicts = self._initiator.look_at_partitions(table, partitions)
+        self._asked(verdicts)
+        return tuple(one.compaction for one in verdicts if one.compaction is not None)
+
+    def explain(self, table: Table) -> tuple[Verdict, ...]:
+        """What the thresholds say of a table's partitions now.
+
+        Raises:
+            StorageError, MetastoreError: as ``Initiator.explain``.
+        """
+        return self._initiator.explain(table)
+
+    def _asked(self, verdicts: Iterable[Verdict]) -> frozenset[str | None]:
+        asked = [one.compaction for one in verdicts if one.compaction is not None]
+        self._metrics.add(INITIATED, len(asked))
+        show = self._runtime.metastore.show_compactions
+        return frozenset(entry.pool for one in asked for entry in show(compaction=one))
+
     def worker(self) -> Worker:
         """A worker with a name of its own, for one thread."""
         name = f"{self._prefix}{next(self._workers)}"
@@ -73,13 +125,35 @@ class Compactor:
     def clean(self) -> bool:
         """One round of the cleaner; whether something is left for another one."""
         try:
-            for done in self._cleaner.run():
-                self._metrics.add(REMOVED, len(done.removed))
+            self._cleaned(None)
             entries = self._runtime.metastore.show_compactions()
         except AcidError as error:
             self._failed("cleaner", error)
             return True
         return any(one.state is CompactionState.READY_FOR_CLEANING for one in entries)
+
+    def clean_tables(
+        self, tables: Sequence[Table] | None, *, dry_run: bool
+    ) -> tuple[CleanedPath, ...]:
+        """Clean these tables, or all, now, orphans too; ``dry_run`` only tells.
+
+        Raises:
+            MetastoreError, StorageError, FormatError: as ``preview_cleaning`` and ``sweep``.
+        """
+        chosen = tuple(self._cleaner.all_tables()) if tables is None else tuple(tables)
+        if dry_run:
+            return tuple(of_preview(preview_cleaning(self._runtime, chosen)))
+        names = [None] if tables is None else [table.name for table in chosen]
+        done = [one for name in names for one in self._cleaned(name)]
+        swept = [one for table in chosen for one in of_sweep(table, self._cleaner.sweep((table,)))]
+        return (*of_cleaning(done), *swept)
+
+    def _cleaned(self, table: TableName | None) -> tuple[Cleaned, ...]:
+        done = self._cleaner.run(table)
+        for one in done:
+            self._metrics.add(REMOVED, len(one.removed))
+            self._metrics.add(REMOVED_BYTES, one.removed_bytes)
+        return done
 
     def give_back(self) -> int:
         """Abort the compactions that are under way here: others may take them at once.

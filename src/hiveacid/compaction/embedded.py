@@ -4,8 +4,9 @@
 
 ``note`` is all that a commit pays for: it remembers names. The thread starts with the first of
 them. A table is looked at again only some time after its last look, however often it is written to;
-what is replaced is cleaned when its last reader has gone, so the cleaner comes again and again
-while there is something for it to do.
+what is replaced is cleaned when its last reader has gone, so the cleaner comes again, ever more
+seldom, while there is something for it to do. A session that lives long takes turns with others in
+looking at everything; one that ends soon looks at what it has written before it ends.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 0.25
+_CLEANING_PAUSE_MAX_S: Final = 60.0
 
 
 class EmbeddedCompactor:
-    """Compacts what a session writes to, and what it was asked to compact."""
+    """Compacts what a session writes to, and what it was asked to compact; ``make`` gives the
+    compactor when it is first needed.
+    """
 
     def __init__(
         self,
@@ -48,10 +52,23 @@ class EmbeddedCompactor:
         self._noted: set[TableName] = set()
         self._looked_s: dict[TableName, float] = {}
         self._requested: set[str | None] = set()
+        self._cycle_due_s = clock.monotonic_s() + settings.compactor_check_interval_s
         self._cleaning_due_s: float | None = None
+        self._cleaning_pause_s = settings.compactor_cleaner_interval_s
         self._worker: Worker | None = None
         self._loop: Loop | None = None
-        self._closed = False
+        self._ends = False
+        """Whether this is the last step."""
+        self._ended = threading.Event()
+        self._is_over = False
+        """Whether nobody waits any more for what is done here."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is noted, asked for or under way."""
+        with self._mutex:
+            waits = self._noted or self._requested
+            return not waits and (self._loop is None or self._loop.is_idle)
 
     def note(self, tables: Collection[TableName]) -> None:
         """Tables were written to: look at them soon."""
@@ -67,27 +84,46 @@ class EmbeddedCompactor:
 
     def step(self) -> None:
         """Do what is due; the thread calls this, or a simulation."""
-        tables, pools = self._take_due()
+        now_s = self._clock.monotonic_s()
+        tables, pools = self._take_due(now_s)
+        if tables:
+            # The default pool also without a new request: an earlier session may have left one.
+            pools |= {None} | self._make().initiate(tables)
+        if now_s >= self._cycle_due_s:
+            self._cycle_due_s = now_s + self._settings.compactor_check_interval_s
+            pools |= self._make().initiate()
         for pool in pools:
             self._work(pool)
-        if tables or pools:
-            self._cleaning_due_s = self._clock.monotonic_s()
+        if pools:
+            self._cleaning_pause_s = self._settings.compactor_cleaner_interval_s
+            self._cleaning_due_s = now_s
         self._clean_if_due()
+        if self._ends:
+            self._ended.set()
 
     def close(self) -> None:
-        """End; a compaction that does not end in time is given back to the queue."""
+        """Look at what was noted, and end; a compaction that does not end in time is given back to
+        the queue.
+        """
         with self._mutex:
-            self._closed = True
             loop, self._loop = self._loop, None
+            has_work = bool(self._noted or self._requested)
+            self._ends = True
         if loop is None:
             return
+        timeout_s = self._settings.compactor_drain_s
+        if has_work:
+            loop.wake()
+            self._ended.wait(timeout_s)
+            timeout_s = 0.0
+        self._is_over = True
         loop.end()
-        if not loop.wait(timeout_s=self._settings.compactor_drain_s):
+        if not loop.wait(timeout_s=timeout_s):
             count = self._make().give_back()
             _LOG.info("%s compactions were given back to the queue", count)
 
     def _start(self) -> None:
-        if self._loop is None and not self._closed:
+        if self._loop is None and not self._ends:
             self._loop = Loop(
                 self.step,
                 pause_s=_TICK_S,
@@ -96,9 +132,8 @@ class EmbeddedCompactor:
                 threads=self._threads,
             )
 
-    def _take_due(self) -> tuple[set[TableName], set[str | None]]:
-        now_s = self._clock.monotonic_s()
-        pause_s = self._settings.compactor_embedded_pause_s
+    def _take_due(self, now_s: float) -> tuple[set[TableName], set[str | None]]:
+        pause_s = 0.0 if self._ends else self._settings.compactor_embedded_pause_s
         with self._mutex:
             due = {
                 table
@@ -113,13 +148,15 @@ class EmbeddedCompactor:
     def _work(self, pool: str | None) -> None:
         if self._worker is None:
             self._worker = self._make().worker()
-        while not self._closed and self._make().work(self._worker, pool=pool) is not None:
+        while not self._is_over and self._make().work(self._worker, pool=pool) is not None:
             pass
 
     def _clean_if_due(self) -> None:
         now_s = self._clock.monotonic_s()
-        if self._closed or self._cleaning_due_s is None or now_s < self._cleaning_due_s:
+        if self._is_over or self._cleaning_due_s is None or now_s < self._cleaning_due_s:
             return
-        more = self._make().clean()
-        pause_s = self._settings.compactor_cleaner_interval_s
-        self._cleaning_due_s = now_s + pause_s if more else None
+        if self._make().clean():
+            self._cleaning_due_s = now_s + self._cleaning_pause_s
+            self._cleaning_pause_s = min(2 * self._cleaning_pause_s, _CLEANING_PAUSE_MAX_S)
+        else:
+            self._cleaning_due_s = None

@@ -39,9 +39,9 @@ class Loop:
         self._stop = threads.every(min(_TICK_S, pause_s), self.turn, name=name)
 
     @property
-    def is_closed(self) -> bool:
-        """Whether it was asked to end; work of many pieces looks here between them."""
-        return self._closed
+    def is_idle(self) -> bool:
+        """Whether no work is under way."""
+        return not self._busy.locked()
 
     def wake(self) -> None:
         """Let the next turn work."""

@@ -5,16 +5,25 @@
     Arrow                        one bucket after the other, in this process
     Spark                        one job for all buckets, for much data
 
-All of them give the same rows with the same identities (format.md 10.3).
+All of them give the same rows with the same identities (format.md 10.3). A rebalance gives new
+ones; it is done here or by Spark, sorted by columns always here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import SparkNeededError
-from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile, input_bytes
+from hiveacid.layout.compaction import (
+    MajorCompaction,
+    Rebalance,
+    RewritePlan,
+    RewrittenFile,
+    input_bytes,
+)
 from hiveacid.layout.names import (
     BucketFileName,
     OriginalFileName,
@@ -29,10 +38,14 @@ from hiveacid.storage.bucket_rewrite import BucketRewriter
 from hiveacid.storage.file_copy import copy_files
 from hiveacid.storage.filesystem import FileSystem, path_of
 from hiveacid.storage.plain_files import write_no_rows
+from hiveacid.storage.rebalance import Rebalancer
 from hiveacid.storage.timestamp_units import unit_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+Make = Callable[..., BucketRewriter | Rebalancer]
 
 
 class Method(Enum):
@@ -52,7 +65,7 @@ def choose_method(plan: RewritePlan, *, spark: bool, settings: Settings) -> Meth
     if spark and input_bytes(plan) > settings.compactor_spark_bytes:
         return Method.SPARK
     major = isinstance(plan.compaction, MajorCompaction)
-    if major and plan.directory.delete_deltas:
+    if isinstance(plan.compaction, Rebalance) or (major and plan.directory.delete_deltas):
         return Method.ARROW
     sizes = [file.size_bytes for delta in plan.directory.insert_deltas for file in delta.files]
     large = sum(sizes) >= settings.compactor_stripe_bytes * len(sizes)
@@ -98,16 +111,22 @@ def _rewritten(
     settings: Settings,
     spark: SparkSession | None,
 ) -> tuple[RewrittenFile, ...]:
-    unit = _unit(plan)
-    stripe_bytes_min = None if method is Method.ARROW else settings.compactor_stripe_bytes
+    make: Make
+    if isinstance(plan.compaction, Rebalance):
+        make = partial(Rebalancer, plan=plan, unit=_unit(plan))
+        if plan.compaction.order_by is not None:
+            return Rebalancer(fs, plan, unit=_unit(plan)).rewrite_sorted(plan.compaction.order_by)
+    else:
+        least = None if method is Method.ARROW else settings.compactor_stripe_bytes
+        make = partial(BucketRewriter, plan=plan, unit=_unit(plan), stripe_bytes_min=least)
     if method is Method.SPARK:
         if spark is None:
             raise SparkNeededError("a compaction by Spark needs a session")
         from hiveacid.compaction.spark_rewrite import rewrite_with_spark  # needs pyspark
 
-        return rewrite_with_spark(spark, fs, plan, unit=unit, stripe_bytes_min=stripe_bytes_min)
-    rewriter = BucketRewriter(fs, plan, unit=unit, stripe_bytes_min=stripe_bytes_min)
-    return tuple(file for bucket in rewriter.buckets() for file in rewriter.rewrite(bucket))
+        return rewrite_with_spark(spark, fs, plan, make)
+    rewriter = make(fs)
+    return tuple(file for work in rewriter.works() for file in rewriter.rewrite(work))
 
 
 def _unit(plan: RewritePlan) -> str:

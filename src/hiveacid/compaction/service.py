@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
+from hiveacid.clock import Clock
 from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.exposition import MetricsPort
 from hiveacid.compaction.loops import Loop
 from hiveacid.compaction.worker import CompactionResult, Worker
 from hiveacid.runtime import Runtime
 from hiveacid.txn.threads import Threads
+
+_TURN_S: Final = 10.0
+"""How often a service looks whether it is the initiators' turn."""
+_UNKNOWN_READERS_S: Final = 1.2
+"""For a second after a commit there may be a reader whose transaction cannot be seen yet
+(metastore.md 2.3): nothing is cleaned before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,8 @@ class CompactionService:
                 port=options.metrics_port,
                 threads=self._threads,
             )
+        interval_s = settings.compactor_check_interval_s
+        self._loop("initiator", self._compactor.initiate, min(interval_s, _TURN_S))
         for number in range(options.workers):
             work = partial(self._work, self._compactor.worker())
             self._loop(f"worker-{number}", work, settings.compactor_worker_pause_s)
@@ -98,11 +108,16 @@ class CompactionService:
         self._loops.append(loop)
 
 
-def run_once(compactor: Compactor, *, pool: str | None) -> tuple[CompactionResult, ...]:
+def run_once(
+    compactor: Compactor, *, pool: str | None, clock: Clock
+) -> tuple[CompactionResult, ...]:
     """One round for cron: look at everything, work until a pool's queue is empty, clean."""
+    compactor.initiate_all()
     worker = compactor.worker()
     results: list[CompactionResult] = []
     while (result := compactor.work(worker, pool=pool)) is not None:
         results.append(result)
+    if results:
+        clock.sleep_s(_UNKNOWN_READERS_S)
     compactor.clean()
     return tuple(results)

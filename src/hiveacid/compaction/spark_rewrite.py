@@ -1,6 +1,6 @@
 """The Spark rewrite: one job, a task for each bucket, each doing what the Arrow rewrite does.
 
-    driver   plan, bucket numbers (largest first), which delete files are of several buckets
+    driver   plan, bucket numbers (largest first) or ranges of rows (rebalance)
     task     its bucket: files -> sorted events -> a staged file          (Spark's Python workers)
     driver   <- one row for each staged file
 
@@ -11,23 +11,22 @@ run left stays in the staging directory, which goes as a whole.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from hiveacid.layout.compaction import RewritePlan, RewrittenFile, bucket_bytes
-from hiveacid.model.ids import MAX_BUCKET_ID
+from hiveacid.layout.compaction import RewritePlan, RewrittenFile
 from hiveacid.spark.failures import statement_error
 from hiveacid.storage.bucket_rewrite import BucketRewriter
 from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.rebalance import Rebalancer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TASKS_MAX: Final = MAX_BUCKET_ID + 1
 _RESULT_SCHEMA: Final = "directory string, name string, staged string, rows bigint, bytes bigint"
 _RESULT: Final = pa.schema(
     [
@@ -38,31 +37,27 @@ _RESULT: Final = pa.schema(
 )
 
 
+Make = Callable[..., BucketRewriter | Rebalancer]
+"""Makes a rewriter from a file system, ``foreign`` and ``attempt``."""
+
+
 def rewrite_with_spark(
-    spark: SparkSession,
-    fs: FileSystem,
-    plan: RewritePlan,
-    *,
-    unit: str,
-    stripe_bytes_min: int | None,
+    spark: SparkSession, fs: FileSystem, plan: RewritePlan, make: Make
 ) -> tuple[RewrittenFile, ...]:
-    """Stage the result of a compaction; ``unit`` and ``stripe_bytes_min`` as in
-    ``BucketRewriter``.
+    """Stage the result of a compaction; ``make`` is picklable.
 
     Raises:
-        FormatError, MissingFileError, StorageError, UnsupportedError: as ``BucketRewriter.rewrite``
-        does in a task.
+        FormatError, MissingFileError, StorageError, UnsupportedError: as the rewriter does in a
+        task.
         AcidError: whatever else failed in Spark, as it was.
     """
-    rewriter = BucketRewriter(fs, plan, unit=unit, stripe_bytes_min=stripe_bytes_min)
-    sizes = bucket_bytes(plan)
-    buckets = sorted(rewriter.buckets(), key=lambda bucket: -sizes.get(bucket, 0))
-    if not buckets:
+    rewriter = make(fs, foreign=None, attempt=0)
+    works = tuple(map(pickle.dumps, rewriter.works()))
+    if not works:
         return ()
-    task = RewriteTask(pickle.dumps(plan), tuple(buckets), unit, rewriter.foreign, stripe_bytes_min)
-    tasks = min(len(buckets), _TASKS_MAX)
+    task = RewriteTask(plan.location, pickle.dumps(make), works, rewriter.foreign)
     try:
-        frame = spark.range(0, len(buckets), 1, tasks).mapInArrow(task, _RESULT_SCHEMA)
+        frame = spark.range(0, len(works), 1, len(works)).mapInArrow(task, _RESULT_SCHEMA)
         found = frame.collect()
     except Exception as error:  # PySpark's, or py4j's: see failures
         known = statement_error(error)
@@ -77,30 +72,23 @@ def rewrite_with_spark(
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """Rewrites the buckets whose places it is given; the plan is unpacked in the task."""
+    """Does the works whose places it is given; what makes the rewriter is unpacked in the task."""
 
-    plan: bytes
-    buckets: Sequence[int]
-    unit: str
+    location: str
+    make: bytes
+    works: tuple[bytes, ...]
     foreign: frozenset[str]
-    stripe_bytes_min: int | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of places in, the staged files out."""
-        plan: RewritePlan = pickle.loads(self.plan)
+        make: Make = pickle.loads(self.make)
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context else 0
-        rewriter = BucketRewriter(
-            file_system_for(plan.location)[0],
-            plan,
-            unit=self.unit,
-            stripe_bytes_min=self.stripe_bytes_min,
-            foreign=self.foreign,
-            attempt=attempt,
-        )
+        fs = file_system_for(self.location)[0]
+        rewriter = make(fs, foreign=self.foreign, attempt=attempt)
         for batch in batches:
             for place in batch.column(0).to_pylist():
-                yield _rows(rewriter.rewrite(self.buckets[place]))
+                yield _rows(rewriter.rewrite(pickle.loads(self.works[place])))
 
 
 def _rows(files: Sequence[RewrittenFile]) -> pa.RecordBatch:

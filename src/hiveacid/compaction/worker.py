@@ -14,13 +14,14 @@ never counts and is removed by the cleaner, its entry is given back or reported 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from hiveacid.compaction.inputs import check_versions, find_partition, find_table
-from hiveacid.errors import AcidError, CommitOutcomeUnknownError, NotFoundError
+from hiveacid.errors import AcidError, CommitOutcomeUnknownError, LockError, NotFoundError
 from hiveacid.layout.compaction import (
     MajorCompaction,
     MinorCompaction,
@@ -28,6 +29,7 @@ from hiveacid.layout.compaction import (
     RewrittenFile,
     plan_major,
     plan_minor,
+    plan_rebalance,
 )
 from hiveacid.layout.markers import DataFormat, format_marker
 from hiveacid.layout.names import DirectoryName, format_directory, staging_name
@@ -36,8 +38,10 @@ from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.layout.target import FileKind, WrittenFile
 from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
+from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import AcidMode, Table
-from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.model.transactions import OperationType
+from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.runtime import Runtime
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition, with_logical_lengths
@@ -52,9 +56,6 @@ _HIVE_3 = (
     "its files are named for Hive 3.1 (hiveacid.file.names), which does not know the suffix that "
     "keeps a compaction from readers until it is complete"
 )
-
-OpenFiles = Callable[[str], tuple[FileSystem, str]]
-"""Gives the file system of a location, and its path within: ``file_system_for``."""
 
 
 class Rewrite(Protocol):
@@ -117,7 +118,6 @@ class Worker:
         *,
         name: str,
         version: str | None = None,
-        open_files: OpenFiles = file_system_for,
         reached: Callable[[Step], None] | None = None,
     ) -> None:
         self._runtime = runtime
@@ -125,7 +125,6 @@ class Worker:
         self._rewrite = rewrite
         self._name = name
         self._version = version
-        self._open_files = open_files
         self._watcher = reached
 
     def run_next(self, *, pool: str | None = None) -> CompactionResult | None:
@@ -169,25 +168,50 @@ class Worker:
         reason = self._refusal(entry)
         if reason is not None:
             return self._refuse(entry, reason)
-        try:
-            txn = self._runtime.transactions.begin_compaction(
-                rebalance=entry.type is CompactionType.REBALANCE
-            )
-        except AcidError as error:
-            return self._fail(entry, error)
         published: list[tuple[FileSystem, str]] = []
+        txn: Transaction | None = None
         try:
-            return self._compact(entry, txn, published)
+            with self._excluding(entry):
+                txn = self._runtime.transactions.begin_compaction(rebalance=_rebalances(entry))
+                return self._compact(entry, txn, published)
         except CommitOutcomeUnknownError as error:
             return CompactionResult(entry, Outcome.UNKNOWN, message=str(error))
         except BaseException as error:
             failed = self._fail(entry, error)
             for fs, path in published:
                 _take_back(fs, path)
-            _abort(txn, because=error)
+            if txn is not None:
+                _abort(txn, because=error)
             if isinstance(error, AcidError):
                 return failed
             raise
+
+    @contextmanager
+    def _excluding(self, entry: CompactionInfo) -> Iterator[None]:
+        """Wait for writers and keep others away, where the compaction gives rows new ids.
+
+        The lock comes before the transaction, so that the transaction sees all that was written;
+        writers that saw the rows before find at their commit that they were overwritten.
+        """
+        if not _rebalances(entry):
+            yield
+            return
+        manager = self._runtime.transactions
+        lock = manager.lock(
+            [
+                LockComponent(
+                    LockType.EXCL_WRITE,
+                    entry.table.database,
+                    entry.table.table,
+                    entry.partition,
+                    OperationType.NO_TXN,
+                )
+            ]
+        )
+        try:
+            yield
+        finally:
+            manager.unlock(lock)
 
     def _compact(
         self, entry: CompactionInfo, txn: Transaction, published: list[tuple[FileSystem, str]]
@@ -203,13 +227,16 @@ class Worker:
             return self._refuse(entry, reason)
         table = self._queue.get_table(entry.table)
         valid = txn.valid_write_ids(table).for_compactor()
+        highest = WriteId(valid.hwm)
+        if _rebalances(entry):
+            self._overwrite(entry, txn, table, highest)
         self._queue.set_compactor_txn(
-            entry.id, txn.id, highest_write_id=WriteId(valid.hwm), run_as=entry.run_as
+            entry.id, txn.id, highest_write_id=highest, run_as=entry.run_as
         )
         partition = find_partition(self._queue, entry, table)
         if partition is None:  # what an aborted write left in partitions that it did not name
             return self._clean_only(entry, txn)
-        fs, root = self._open_files(partition.location)
+        fs, root = file_system_for(partition.location)
         directory = self._directory(fs, root, table, txn, valid)
         compaction = _plan(entry, directory, txn)
         if compaction is None:
@@ -236,6 +263,27 @@ class Worker:
             outputs,
             sum(file.rows or 0 for file in files),
             sum(file.size_bytes for file in files),
+        )
+
+    def _overwrite(
+        self, entry: CompactionInfo, txn: Transaction, table: Table, highest: WriteId
+    ) -> None:
+        """Record that all rows up to a write id get new ids.
+
+        Raises:
+            LockError: committed changes lie above a write id that is open: what they delete would
+                not be found under the new ids.
+        """
+        seen = txn.valid_write_ids(table)
+        if seen.range_validity(highest + 1, seen.hwm) is not RangeValidity.NONE:
+            raise LockError(
+                f"{entry.table} cannot be rebalanced now: write id {seen.min_open_write_id} is "
+                f"open, and later ones are committed",
+                table=str(entry.table),
+                write_id=seen.min_open_write_id,
+            )
+        self._queue.add_dynamic_partitions(
+            txn.id, highest, entry.table, [entry.partition], OperationType.UPDATE
         )
 
     def _directory(
@@ -273,8 +321,10 @@ class Worker:
             return f"Table {entry.table} is sorted: its order would be lost"
         if table.has_hive_3_names:
             return f"Table {entry.table} is not compacted: {_HIVE_3}"
-        if entry.type is CompactionType.REBALANCE and table.bucket is not None:
-            return f"Table {entry.table} is bucketed: its rows cannot be rebalanced"
+        if _rebalances(entry) and table.bucket is not None:
+            return f"Cannot execute rebalance compaction on bucketed table {entry.table}"
+        if _rebalances(entry) and table.acid_mode is AcidMode.INSERT_ONLY:
+            return f"Cannot execute rebalance compaction on insert-only table {entry.table}"
         try:
             find_partition(self._queue, entry, table)
         except NotFoundError as error:
@@ -305,9 +355,15 @@ def describe(error: BaseException) -> str:
     return error.message if not path or str(path) in error.message else f"{error.message} ({path})"
 
 
+def _rebalances(entry: CompactionInfo) -> bool:
+    return entry.type is CompactionType.REBALANCE
+
+
 def _plan(
     entry: CompactionInfo, directory: AcidDirectory, txn: Transaction
 ) -> MinorCompaction | MajorCompaction | None:
+    if _rebalances(entry):
+        return plan_rebalance(directory, txn=txn.id, buckets=entry.buckets, order_by=entry.order_by)
     if entry.type is CompactionType.MINOR:
         return plan_minor(directory, txn=txn.id)
     return plan_major(directory, txn=txn.id)

@@ -65,12 +65,51 @@ def plan_major(directory: AcidDirectory, *, txn: TxnId = NO_TXN) -> MajorCompact
     directories = len(directory.deltas) + (directory.base is not None)
     if not directory.originals and directories < 2:
         return None
+    return MajorCompaction(
+        directory.base, directory.originals, directory.deltas, _output(directory, txn)
+    )
+
+
+def _output(directory: AcidDirectory, txn: TxnId) -> BaseName:
     highest = [delta.name.max_write_id for delta in directory.deltas]
     if directory.base is not None:
         highest.append(directory.base.name.write_id)
-    write_id = max(highest, default=WriteId(LONG_MIN))
-    return MajorCompaction(
-        directory.base, directory.originals, directory.deltas, BaseName(write_id, txn)
+    return BaseName(max(highest, default=WriteId(LONG_MIN)), txn)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance(MajorCompaction):
+    """Everything into one base whose files hold as many rows each; row ids are new.
+
+    ``order_by`` is the text of sort items, each with its null order; None keeps the order of the
+    old row ids. Fewer rows than ``buckets`` make fewer files.
+    """
+
+    buckets: int
+    order_by: str | None
+
+
+def plan_rebalance(
+    directory: AcidDirectory,
+    *,
+    txn: TxnId = NO_TXN,
+    buckets: int | None = None,
+    order_by: str | None = None,
+) -> Rebalance | None:
+    """The rebalance of what ``resolve`` chose, None where there are no rows' files at all.
+
+    ``buckets`` None keeps as many as there are numbers among the files.
+    """
+    numbers = {file.bucket for file in directory.row_files}
+    if not numbers:
+        return None
+    return Rebalance(
+        directory.base,
+        directory.originals,
+        directory.deltas,
+        _output(directory, txn),
+        buckets or len(numbers),
+        order_by,
     )
 
 

@@ -53,7 +53,8 @@ class CompactionQueue(Protocol):
     An entry goes from hand to hand: ``compact`` -> ``find_next_compaction`` ->
     ``set_compactor_txn`` -> ``mark_compacted`` -> (commit of its transaction) ->
     ``find_ready_to_clean`` -> ``mark_cleaned``. Where its transaction is aborted instead, by
-    its worker or because the worker is gone, the entry waits for a worker again.
+    its worker or because the worker is gone, the entry waits for a worker again; it fails when
+    three workers were lost on it.
     """
 
     def compact(self, request: CompactionRequest) -> CompactionAnswer:

@@ -128,7 +128,9 @@ def partition_literals(table: Table, partition: Partition) -> list[str]:
 
 def file_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
     """A reader of files with ``schema`` whose paths are taken as they are."""
-    return spark.read.schema(schema).option("__globPaths__", "false")
+    reader = spark.read.schema(schema).option("__globPaths__", "false")
+    # Whatever the session says: a file that is gone or damaged is never passed over.
+    return reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
 
 
 def load(reader: DataFrameReader, paths: list[str]) -> DataFrame:

@@ -41,6 +41,7 @@ from hiveacid.spark.bucket_task import (
 )
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import statement_error
+from hiveacid.spark.interrupts import jobs_end_with
 from hiveacid.spark.placing import bucket_number, to_task
 from hiveacid.spark.text import quoted
 from hiveacid.storage.filesystem import file_system_for
@@ -181,7 +182,7 @@ def _run(
     if any(letter in column.name for column in target.table.columns for letter in ".`"):
         # mapInArrow does not quote the names of its columns; the tasks go by position
         frame = frame.toDF(*[f"_{number}" for number in range(len(frame.columns))])
-    with session_conf(spark, _TRANSFER):
+    with session_conf(spark, _TRANSFER), jobs_end_with(spark):
         try:
             found = _collected(frame, task)
         except _TooManyWriters:

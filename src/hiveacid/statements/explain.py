@@ -81,10 +81,7 @@ class _Explanation:
         if known is not None:
             plan = _plan(self._context.session().sql(known), self._mode)
             return ["== Tables ==", f"{table.name}: answered from metadata", "", *plan]
-        try:
-            plan = _plan(query_frame(job, query), self._mode)
-        finally:
-            job.drop_views()
+        plan = _plan(query_frame(job, query), self._mode)
         read = [f"{one.snapshot.table.name}: {one.summary()}" for one in job.plans]
         return ["== Tables ==", *read, "", *plan]
 

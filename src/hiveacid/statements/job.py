@@ -155,11 +155,16 @@ class Job:
         self.reads_later = True
         return scan_virtual(spark, plan, virtual=virtual)
 
+    def frames(self, tables: Mapping[str, TableRef]) -> Mapping[str, DataFrame]:
+        """The rows that each placeholder stands for."""
+        return {placeholder: self._frame(ref) for placeholder, ref in tables.items()}
+
     def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
-        """Make a temporary view for each placeholder; returns the view's name for each."""
+        """Make a temporary view for each placeholder, for texts of expressions; returns the view's
+        name for each.
+        """
         names: dict[str, str] = {}
-        for placeholder, ref in tables.items():
-            frame = self._frame(ref)
+        for placeholder, frame in self.frames(tables).items():
             name = f"{placeholder}_{next(_VIEW_NUMBERS)}"
             frame.createOrReplaceTempView(name)
             self._views.append(name)
@@ -167,7 +172,9 @@ class Job:
         return names
 
     def drop_views(self) -> None:
-        """Forget the temporary views; DataFrames made from them stay."""
+        """Forget the temporary views; on Spark Connect DataFrames that name them are of no use
+        then.
+        """
         for name in self._views:
             self.context.session().catalog.dropTempView(name)
         self._views.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import Predicate
@@ -67,10 +67,7 @@ def _query_within(
         known = known_aggregates(job, first, query.aggregates)
         if known is not None:
             return spark.sql(known), False
-    try:
-        return query_frame(job, query), job.reads_later
-    finally:
-        job.drop_views()
+    return query_frame(job, query), job.reads_later
 
 
 def footprint_of_query(context: ExecutionContext, query: Query) -> Footprint:
@@ -112,8 +109,18 @@ def query_schema(context: ExecutionContext, query: Query) -> StructType:
 
 
 def query_frame(job: Job, query: Query) -> DataFrame:
-    """A query inside a job's transaction; its views live as long as the job's."""
-    return job.context.session().sql(with_views(query.text, job.views(query.tables)))
+    """A query inside a job's transaction.
+
+    The tables' rows go into it as DataFrames, not by temporary views: on Spark Connect a query is
+    looked at again by each action, when the views are gone.
+    """
+    spark = job.context.session()
+    if not query.tables:
+        return spark.sql(query.text)
+    literal = query.text.replace("{", "{{").replace("}", "}}")
+    text = with_views(literal, {placeholder: f"{{{placeholder}}}" for placeholder in query.tables})
+    frames: dict[str, Any] = dict(job.frames(query.tables))
+    return spark.sql(text, **frames)
 
 
 def read_names(

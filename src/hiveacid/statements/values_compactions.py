@@ -55,4 +55,21 @@ class AbortCompactions:
     compactions: tuple[CompactionId, ...]
 
 
-CompactionStatement = Compact | ShowCompactions | AbortCompactions
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """Clean a table, all of them where ``name`` is None; ``dry_run`` only tells what would go and
+    why the rest stays. No SQL says this.
+    """
+
+    name: TableName | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WhyCompact:
+    """Which threshold a table's partitions meet, or what is missing. No SQL says this."""
+
+    name: TableName
+
+
+CompactionStatement = Compact | ShowCompactions | AbortCompactions | Clean | WhyCompact

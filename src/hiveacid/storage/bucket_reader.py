@@ -37,7 +37,7 @@ from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.native import only_inserts
 from hiveacid.storage.orc_streams import StripeStreams, as_seconds
 from hiveacid.storage.orc_tail import OrcTail, read_tail_of
-from hiveacid.storage.wide_timestamps import timestamps_of
+from hiveacid.storage.wide_timestamps import refuse_nanoseconds, timestamps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +185,18 @@ class BucketFileReader:
         raw: OriginalRows | None = None,
         stripes: Sequence[int] | None = None,
         unit: str = MICROSECONDS,
+        exact: bool = False,
     ) -> Iterator[EventBatch]:
         """The events, stripe by stripe.
 
         ``wanted`` are places in ``table_columns``; the file's columns are matched by position and
         those it lacks are null. ``identities`` asks for the five identity arrays; of a raw file
         they start at ``raw``. ``stripes`` selects stripes by number; ``unit`` is that of
-        timestamps.
+        timestamps, ``exact`` refuses those that it would cut.
 
         Raises:
             FormatError: damaged data, or a type that cannot be read as the table's.
-            UnsupportedError: a timestamp outside 1677..2262 inside a union.
+            UnsupportedError: a timestamp outside 1677..2262 inside a union; one that would be cut.
             StorageError: reading failed.
         """
         if self.tail is None or self.tail.rows == 0:
@@ -209,20 +210,21 @@ class BucketFileReader:
             try:
                 batch = None if reader is None else self._read_stripe(reader, number, names)
             except _WideTimestampsError:
-                streams = StripeStreams(self._source, self.tail, number)
+                streams = StripeStreams(self._source, self.tail, number, exact=exact)
                 batch = self._read_stripe(self._open_as_seconds(), number, names)
             self._check_stripe(batch, number, names)
             yield EventBatch(
                 first_row=stripe.first_row,
                 rows=stripe.rows,
                 columns=self._user_columns(
-                    batch, table_columns, wanted, stripe.rows, streams, unit
+                    batch, table_columns, wanted, stripe.rows, streams, unit, exact
                 ),
                 identities=self._identities(batch, stripe.first_row, stripe.rows, raw)
                 if identities
                 else None,
                 row_is_null=self._row_is_null(batch),
             )
+            batch = None  # or two stripes would be in memory while the next is read
 
     def _check_stripe(
         self, batch: pa.RecordBatch | None, number: int, names: Sequence[str]
@@ -289,6 +291,7 @@ class BucketFileReader:
         rows: int,
         streams: StripeStreams | None,
         unit: str,
+        exact: bool,
     ) -> tuple[pa.Array, ...]:
         found: dict[str, pa.Array] = {}
         if batch is not None:
@@ -307,6 +310,8 @@ class BucketFileReader:
             try:
                 if streams is not None and self.tail is not None:
                     array = timestamps_of(array, self._numbers[i], self.tail, streams)
+                elif exact and unit == MICROSECONDS:
+                    refuse_nanoseconds(array)
                 if self.tail is not None and self.tail.has_julian_dates:
                     array = from_julian(array)
                 arrays.append(evolve_column(array, kind, table_columns[i].type, unit=unit))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile
+from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile, bucket_bytes
 from hiveacid.layout.names import (
     BaseName,
     BucketFileName,
@@ -31,8 +31,8 @@ from hiveacid.storage.sources import DirectorySources, Source
 from hiveacid.storage.stripe_copy import copy_stripes, copyable
 
 
-class BucketRewriter:
-    """Rewrites buckets of one plan, each by itself."""
+class RewriterBasis:
+    """What every rewriter has: the plan, its files, and how a file of events is staged."""
 
     def __init__(
         self,
@@ -40,18 +40,15 @@ class BucketRewriter:
         plan: RewritePlan,
         *,
         unit: str,
-        stripe_bytes_min: int | None,
         foreign: frozenset[str] | None = None,
         attempt: int = 0,
     ) -> None:
-        """``unit`` is that of timestamps. Whole stripes are copied where that is possible and they
-        have ``stripe_bytes_min`` on average, never where it is None. ``foreign`` as in
-        ``DirectorySources``; ``attempt`` makes the names of staged files unique.
+        """``unit`` is that of timestamps; ``foreign`` as in ``DirectorySources``; ``attempt`` makes
+        the names of staged files unique.
         """
         self._fs = fs
         self._plan = plan
         self._unit = unit
-        self._stripe_bytes_min = stripe_bytes_min
         self._staging = path_of(plan.staging)
         self._attempt = attempt
         self._sources = DirectorySources(
@@ -63,20 +60,73 @@ class BucketRewriter:
         """Delete files that may hold events of several buckets."""
         return self._sources.delete_files_of_several_buckets()
 
-    def buckets(self) -> tuple[int, ...]:
-        """The bucket numbers of which there may be something to write.
+    def _written(
+        self, directory: BaseName | DeltaName, bucket: int, events: Iterator[Events]
+    ) -> RewrittenFile | None:
+        """The file of some events, None where there are none. Compacted deltas get the settings of
+        bases: they hold much.
+        """
+        deletes = isinstance(directory, DeltaName) and directory.is_delete
+        table = self._plan.table
+        path, name = self._place(directory, bucket)
+        with BucketFileWriter(
+            self._fs,
+            path,
+            columns=table.columns,
+            kind=FileKind.DELETE if deletes else FileKind.BASE,
+            properties=table.properties,
+        ) as writer:
+            row_type = row_type_of(table.columns, unit=self._unit)
+            for part in events:
+                writer.write_events(part.record_batch(row_type))
+                del part
+            file: BucketFile | None = writer.close()
+        if file is None:
+            return None
+        return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)
+
+    def _place(self, directory: BaseName | DeltaName, bucket: int) -> tuple[str, str]:
+        """The staged path of a file, and its name."""
+        name = format_bucket_file(BucketFileName(bucket))
+        return f"{self._staging}/{format_directory(directory)}-{name}-{self._attempt}", name
+
+
+class BucketRewriter(RewriterBasis):
+    """Rewrites buckets of one plan, each by itself; identities stay."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        plan: RewritePlan,
+        *,
+        unit: str,
+        stripe_bytes_min: int | None,
+        foreign: frozenset[str] | None = None,
+        attempt: int = 0,
+    ) -> None:
+        """Whole stripes are copied where that is possible and they have ``stripe_bytes_min`` on
+        average, never where it is None. The rest as ``RewriterBasis``.
+        """
+        super().__init__(fs, plan, unit=unit, foreign=foreign, attempt=attempt)
+        self._stripe_bytes_min = stripe_bytes_min
+
+    def works(self) -> tuple[int, ...]:
+        """The bucket numbers of which there may be something to write, the largest first.
 
         Raises:
             FormatError, MissingFileError, StorageError: a delete file cannot be read.
         """
         directory = self._plan.directory
         if isinstance(self._plan.compaction, MajorCompaction):
-            return tuple(sorted({file.bucket for file in directory.row_files}))
-        inserts = {file.bucket for delta in directory.insert_deltas for file in delta.files}
-        return tuple(sorted(inserts | self._sources.delete_buckets()))
+            buckets = {file.bucket for file in directory.row_files}
+        else:
+            buckets = {file.bucket for delta in directory.insert_deltas for file in delta.files}
+            buckets |= self._sources.delete_buckets()
+        sizes = bucket_bytes(self._plan)
+        return tuple(sorted(buckets, key=lambda bucket: (-sizes.get(bucket, 0), bucket)))
 
-    def rewrite(self, bucket: int) -> tuple[RewrittenFile, ...]:
-        """Stage the result's files of one bucket; none where no event is left.
+    def rewrite(self, work: object) -> tuple[RewrittenFile, ...]:
+        """Stage the result's files of one of ``works``; none where no event is left.
 
         Raises:
             FormatError: a damaged file, one whose events are not sorted, or rows without a bucket
@@ -85,11 +135,12 @@ class BucketRewriter:
             StorageError: reading or writing failed.
             UnsupportedError: a value that cannot be written.
         """
-        return tuple(file for file in self._rewritten(bucket) if file is not None)
+        assert isinstance(work, int)
+        return tuple(file for file in self._rewritten(work) if file is not None)
 
     def _rewritten(self, bucket: int) -> Iterator[RewrittenFile | None]:
         compaction, plan, sources = self._plan.compaction, self._plan, self._sources
-        what = What(bucket, plan.table.columns, plan.valid, self._unit)
+        what = What((bucket,), plan.table.columns, plan.valid, self._unit)
         if isinstance(compaction, MajorCompaction):
             rows = sources.rows_of(bucket)
             yield self._copied(
@@ -123,32 +174,3 @@ class BucketRewriter:
         path, name = self._place(directory, bucket)
         file = copy_stripes(self._fs, path, parts)
         return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)
-
-    def _written(
-        self, directory: BaseName | DeltaName, bucket: int, events: Iterator[Events]
-    ) -> RewrittenFile | None:
-        """The file of some events, None where there are none. Compacted deltas get the settings of
-        bases: they hold much.
-        """
-        deletes = isinstance(directory, DeltaName) and directory.is_delete
-        table = self._plan.table
-        path, name = self._place(directory, bucket)
-        with BucketFileWriter(
-            self._fs,
-            path,
-            columns=table.columns,
-            kind=FileKind.DELETE if deletes else FileKind.BASE,
-            properties=table.properties,
-        ) as writer:
-            row_type = row_type_of(table.columns, unit=self._unit)
-            for part in events:
-                writer.write_events(part.record_batch(row_type))
-            file: BucketFile | None = writer.close()
-        if file is None:
-            return None
-        return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)
-
-    def _place(self, directory: BaseName | DeltaName, bucket: int) -> tuple[str, str]:
-        """The staged path of a file, and its name."""
-        name = format_bucket_file(BucketFileName(bucket))
-        return f"{self._staging}/{format_directory(directory)}-{name}-{self._attempt}", name

@@ -6,7 +6,8 @@
                                of a stripe, sorted together
 
 Base and deltas of different write ids are apart, so most groups are of one file. Memory: one
-stripe of each file of a group. Order and duplicates as Hive's compactor (format.md 4.5, 10.3).
+stripe of each file of a group; no generator keeps what it has yielded. Order and duplicates are
+those of Hive's compactor (format.md 4.5, 10.3).
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ import pyarrow as pa
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import EVENT_FIELDS, Operation
+from hiveacid.layout.metadata import KEY_INDEX_KEY, usable_key_index
 from hiveacid.layout.names import DeltaName
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.bucket_reader import EventBatch
+from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.delete_set import DeleteSet
 from hiveacid.storage.sources import (
     DirectorySources,
@@ -136,22 +138,36 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class What:
-    """A bucket number, the columns of the table, whose events count, and the unit of timestamps."""
+    """Bucket numbers, the columns of the table, whose events count, and the unit of timestamps.
 
-    bucket: int
+    ``low`` and ``high`` bound the identities, ``high`` being excluded; None for no bound.
+    """
+
+    buckets: tuple[int, ...]
     columns: tuple[Column, ...]
     valid: ValidWriteIdList
     unit: str
+    low: Key | None = None
+    high: Key | None = None
 
 
 def live_rows(sources: DirectorySources, what: What) -> Iterator[Events]:
-    """The rows of a bucket that count, as insert events with the identities they have (a base).
+    """The rows that count, as insert events with the identities they have (a base).
 
     Raises:
         FormatError: a damaged file, or one whose events are not sorted.
         MissingFileError, StorageError: a file is not there or cannot be read.
     """
-    deletes = sources.deletes(what.bucket)
+    runs = [run for bucket in what.buckets for run in _live_runs(sources, bucket, what)]
+    for events in _merged(runs, unique=_IDENTITY_ONLY):
+        system = list(events.system)
+        system[0] = np.full(len(events), Operation.INSERT, dtype=np.int32)
+        yield Events(tuple(system), events.statement, events.columns, None)
+        del events, system
+
+
+def _live_runs(sources: DirectorySources, bucket: int, what: What) -> Iterator[_Run]:
+    deletes = sources.deletes(bucket)
 
     def keep(source: Source, batch: EventBatch, newest: _Bools | None) -> _Bools | None:
         found = _visible(source, batch, what.valid)
@@ -159,21 +175,14 @@ def live_rows(sources: DirectorySources, what: What) -> Iterator[Events]:
             found = _both(found, newest[batch.first_row : batch.first_row + batch.rows])
         if len(deletes):
             found = _both(found, _not_deleted(batch, deletes))
-        return found
+        return _both(found, _between(batch, what))
 
-    runs = [
-        run
-        for source in sources.rows_of(what.bucket)
-        for run in _row_runs(sources, source, what, keep=keep, newest=True)
-    ]
-    for events in _merged(runs, unique=_IDENTITY_ONLY):
-        system = list(events.system)
-        system[0] = np.full(len(events), Operation.INSERT, dtype=np.int32)
-        yield Events(tuple(system), events.statement, events.columns, None)
+    for source in sources.rows_of(bucket):
+        yield from _row_runs(sources, source, what, keep=keep, newest=True)
 
 
 def all_events(sources: DirectorySources, what: What) -> Iterator[Events]:
-    """The events in the insert deltas of a bucket whose transactions are valid (a delta).
+    """The events in insert deltas whose transactions are valid (a delta).
 
     Updates and deletes of Hive before 3 stay what they are.
 
@@ -186,7 +195,8 @@ def all_events(sources: DirectorySources, what: What) -> Iterator[Events]:
 
     runs = [
         run
-        for source in sources.rows_of(what.bucket)
+        for bucket in what.buckets
+        for source in sources.rows_of(bucket)
         if isinstance(source.origin, DeltaName)
         for run in _row_runs(sources, source, what, keep=keep, newest=False)
     ]
@@ -194,19 +204,19 @@ def all_events(sources: DirectorySources, what: What) -> Iterator[Events]:
 
 
 def delete_events(sources: DirectorySources, what: What) -> Iterator[Events]:
-    """The delete events of a bucket whose transactions are valid (a delete delta).
+    """The delete events whose transactions are valid (a delete delta).
 
     Raises:
         FormatError, MissingFileError, StorageError: as ``live_rows``.
     """
     foreign = sources.delete_files_of_several_buckets()
     runs = []
-    for file in sources.delete_files_of(what.bucket):
-        run = _delete_run(
-            sources, file, what.valid, only=what.bucket if file.path in foreign else None
-        )
-        if run is not None:
-            runs.append(run)
+    for bucket in what.buckets:
+        for file in sources.delete_files_of(bucket):
+            only = bucket if file.path in foreign else None
+            run = _delete_run(sources, file, what.valid, only=only)
+            if run is not None:
+                runs.append(run)
     yield from _merged(runs, unique=_WITH_CURRENT)
 
 
@@ -231,6 +241,9 @@ def _row_runs(
         rows = reader.rows
         mask = sources.newest(reader, source, needs_ids=True) if newest else None
         low, high = key_bounds(reader, raw)
+        stripes = _stripes_between(reader, what)
+    if (what.high is not None and low >= what.high) or (what.low is not None and high < what.low):
+        return
     statement = source.origin.statement_id if isinstance(source.origin, DeltaName) else -1
 
     def events() -> Iterator[Events]:
@@ -241,9 +254,12 @@ def _row_runs(
                 wanted=wanted,
                 identities=True,
                 raw=raw,
+                stripes=stripes,
                 unit=what.unit,
+                exact=True,
             ):
                 yield from _events(batch, statement, keep(source, batch, mask))
+                del batch
 
     yield _Run(sources.path(source.file), low, high, rows, events)
 
@@ -305,6 +321,47 @@ def _visible(source: Source, batch: EventBatch, valid: ValidWriteIdList) -> _Boo
     return valid_mask(numpy_of(batch.identities.current_write_id), valid)
 
 
+def _between(batch: EventBatch, what: What) -> _Bools | None:
+    """Which identities lie within the bounds; None for all."""
+    if what.low is None and what.high is None:
+        return None
+    ids = batch.identities
+    assert ids is not None
+    keys = [numpy_of(array) for array in (ids.original_write_id, ids.bucket, ids.row_id)]
+    found = np.ones(batch.rows, dtype=np.bool_)
+    if what.low is not None:
+        found &= ~_before(keys, what.low)
+    if what.high is not None:
+        found &= _before(keys, what.high)
+    return found
+
+
+def _before(keys: Sequence[npt.NDArray[Any]], bound: Key) -> _Bools:
+    found = np.zeros(len(keys[0]), dtype=np.bool_)
+    same = np.ones(len(keys[0]), dtype=np.bool_)
+    for array, value in zip(keys, bound, strict=True):
+        found |= same & (array < value)
+        same &= array == value
+    return found
+
+
+def _stripes_between(reader: BucketFileReader, what: What) -> list[int] | None:
+    """The stripes that may hold identities within the bounds, by the key index; None for all."""
+    if reader.tail is None or (what.low is None and what.high is None):
+        return None
+    text = reader.tail.user_metadata.get(KEY_INDEX_KEY, b"").decode("ascii", "replace")
+    last = usable_key_index(text, stripes=reader.stripes)
+    if last is None:
+        return None
+    ends = [(row.write_id, row.bucket, row.row_id) for row in last]
+    return [
+        number
+        for number, end in enumerate(ends)
+        if (what.low is None or end >= what.low)
+        and (what.high is None or number == 0 or ends[number - 1] < what.high)
+    ]
+
+
 def _not_deleted(batch: EventBatch, deletes: DeleteSet) -> _Bools:
     ids = batch.identities
     assert ids is not None
@@ -362,6 +419,7 @@ def _in_order(run: _Run) -> Iterator[Events]:
             )
         last = events.key(-1)
         yield events
+        del events
 
 
 def _is_sorted(events: Events) -> bool:
@@ -396,18 +454,19 @@ def _sorted(parts: Sequence[Events], *, unique: int, before: tuple[int, ...] | N
     """Events of several files sorted by identity, the newest first, each once; ``before`` is the
     last one that went out.
     """
-    joined = _joined(parts)
-    identity, current = joined.system[1:_CURRENT], joined.system[_CURRENT]
-    order = np.lexsort((-joined.statement, -current, *reversed(identity)))
-    keys = [array[order] for array in joined.system[1 : 1 + unique]]
+    all_of = joined(parts)
+    identity, current = all_of.system[1:_CURRENT], all_of.system[_CURRENT]
+    order = np.lexsort((-all_of.statement, -current, *reversed(identity)))
+    keys = [array[order] for array in all_of.system[1 : 1 + unique]]
     new = np.ones(len(order), dtype=np.bool_)
     new[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     if before is not None and tuple(int(key[0]) for key in keys) == before:
         new[0] = False
-    return joined.take(order[new])
+    return all_of.take(order[new])
 
 
-def _joined(parts: Sequence[Events]) -> Events:
+def joined(parts: Sequence[Events]) -> Events:
+    """Some events after each other."""
     null = None
     if any(part.null_rows is not None for part in parts):
         null = np.concatenate(

@@ -55,12 +55,15 @@ def as_seconds(tail: OrcTail) -> bytes:
 class StripeStreams:
     """The streams of one stripe, read one by one."""
 
-    def __init__(self, source: pa.NativeFile, tail: OrcTail, number: int) -> None:
-        """Read the stripe's footer.
+    def __init__(
+        self, source: pa.NativeFile, tail: OrcTail, number: int, *, exact: bool = False
+    ) -> None:
+        """Read the stripe's footer; ``exact`` says that no fraction may be cut to microseconds.
 
         Raises:
             FormatError: damaged.
         """
+        self.exact = exact
         self._source = source
         self._tail = tail
         info = tail.footer.stripes[number]

@@ -53,11 +53,42 @@ def _timestamp(
     seconds = pc.fill_null(array, 0).to_numpy().astype(np.int64) + _epoch_s(zone)
     nanoseconds = np.zeros(len(array), dtype=np.int64)
     nanoseconds[present] = streams.nanoseconds(number, int(present.sum()))
+    if streams.exact and (nanoseconds % 1000).any():
+        raise _would_be_cut()
     seconds = seconds - ((seconds < 0) & (nanoseconds > _CARRY_NANOS))
     if zone not in _UTC:
         seconds = _wall_clock(seconds, zone)
     micros = seconds * 1_000_000 + nanoseconds // 1000
     return pa.array(micros, mask=null).cast(pa.timestamp("us", tz="UTC" if zoned else None))
+
+
+def refuse_nanoseconds(array: pa.Array) -> None:
+    """No timestamp in an array, at any depth, has a fraction finer than microseconds.
+
+    Raises:
+        UnsupportedError: one has.
+    """
+    kind = array.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        ticks = pc.fill_null(array.cast(pa.int64()), 0).to_numpy()
+        if (ticks % 1000).any():
+            raise _would_be_cut()
+    elif pa.types.is_struct(kind) or pa.types.is_union(kind):
+        for place in range(kind.num_fields):
+            refuse_nanoseconds(array.field(place))
+    elif pa.types.is_map(kind):
+        refuse_nanoseconds(array.keys)
+        refuse_nanoseconds(array.items)
+    elif pa.types.is_list(kind):
+        refuse_nanoseconds(array.values)
+
+
+def _would_be_cut() -> UnsupportedError:
+    return UnsupportedError(
+        "timestamps with fractions finer than microseconds cannot be written anew beside"
+        " timestamps outside 1677..2262",
+        type="timestamp",
+    )
 
 
 def _epoch_s(zone: str) -> int:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import hiveacid
+from hiveacid.compacting import embeds_by_default
+from hiveacid.compaction.cleaning_report import CleanedPath, Fate
 from hiveacid.errors import CompactionError, InvalidInputError, NotFoundError
 from hiveacid.model.compactions import CompactionRequest, CompactionState, CompactionType
 from hiveacid.model.tables import TableName
@@ -112,6 +114,15 @@ def test_who_waits_comes_after_the_one_that_is_on_its_way(acid: Session) -> None
     assert second.id > first.id
     states = {one.id: one.state for one in acid.compactions("t")}
     assert states[first.id] is CompactionState.READY_FOR_CLEANING
+
+
+def test_who_waits_is_content_where_nothing_was_written_since_the_last_one(acid: Session) -> None:
+    _fill(acid)
+    (first,) = acid.table("t").compact("major", wait=True)
+    (second,) = acid.table("t").compact("minor", wait=True)
+    assert second.id == first.id
+    with pytest.raises(CompactionError, match="already scheduled"):
+        acid.table("t").compact("major")  # Hive's answer to a bare request
 
 
 def test_one_partition_is_compacted_and_the_others_stay(acid: Session) -> None:
@@ -236,6 +247,80 @@ def test_compact_is_refused_in_a_transaction_and_show_is_not(acid: Session) -> N
     assert acid.compactions() == ()
 
 
+# -------------------------------------------------------------------- thresholds, cleaning
+
+
+def test_a_partitioned_table_is_compacted_where_its_thresholds_say(acid: Session) -> None:
+    acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
+    for number in range(11):
+        acid.sql(f"insert into t values ({number}, 'x')")
+    acid.sql("insert into t values (1, 'y')")
+    (entry,) = acid.table("t").compact("minor", wait=True)
+    assert (entry.partition, entry.type) == ("p=x", CompactionType.MAJOR)
+    assert _directories(acid, "p=y") == ["delta_0000012_0000012_0000"]
+
+
+def test_why_says_which_threshold_is_met_or_missed_and_asks_for_nothing(acid: Session) -> None:
+    acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
+    for number in range(11):
+        acid.sql(f"insert into t values ({number}, 'x')")
+    acid.sql("insert into t values (1, 'y')")
+    x, y = acid.table("t").why_compact()
+    assert (x.partition, x.decision.type) == ("p=x", CompactionType.MAJOR)
+    assert x.decision.reason == "11 deltas, more than 10, and no base"
+    assert (y.partition, y.decision.type) == ("p=y", None)
+    assert "1 delta, not more than 10" in y.decision.reason
+    assert acid.compactions() == ()
+
+
+def _paths(found: tuple[CleanedPath, ...], fate: Fate) -> dict[str, str]:
+    return {one.path.rpartition("/")[2]: one.reason for one in found if one.fate is fate}
+
+
+def test_clean_tells_what_would_go_and_why_the_rest_stays_and_then_does_it(acid: Session) -> None:
+    _fill(acid)
+    (entry,) = acid.table("t").compact("major", wait=True)
+    base = f"base_0000004_v{entry.txn:07d}"
+    old = set(_directories(acid)) - {base}
+    threading.Event().wait(1.1)  # a reader that began as it committed may not be seen yet
+    told = acid.table("t").clean(dry_run=True)
+    assert set(_paths(told, Fate.REMOVABLE)) == old
+    assert _paths(told, Fate.KEPT) == {base: "read by whoever comes now"}
+    assert set(_directories(acid)) == old | {base}
+    assert set(_paths(acid.clean("t"), Fate.REMOVED)) == old
+    assert _directories(acid) == [base]
+
+
+def test_clean_names_the_reader_that_keeps_what_was_replaced(acid: Session) -> None:
+    _fill(acid)
+    with acid.transaction() as txn:
+        reader = hiveacid.read_arrow(txn.table("t"))
+        acid.table("t").compact("major", wait=True)
+        threading.Event().wait(1.1)
+        kept = _paths(acid.clean("t", dry_run=True), Fate.KEPT)
+        why = kept["delta_0000001_0000001_0000"]
+        assert f"may still be needed by transaction {txn.id} of " in why
+        assert acid.clean("t") == ()
+        assert len(reader.read_all()) == 5
+
+
+def test_clean_keeps_what_the_retention_says(acid: Session) -> None:
+    _fill(acid)
+    acid.sql("alter table t set tblproperties ('hiveacid.retention'='7d')")
+    acid.table("t").compact("major", wait=True)
+    why = _paths(acid.clean("t", dry_run=True), Fate.KEPT)["delta_0000001_0000001_0000"]
+    assert why.startswith("replaced, and kept by the retention until 20")
+    assert acid.clean() == ()
+
+
+@pytest.mark.parametrize(
+    ("url", "embedded"),
+    [("sqlite:////wh/m.db", True), ("postgresql+psycopg://u:***@h/d", False)],
+)
+def test_sessions_compact_by_themselves_on_sqlite_alone(url: str, embedded: bool) -> None:
+    assert embeds_by_default(url) is embedded
+
+
 # -------------------------------------------------------------------- in the background
 
 
@@ -249,7 +334,7 @@ def _until(what: object, *, timeout_s: float = 20.0) -> None:
 
 
 def test_an_embedded_compactor_does_what_the_session_asks_for_and_cleans(tmp_path: Path) -> None:
-    with _session(tmp_path, "default", compactor_cleaner_interval_s=0.1) as acid:
+    with _session(tmp_path, "embedded", compactor_cleaner_interval_s=0.1) as acid:
         _fill(acid)
         before = _rows(acid)
         (entry,) = acid.table("t").compact("major", pool="mine")

@@ -1,8 +1,9 @@
 """What cleaners may do, and what they have done (metastore.md 4.5, 2.10).
 
 A compaction may be cleaned when every transaction that could have begun before its commit has
-ended, and none that is open began while the compaction's transaction was open. Whoever is left
-then reads its result.
+ended: whoever is left reads its result. The cleaner must not see later compactions of the same
+object for which that does not hold yet. Hive keeps them apart by MIN_HISTORY_LEVEL, which also
+waits for readers that began after the commit beside an older one; here the queue's own rows tell.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hiveacid.metastore.sql.compaction_rows import (
     of_object,
     take_id,
 )
-from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Unit
+from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
     COMPLETED_TXN_COMPONENTS,
@@ -140,7 +141,7 @@ class SqlCleaning:
         first: dict[tuple[TableName, str | None], CompactionInfo] = {}
         with self._db.read() as unit:
             watermark = min_open_txn(unit, options.open_txn_timeout_ms)
-            seen_from = min(watermark, _min_seen_open(unit, options))
+            seen_from = _min_seen_open(unit, watermark)
             rows = unit.rows(
                 _READY,
                 now=unit.now_ms,
@@ -149,11 +150,11 @@ class SqlCleaning:
             )
         for *row, txn_state in rows:
             found = info(tuple(row))
-            if found.txn is not None:
-                pending = found.next_txn is None and txn_state in _UNCOMMITTED
-                if pending and not uncommitted:
-                    continue
-                if not pending and found.txn >= seen_from:
+            if found.txn is not None and found.next_txn is None:  # no commit has stamped it
+                if txn_state in _UNCOMMITTED:
+                    if not uncommitted:
+                        continue
+                elif found.txn >= seen_from:
                     continue
             first.setdefault((found.table, found.partition), found)
         return tuple(sorted(first.values(), key=lambda one: one.id))[
@@ -197,13 +198,8 @@ class SqlCleaning:
                 end = _or_max(unit.scalar(_OLDEST_WRITER, **where))
             else:
                 watermark = min_open_txn(unit, options.open_txn_timeout_ms)
-                end = min(
-                    watermark,
-                    _min_seen_open(unit, options),
-                    _or_max(
-                        unit.scalar(_FIRST_UNSEEN, **where, watermark=watermark, id=compaction.id)
-                    ),
-                )
+                unseen = unit.scalar(_FIRST_UNSEEN, **where, watermark=watermark, id=compaction.id)
+                end = min(watermark, _or_max(unseen))
         hwm = min(end - 1, found.hwm)
         return ValidTxnList.of(
             hwm=hwm,
@@ -266,11 +262,9 @@ class SqlCleaning:
 _UNCOMMITTED: Final = (TxnState.OPEN.value, TxnState.ABORTED.value)
 
 
-def _min_seen_open(unit: Unit, options: MetastoreOptions) -> int:
+def _min_seen_open(unit: Unit, watermark: int) -> int:
     """The lowest transaction that was open when one began that is open now."""
-    if not options.use_min_history_level:
-        return LONG_MAX
-    return _or_max(unit.scalar(_MIN_SEEN_OPEN))
+    return min(watermark, _or_max(unit.scalar(_MIN_SEEN_OPEN)))
 
 
 def _or_max(found: int | None) -> int:

@@ -81,24 +81,30 @@ QUEUED_OBJECT: Final = of_object(Q.CQ_DATABASE, Q.CQ_TABLE) & (
 )
 """Rows of the queue of one table or partition."""
 
-NOTHING_DONE: Final[Mapping[str, object]] = {
+WORKERS_LOST_MAX: Final = 3
+"""An entry on which so many workers were lost is not given to another one."""
+WAITS_AGAIN: Final[Mapping[str, object]] = {
     "CQ_STATE": CompactionState.INITIATED.value,
     "CQ_WORKER_ID": None,
     "CQ_START": None,
     "CQ_TXN_ID": None,
     "CQ_HIGHEST_WRITE_ID": None,
+    "CQ_RETRY_RETENTION": Q.CQ_RETRY_RETENTION + bindparam("lost"),
 }
-"""The values of an entry that waits for a worker again."""
+"""The values of an entry whose worker was lost (``lost`` is 1) or gave it back (0). The last column
+means nothing to Hive before there is something to clean, so it can count them until then."""
 
-GIVE_BACK: Final = (
+_GIVE_BACK: Final = (
     update(COMPACTION_QUEUE)
     .where(
         Q.CQ_TXN_ID == bindparam("txn"),
         one_of(Q.CQ_STATE, [CompactionState.WORKING.value, READY]),
     )
-    .values(**NOTHING_DONE)
+    .values(**WAITS_AGAIN)
 )
-"""What happens to an entry when its worker's transaction is aborted."""
+_HOPELESS: Final = select(*QUEUE_COLUMNS).where(
+    Q.CQ_STATE == CompactionState.INITIATED.value, Q.CQ_RETRY_RETENTION >= WORKERS_LOST_MAX
+)
 
 _NEXT_ID_HELD: Final = select(NEXT_COMPACTION_QUEUE_ID.c.NCQ_NEXT).with_for_update()
 _SET_NEXT_ID: Final = update(NEXT_COMPACTION_QUEUE_ID).values(NCQ_NEXT=bindparam("next"))
@@ -166,6 +172,23 @@ def move_to_history(
     if moved:
         unit.run(_DELETE, id=compaction.id)
     return bool(moved)
+
+
+def give_back(unit: Unit, txn: TxnId, *, lost: bool) -> None:
+    """What happens to an entry when its worker's transaction is aborted: it waits for another.
+
+    ``lost``: the worker did not do that itself.
+    """
+    unit.run(_GIVE_BACK, txn=txn, lost=int(lost))
+    if lost:
+        fail_hopeless(unit)
+
+
+def fail_hopeless(unit: Unit) -> None:
+    """Move into the history, as failed, what has cost too many workers."""
+    for row in unit.rows(_HOPELESS):
+        text = f"{WORKERS_LOST_MAX} workers were lost while they worked on it"
+        move_to_history(unit, info(row), CompactionState.FAILED, text)
 
 
 def write_history(

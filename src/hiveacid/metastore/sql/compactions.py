@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from sqlalchemy import Select, and_, bindparam, false, insert, or_, select, update
+from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, MetastoreError
 from hiveacid.metastore.sql.compaction_rows import (
     HISTORY_COLUMNS,
-    NOTHING_DONE,
     QUEUE_COLUMNS,
     QUEUED_OBJECT,
+    WAITS_AGAIN,
     H,
     Q,
+    fail_hopeless,
     hold_next_id,
     info,
     move_to_history,
@@ -127,11 +128,11 @@ _MARK_COMPACTED: Final = (
         Q.CQ_STATE == _WORKING,
         Q.CQ_TXN_ID.is_not_distinct_from(bindparam("txn")),
     )
-    .values(CQ_STATE=_READY, CQ_WORKER_ID=None)
+    .values(CQ_STATE=_READY, CQ_WORKER_ID=None, CQ_RETRY_RETENTION=0)
 )
-_REVOKE: Final = update(COMPACTION_QUEUE).where(Q.CQ_STATE == _WORKING).values(**NOTHING_DONE)
+_REVOKE: Final = update(COMPACTION_QUEUE).where(Q.CQ_STATE == _WORKING).values(**WAITS_AGAIN)
 _REVOKE_HOST: Final = _REVOKE.where(
-    Q.CQ_WORKER_ID.startswith(bindparam("prefix"), autoescape=False)
+    func.substr(Q.CQ_WORKER_ID, 1, bindparam("length")) == bindparam("prefix")
 )
 _REVOKE_OLD: Final = _REVOKE.where(Q.CQ_START < bindparam("before"))
 _REVOKE_WITHOUT_TXN: Final = _REVOKE_OLD.where(Q.CQ_TXN_ID.is_(None))
@@ -275,11 +276,14 @@ class SqlCompactions:
         revoked = 0
         with self._db.write() as unit:
             if host is not None:
-                revoked += unit.run(_REVOKE_HOST, prefix=f"{host}-")
+                prefix = f"{host}-"
+                revoked += unit.run(_REVOKE_HOST, prefix=prefix, length=len(prefix), lost=0)
             if older_than_ms is not None:
-                revoked += unit.run(_REVOKE_OLD, before=unit.now_ms - older_than_ms)
+                revoked += unit.run(_REVOKE_OLD, before=unit.now_ms - older_than_ms, lost=1)
             if without_txn_ms is not None:
-                revoked += unit.run(_REVOKE_WITHOUT_TXN, before=unit.now_ms - without_txn_ms)
+                before = unit.now_ms - without_txn_ms
+                revoked += unit.run(_REVOKE_WITHOUT_TXN, before=before, lost=1)
+            fail_hopeless(unit)
         return revoked
 
     def _finish(

@@ -10,7 +10,7 @@ from sqlalchemy.sql import ClauseElement
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo
-from hiveacid.metastore.sql.compaction_rows import GIVE_BACK
+from hiveacid.metastore.sql.compaction_rows import give_back
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Row, Unit
 from hiveacid.metastore.sql.schema import (
     COMPLETED_TXN_COMPONENTS,
@@ -368,10 +368,9 @@ def abort(unit: Unit, txn: TxnId, reason: AbortReason, *, detail: str = "") -> b
     if not aborted:
         return False
     mine = {"txn": txn}
-    work = [*forget_open(txn), (_DELETE_REBUILD_LOCKS, mine), (_DELETE_REPL_MAP, mine)]
+    unit.run_together(*forget_open(txn), (_DELETE_REBUILD_LOCKS, mine), (_DELETE_REPL_MAP, mine))
     if aborted[0][0] in COMPACTIONS:
-        work.append((GIVE_BACK, mine))
-    unit.run_together(*work)
+        give_back(unit, txn, lost=reason is AbortReason.TIMEOUT)
     return True
 
 

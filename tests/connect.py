@@ -1,0 +1,34 @@
+"""Tests over Spark Connect: with HIVEACID_TEST_CONNECT=1 the session is a remote one."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VARIABLE = "HIVEACID_TEST_CONNECT"
+OVER_CONNECT = os.environ.get(VARIABLE) == "1"
+
+
+def connect_session(master: str, *, conf: Mapping[str, str]) -> SparkSession:
+    """A session on a Connect server that PySpark starts from its own package; the server gets its
+    settings when it starts, and what it says when it gets them again is not heard.
+    """
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(master)
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "false",
+        "spark.ui.enabled": "false",
+        **conf,
+    }
+    for name, text in settings.items():
+        builder = builder.config(name, text)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Failed to set", UserWarning)
+        return builder.getOrCreate()

@@ -1,0 +1,346 @@
+"""Compaction without asking: in the writing session, as a service, from cron; without Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import hiveacid
+from hiveacid.compaction.compactor import Compactor
+from hiveacid.compaction.embedded import EmbeddedCompactor
+from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED
+from hiveacid.compaction.rewrites import rewrite
+from hiveacid.compaction.service import CompactionService, ServiceOptions, run_once
+from hiveacid.compaction.worker import Outcome
+from hiveacid.layout.compaction import RewritePlan, RewrittenFile
+from hiveacid.model.compactions import CompactionState, CompactionType
+from hiveacid.model.tables import TableName
+from hiveacid.runtime import Runtime, open_runtime
+from hiveacid.session import Session, connect
+from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import FileSystem
+from hiveacid.testing.clock import ManualClock
+from hiveacid.txn.threads import DaemonThreads, NoThreads
+
+ACID = "stored as orc tblproperties ('transactional'='true', 'hiveacid.retention'='0')"
+DELTAS = 12
+"""more than the threshold"""
+
+
+def _settings(**more: object) -> Settings:
+    quick = {
+        "compactor_auto": "off",
+        "compactor_embedded_pause_s": 0.0,
+        "compactor_cleaner_interval_s": 0.1,
+        "compactor_worker_pause_s": 0.1,
+        "compactor_check_interval_s": 0.2,
+    }
+    return Settings(**{**quick, **more})  # type: ignore[arg-type]
+
+
+def _session(url: str, path: Path, **settings: object) -> Session:
+    return connect(None, url, warehouse=str(path / "wh"), settings=_settings(**settings))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'metastore.db'}"
+
+
+def _write(acid: Session, table: str = "t", *, deltas: int = DELTAS) -> None:
+    acid.sql(f"create table if not exists {table} (id int) {ACID}")
+    for number in range(deltas):
+        acid.sql(f"insert into {table} values ({number})")
+
+
+def _names(acid: Session, table: str = "t") -> list[str]:
+    location = Path(acid.table(table).definition.location)
+    return sorted(one.name for one in location.iterdir() if one.name[0] not in "._")
+
+
+def _rows(acid: Session, table: str = "t") -> list[int]:
+    found = hiveacid.read_arrow(acid.table(table)).read_all().to_pylist()
+    return sorted(row["id"] for row in found)
+
+
+def _until(holds: Callable[[], object], *, timeout_s: float = 30.0) -> None:
+    waited, pause = 0.0, threading.Event()
+    while not holds():
+        assert waited < timeout_s, "took too long"
+        pause.wait(0.05)
+        waited += 0.05
+
+
+def _arrow(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+    return rewrite(fs, plan, settings=Settings())
+
+
+# -------------------------------------------------------------------- in the session
+
+
+def test_a_session_compacts_and_cleans_what_it_writes_to(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path, compactor_auto="embedded") as acid:
+        _write(acid)
+        _until(lambda: acid.compactions("t", status="succeeded"))
+        _until(lambda: len(_names(acid)) < DELTAS)
+        assert any(name.startswith("base_") for name in _names(acid))
+        assert _rows(acid) == list(range(DELTAS))
+
+
+def test_below_the_thresholds_nothing_happens(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path, compactor_auto="embedded") as acid:
+        _write(acid, deltas=3)
+    with _session(url, tmp_path) as acid:
+        assert acid.compactions() == ()
+        assert len(_names(acid)) == 3
+
+
+def test_a_session_that_ends_soon_looks_at_what_it_has_written(url: str, tmp_path: Path) -> None:
+    with _session(
+        url, tmp_path, compactor_auto="embedded", compactor_embedded_pause_s=600.0
+    ) as acid:
+        acid.sql(f"create table t (id int) {ACID}")
+        acid.sql("insert into t values (0)")
+        _until(lambda: acid.compacting.is_idle)
+        _write(acid)
+    with _session(url, tmp_path) as acid:
+        assert any(name.startswith("base_") for name in _names(acid))
+
+
+def test_a_session_that_is_told_not_to_leaves_its_tables_alone(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path, compactor_auto="off") as acid:
+        _write(acid)
+    with _session(url, tmp_path) as acid:
+        assert acid.compactions() == ()
+        assert len(_names(acid)) == DELTAS
+
+
+def test_what_fails_in_the_background_is_in_the_history_and_raised_nowhere(
+    url: str, tmp_path: Path
+) -> None:
+    with _session(url, tmp_path) as acid:
+        _write(acid)
+        damaged = next(Path(acid.table("t").definition.location).glob("delta_0000002*/bucket*"))
+        damaged.write_bytes(b"no ORC file")
+    with _session(url, tmp_path, compactor_auto="embedded") as acid:
+        acid.sql("insert into t values (99)")
+        _until(lambda: acid.compactions("t", status="failed"))
+        (entry,) = acid.compactions("t", status="failed")
+        assert damaged.name in (entry.error or "")
+        acid.sql("insert into t values (100)")
+
+
+class _Blocked:
+    """A rewrite that begins and waits to be let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+        self.begun.set()
+        self.go_on.wait(30)
+        return _arrow(fs, plan)
+
+
+@contextmanager
+def _runtime(url: str, path: Path, **settings: object) -> Iterator[Runtime]:
+    opened = open_runtime(url, warehouse=str(path / "wh"), settings=_settings(**settings))
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def test_what_does_not_end_with_the_session_is_given_back(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path) as acid:
+        _write(acid)
+        before = _names(acid)
+    blocked = _Blocked()
+    with _runtime(url, tmp_path, compactor_drain_s=0.2) as runtime:
+        compactor = Compactor(runtime, blocked, version="1")
+        embedded = EmbeddedCompactor(
+            lambda: compactor,
+            clock=runtime.clock,
+            settings=runtime.settings,
+            threads=DaemonThreads(),
+        )
+        embedded.note({TableName("default", "t")})
+        assert blocked.begun.wait(30)
+        embedded.close()
+        (entry,) = runtime.metastore.show_compactions()
+        assert (entry.state, entry.worker) == (CompactionState.INITIATED, None)
+        blocked.go_on.set()
+        _until(lambda: compactor.metrics.value(FINISHED, type="major", outcome="failed"))
+        (entry,) = runtime.metastore.show_compactions()
+        assert entry.state is CompactionState.INITIATED, "another worker's by now"
+    with _session(url, tmp_path) as acid:
+        assert [name for name in _names(acid) if name in before] == before
+        assert _rows(acid) == list(range(DELTAS))
+
+
+def test_a_table_is_looked_at_again_only_after_a_pause(url: str, tmp_path: Path) -> None:
+    clock = ManualClock()
+    opened = open_runtime(
+        url, warehouse=str(tmp_path / "wh"), settings=_settings(), clock=clock, threads=NoThreads()
+    )
+    looked: list[frozenset[TableName]] = []
+
+    class Noting(Compactor):
+        def initiate(self, tables: object = None) -> frozenset[str | None]:
+            looked.append(frozenset(tables or ()))  # type: ignore[call-overload]
+            return frozenset()
+
+    embedded = EmbeddedCompactor(
+        lambda: Noting(opened, _arrow, version="1"),
+        clock=clock,
+        settings=_settings(compactor_embedded_pause_s=10.0, compactor_check_interval_s=1000.0),
+        threads=NoThreads(),
+    )
+    table = TableName("default", "t")
+    for _ in range(5):
+        embedded.note({table})
+        embedded.step()
+    assert looked == [{table}]
+    clock.sleep_s(10)
+    embedded.step()
+    embedded.step()
+    assert looked == [{table}, {table}]
+    embedded.close()
+    opened.close()
+
+
+# -------------------------------------------------------------------- service and cron
+
+
+def test_one_round_compacts_what_the_thresholds_ask_for_and_cleans(
+    url: str, tmp_path: Path
+) -> None:
+    with _session(url, tmp_path) as acid:
+        _write(acid)
+        _write(acid, "small", deltas=2)
+    with _runtime(url, tmp_path) as runtime:
+        compactor = Compactor(runtime, _arrow, version="1")
+        (result,) = run_once(compactor, pool=None, clock=runtime.clock)
+        assert (result.outcome, result.compaction.type) == (
+            Outcome.COMPACTED,
+            CompactionType.MAJOR,
+        )
+        assert compactor.metrics.value(INITIATED) == 1
+        assert compactor.metrics.value(REMOVED) == DELTAS
+    with _session(url, tmp_path) as acid:
+        assert len(_names(acid)) == 1
+        assert len(_names(acid, "small")) == 2
+
+
+def test_a_service_compacts_serves_metrics_and_drains(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path) as acid, _runtime(url, tmp_path) as runtime:
+        options = ServiceOptions(workers=2, metrics_port=0)
+        compactor = Compactor(runtime, _arrow, version="1")
+        service = CompactionService(runtime, compactor, options, threads=DaemonThreads())
+        service.start()
+        _write(acid)
+        _until(lambda: acid.compactions("t", status="succeeded"))
+        address = f"http://127.0.0.1:{service.metrics_port}/metrics"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            text = answer.read().decode()
+        assert 'hiveacid_compactions_finished_total{outcome="compacted",type="major"} 1' in text
+        assert 'hiveacid_compaction_queue_length{state="working"} 0' in text
+        assert service.drain(timeout_s=10) == 0
+        _write(acid)
+        assert len(acid.compactions("t", status="initiated")) == 0
+        assert _rows(acid) == sorted([*range(DELTAS)] * 2)
+
+
+def test_several_services_share_a_queue(url: str, tmp_path: Path) -> None:
+    tables = [f"t{number}" for number in range(6)]
+    with _session(url, tmp_path) as acid:
+        for table in tables:
+            _write(acid, table, deltas=3)
+            acid.table(table).compact("major")
+        with _runtime(url, tmp_path) as one, _runtime(url, tmp_path) as other:
+            compactors = [Compactor(runtime, _arrow, version="1") for runtime in (one, other)]
+            services = [
+                CompactionService(
+                    runtime, compactor, ServiceOptions(workers=2), threads=DaemonThreads()
+                )
+                for runtime, compactor in zip((one, other), compactors, strict=True)
+            ]
+            for service in services:
+                service.start()
+            _until(lambda: len(acid.compactions(status="succeeded")) == len(tables))
+            assert [service.drain(timeout_s=10) for service in services] == [0, 0]
+            done = [
+                c.metrics.value(FINISHED, type="major", outcome="compacted") for c in compactors
+            ]
+            assert sum(done) == len(tables)
+        for table in tables:
+            assert (len(_names(acid, table)), _rows(acid, table)) == (1, [0, 1, 2])
+
+
+def test_a_service_that_is_drained_gives_back_what_does_not_end(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path) as acid, _runtime(url, tmp_path) as runtime:
+        _write(acid, deltas=3)
+        acid.table("t").compact("major")
+        blocked = _Blocked()
+        service = CompactionService(
+            runtime,
+            Compactor(runtime, blocked, version="1"),
+            ServiceOptions(),
+            threads=DaemonThreads(),
+        )
+        service.start()
+        assert blocked.begun.wait(30)
+        assert service.drain(timeout_s=0.2) == 1
+        blocked.go_on.set()
+        (entry,) = acid.table("t").compact("major", wait=True)
+        assert entry.state is CompactionState.READY_FOR_CLEANING
+        assert _rows(acid) == [0, 1, 2]
+
+
+def _command(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "hiveacid.cli", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_ends_at_a_signal(url: str, tmp_path: Path, number: signal.Signals) -> None:
+    with _session(url, tmp_path) as acid:
+        _write(acid)
+        process = _command("compactor", "run", "--metastore", url, "--metrics-port", "0")
+        with process:
+            assert process.stdout is not None
+            _until(
+                lambda: (
+                    acid.compactions("t", status="ready for cleaning")
+                    or acid.compactions("t", status="succeeded")
+                )
+            )
+            process.send_signal(number)
+            output = process.stdout.read()
+            assert process.wait(timeout=30) == 0, output
+    assert "metrics on port" in output
+    assert "ended; 0 compactions given back" in output
+
+
+def test_the_command_does_one_round_for_cron(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path) as acid:
+        _write(acid)
+        with _command("compactor", "run", "--once", "--metastore", url) as process:
+            output = process.communicate(timeout=60)[0]
+        assert process.returncode == 0, output
+        assert "MAJOR default.t: compacted in" in output
+        assert len(_names(acid)) == 1
