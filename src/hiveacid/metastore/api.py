@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Protocol
 
 from hiveacid.metastore.compaction_queue import CompactionQueue
-from hiveacid.model.conflicts import CommittedWrite, ReadSet, Written
+from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Written
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
@@ -305,6 +305,10 @@ class TxnStore(Protocol):
 
         With ``ConflictUnit.ROW``, where changes are compared at the commit, one that overwrote.
         """
+
+    def unseen_write(self, txn: TxnId, reads: ReadSet) -> UnseenWrite | None:
+        """A write, inserts too, that another transaction committed to ``reads`` and that ``txn``
+        does not see."""
 
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
         """A committed transaction that replaced what ``txn`` is to write to under a higher write
