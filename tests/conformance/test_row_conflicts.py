@@ -176,7 +176,7 @@ def test_an_overwrite_conflicts_with_every_change(runtime: Runtime) -> None:
     store.add_dynamic_partitions(mine, ids[mine], NAME, [None], OperationType.DELETE)
     store.add_dynamic_partitions(theirs, ids[theirs], NAME, [None], OperationType.UPDATE)
     assert store.commit_txn(theirs, conflict_unit=ConflictUnit.ROW) == ()
-    (found,) = store.overlapping_writes(mine)
+    (found,) = store.commit_txn(mine, conflict_unit=ConflictUnit.ROW)
     assert (found.winner, found.write_id, found.is_decided) == (theirs, ids[theirs], True)
     assert rows.compared == []
 
@@ -230,7 +230,7 @@ def test_who_commits_after_the_check_is_checked_too(runtime: Runtime) -> None:
     mine, first, second = txns
     row = ConflictUnit.ROW
     assert store.commit_txn(first, conflict_unit=row) == ()
-    assert [one.winner for one in store.overlapping_writes(mine)] == [first]
+    assert [one.winner for one in store.commit_txn(mine, conflict_unit=row)] == [first]
     assert store.commit_txn(second, conflict_unit=row, checked=[first]) == ()
     (left,) = store.commit_txn(mine, conflict_unit=row, checked=[first])
     assert (left.winner, left.write_id) == (second, ids[second])

@@ -224,8 +224,9 @@ class TxnStore(Protocol):
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
 
         With ``ConflictUnit.ROW`` the caller compares rows: where another transaction than those
-        ``checked`` committed a change to the same partitions meanwhile, nothing is done and its
-        changes are returned. Else the answer is empty, and it is committed.
+        ``checked`` committed, since ``txn`` opened, a change to partitions where ``txn`` recorded
+        one, nothing is done and its changes are returned. Else the answer is empty, and it is
+        committed.
 
         ``excl_write_enabled`` says that exclusive write locks were held: no conflict check.
         ``statistics`` change with the commit; those of what was written without are given up.
@@ -237,10 +238,6 @@ class TxnStore(Protocol):
         ``ROW`` only because of ``reads``); TransactionError: aborted or unknown; UnsupportedError:
         the unit, or ``reads``, is not available here.
         """
-
-    def overlapping_writes(self, txn: TxnId) -> tuple[CommittedWrite, ...]:
-        """The updates and deletes that others committed, since ``txn`` opened, to the partitions
-        where ``txn`` recorded some of its own."""
 
     def abort_txn(self, txn: TxnId, *, reason: AbortReason = AbortReason.NONE) -> None:
         """Abort; an aborted one stays aborted. Raises: TransactionError: committed or unknown."""

@@ -446,7 +446,6 @@ class Transaction:
         try:
             commit_rows(
                 self._id,
-                learn=lambda: self._store.overlapping_writes(self._id),
                 commit=lambda checked: self._commit_or_look_up(ConflictUnit.ROW, checked),
                 sees=self.valid_txns.is_valid,
                 overlap=overlap,

@@ -280,17 +280,17 @@ class SqlCommits:
                     return ()
                 raise error
             operations = frozenset(letter for (letter,) in unit.rows(_OPERATIONS, txn=txn))
-            conflict = None
-            if reads is not None and operations:
-                unit.exclude_opens()  # and other commits of this kind: one sees the other
-                conflict = _read_conflict(unit, txn, reads)
-            if conflict is None and by_row and not operations.isdisjoint(_CHANGED):
+            if by_row and not operations.isdisjoint(_CHANGED):
                 unchecked = _unchecked(unit, txn, checked)
                 if not unchecked:  # now that nobody else can commit: once more
                     unit.exclude_opens()
                     unchecked = _unchecked(unit, txn, checked)
                 if unchecked:
                     return unchecked
+            conflict = None
+            if reads is not None and operations:
+                unit.exclude_opens()  # and other commits of this kind: one sees the other
+                conflict = _read_conflict(unit, txn, reads)
             conflict = conflict or _log_writes(
                 unit,
                 txn,
@@ -307,11 +307,6 @@ class SqlCommits:
             unit.run(_FORGET_WRITE_SET, txn=txn)
             abort(unit, txn, AbortReason.WRITE_CONFLICT)
         raise conflict
-
-    def overlapping_writes(self, txn: TxnId) -> tuple[CommittedWrite, ...]:
-        """See ``TxnStore``."""
-        with self._db.read() as unit:
-            return _unchecked(unit, txn, ())
 
     def add_dynamic_partitions(
         self,
