@@ -4,6 +4,9 @@
 in the same transaction. So every snapshot whatsoever has to agree with itself: the total is what
 it was, and each balance is what the ledger makes of it. A lost update, a dirty read, half of a
 transaction, a file missed or read twice: each breaks that.
+
+``watch`` has two rows of which one has to be 1, and serializable transactions that look at both and
+change one: what only write skew can break.
 """
 
 from __future__ import annotations
@@ -11,14 +14,23 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from tests.simulation.compaction import Compaction
 from tests.simulation.scheduler import Killed
 from tests.simulation.world import Client, World
 
 import hiveacid
-from hiveacid.errors import AcidError, CommitOutcomeUnknownError, NotFoundError
+from hiveacid.errors import (
+    AcidError,
+    CommitOutcomeUnknownError,
+    MissingFileError,
+    NotFoundError,
+    SnapshotExpiredError,
+)
+from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import BucketSpec, Column, Database, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.session import Session
@@ -33,6 +45,7 @@ GROUPS = {4: 0, 5: 0, 6: 1, 7: 1}
 """Accounts in ``p`` and their partitions."""
 ACCOUNTS = (*PLAIN, *GROUPS)
 TOTAL = BALANCE * len(ACCOUNTS)
+ISOLATION = "serializable"
 VARIANTS = ("plain", "bucketed", "insert-only ledger")
 
 _Balances = dict[int, int]
@@ -71,10 +84,12 @@ def make_tables(session: Session, warehouse: str, variant: str) -> None:
             f"{warehouse}/ledger",
             properties=ledger,
         ),
+        Table(_name("watch"), account, f"{warehouse}/watch", properties=acid),
         Table(_name("d"), (_int("k"),), f"{warehouse}/d", (_int("g"),), properties=acid),
     ):
         store.create_table(table)
     session.table("t").write_arrow(_rows(dict.fromkeys(PLAIN, BALANCE)))
+    session.table("watch").write_arrow(_rows({1: 1, 2: 1}))
     session.table("p").write_arrow(_grouped(dict.fromkeys(GROUPS, BALANCE)))
 
 
@@ -166,13 +181,21 @@ class History:
         with world.alive():
             for number in range(self._random.choice((2, 3, 3))):
                 client = world.add(self._client(f"writer{number}"))
-                world.spawn(client, client.name, lambda client=client: self._writer(client))
+                world.spawn(client, client.name, partial(self._writer, client))
             for number in range(self._random.choice((1, 1, 2))):
                 client = world.add(self._client(f"reader{number}"))
-                world.spawn(client, client.name, lambda client=client: self._reader(client))
+                world.spawn(client, client.name, partial(self._reader, client))
             if self._random.random() < 0.3:
                 client = world.add(self._client("ddl"))
-                world.spawn(client, "ddl", lambda: self._ddl(client))
+                world.spawn(client, "ddl", partial(self._ddl, client))
+            for number in range(self._random.choice((0, 1, 1, 2))):
+                client = world.add(self._client(f"compactor{number}"))
+                world.spawn(client, client.name, partial(self._compactor, client))
+            if self._random.random() < 0.3:
+                for number in (1, 2):
+                    client = world.add(self._client(f"watchman{number}"))
+                    work = partial(self._watchman, client, number)
+                    world.spawn(client, client.name, work)
             self._background()
             world.scheduler.run()
             self._check_the_end()
@@ -187,6 +210,9 @@ class History:
             commit_retries=2,
             snapshot_retries=2,
             conflict_retries=2,
+            retention_s=0,
+            compactor_auto="off",
+            compactor_delta_num_threshold=2,
         )
         if self._is_calm:  # then it is the interleaving alone that may break something
             return Client(name, settings)
@@ -283,14 +309,43 @@ class History:
 
     def _reader(self, client: Client) -> None:
         for _ in range(2):
-            with suppress(AcidError), client.session.transaction() as txn:
-                first = everything(txn)
-                self.world.note(f"{txn!r} sees {first[0]}")
-                check(*first)
-                if self._random.random() < 0.4:
-                    again = everything(txn)
-                    assert again == first, f"reads of one transaction differ: {first}, {again}"
+            txn = client.session.transaction()
+            try:
+                with txn:
+                    first = everything(txn)
+                    self.world.note(f"{txn!r} sees {first[0]}")
+                    check(*first)
+                    if self._random.random() < 0.4:
+                        again = everything(txn)
+                        assert again == first, f"reads of one transaction differ: {first}, {again}"
+            except (SnapshotExpiredError, MissingFileError) as error:
+                self._must_have_ended(txn, error)
+            except AcidError as error:
+                self.world.note(f"{type(error).__name__}")
             self.world.client_clock.sleep_s(self._random.choice((0, 0, 1, 20)))
+
+    def _must_have_ended(self, txn: AcidTransaction, error: AcidError) -> None:
+        """Files are kept as long as a transaction may read them."""
+        found = self.world.metastore.txn_info(TxnId(txn.id or 0))
+        ended = found is None or found.reason is not None
+        assert ended, f"a reader whose transaction was alive missed a file: {error}"
+
+    def _compactor(self, client: Client) -> None:
+        Compaction(self.world, client).live(self._random, rounds=4)
+
+    def _watchman(self, client: Client, mine: int) -> None:
+        """Leaves where the other one is there, and comes back."""
+        for _ in range(2):
+            with (
+                suppress(AcidError),
+                client.session.transaction(isolation=ISOLATION) as txn,
+            ):
+                table = txn.table("watch")
+                there = balances_of(table)
+                self.world.note(f"{txn!r} sees {there}")
+                assert sum(there.values()) > 0, "nobody is there: write skew"
+                row = {mine: 0 if there[mine] and there[3 - mine] else 1}
+                table.merge_arrow(_rows(row), on=["k"])
 
     def _ddl(self, client: Client) -> None:
         """A partition is written, dropped and made again; what was dropped never comes back."""
@@ -362,8 +417,32 @@ class History:
         assert world.metastore.get_open_txns().open == (), "transactions are left open"
         with world.healthy.session.transaction() as txn:
             balances, ledger = everything(txn)
+            there = balances_of(txn.table("watch"))
         check(balances, ledger)
+        assert sum(there.values()) > 0, "nobody is there: write skew"
+        if self._random.random() < 0.4:
+            self._check_compaction((balances, ledger))
         for one in self._transfers:
             is_there = one.id in ledger
             assert one.told != "committed" or is_there, f"a commit is lost: {one}"
             assert one.told != "failed" or not is_there, f"what failed is committed: {one}"
+
+    def _check_compaction(self, before: tuple[_Balances, _Ledger]) -> None:
+        compaction = Compaction(self.world, self.world.healthy)
+        self._write_everywhere(before[0])
+        compaction.settle()
+        with self.world.healthy.session.transaction() as txn:
+            after = everything(txn)
+        assert after == before, f"a compaction changed rows: {before}, {after}"
+        compaction.check_the_end()
+
+    def _write_everywhere(self, balances: _Balances) -> None:
+        """Nothing new, but of the highest write id: a list of valid ids ends at the first invalid
+        one where no committed one is remembered, and what is above it is not known to be aborted.
+        """
+        with self.world.healthy.session.transaction() as txn:
+            for account in ACCOUNTS:
+                self._change(txn, balances, account, 0)
+            nothing = pa.array([], pa.int32())
+            names = ("id", "source", "target", "amount")
+            txn.table("ledger").write_arrow(pa.table(dict.fromkeys(names, nothing)))
