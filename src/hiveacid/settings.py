@@ -54,6 +54,12 @@ class Settings(CompactorSettings):
         "Longest pause between two looks at a lock.",
         hive=("hive.lock.sleep.between.retries",),
     )
+    lock_zero_wait_reads: bool = _setting(
+        False,
+        "lock.zero_wait_reads",
+        "What reads a table that somebody holds exclusively fails at once, as Hive 4 does by "
+        "default, instead of waiting.",
+    )
     txn_timeout_s: float = _setting(
         300.0,
         "txn.timeout_s",
@@ -179,6 +185,12 @@ class Settings(CompactorSettings):
         86400.0,
         "compactor.wait_timeout_s",
         "How long COMPACT ... AND WAIT waits for a compaction that another process does.",
+    )
+    compactor_process_bytes: int = _setting(
+        8 * 1024 * 1024,
+        "compactor.process_bytes",
+        "A compaction that reads more bytes than this, and is not done by Spark, is done by a "
+        "process of its own at low priority; a smaller one by a thread.",
     )
     compactor_spark_bytes: int = _setting(
         256 * 1024 * 1024,

@@ -230,6 +230,27 @@ def test_files_of_aborted_transactions_go_without_a_compaction(any_world: World)
     assert world.ids() == [1, 2]
 
 
+def test_a_writer_that_lost_its_heartbeat_has_time_to_notice(world: World) -> None:
+    """It began long ago and was alive until a moment ago: it may publish yet."""
+    world.insert(1)
+    client = Session(world.connect())
+    txn = client.transaction()
+    txn.__enter__()
+    txn.table("t").write_arrow(pa.table({"id": pa.array([7], pa.int32()), "v": ["x"]}))
+    for _ in range(30):
+        world.clock.advance_ms(250_000)
+        client.runtime.transactions.heartbeat.beat()
+    world.clock.advance_ms(301_000)
+    assert world.runtime.metastore.perform_timeouts()
+    world.clean()
+    housekeeping(world)
+    assert set(reasons(preview(world)).values()) == {Kept.CURRENT, Kept.ABORTED_LATELY}
+    assert len(world.directories()) == 2
+    world.clock.advance_ms(3_600_000)
+    world.clean()
+    assert len(world.directories()) == 1
+
+
 def test_the_staging_directory_of_a_killed_writer_goes_with_its_files(world: World) -> None:
     world.insert(1)
     killed_write(world, 8)

@@ -39,7 +39,6 @@ class CompactionOptions:
     cleaning_delay_ms: int = 0
     cleaning_retry_ms: int = 300_000
     cleaning_attempts_max: int = 5
-    cleaning_batch: int = 1_000
     kept_not_initiated: int = 2
     kept_failed: int = 3
     kept_succeeded: int = 3

@@ -168,9 +168,8 @@ class SqlCleaning:
                 elif found.txn >= seen_from:
                     continue
             first.setdefault((found.table, found.partition), found)
-        return tuple(sorted(first.values(), key=lambda one: one.id))[
-            : options.compaction.cleaning_batch
-        ]
+        # All of them, Hive takes some: here the first ones may wait for days for their retention.
+        return tuple(sorted(first.values(), key=lambda one: one.id))
 
     def find_aborts_to_clean(self, *, threshold: int, age_ms: int) -> tuple[CompactionInfo, ...]:
         """See ``CompactionQueue``."""
@@ -196,8 +195,7 @@ class SqlCleaning:
             elif (retry.cleaner_started_ms or 0) >= now_ms - retry.retry_retention_ms:
                 continue
             found.append(retry)
-        order = sorted(found, key=lambda one: (one.table, one.partition or ""))
-        return tuple(order[: self._db.options.compaction.cleaning_batch])
+        return tuple(sorted(found, key=lambda one: (one.table, one.partition or "")))
 
     def cleaner_txns(self, compaction: CompactionInfo) -> ValidTxnList:
         """See ``CompactionQueue``."""
