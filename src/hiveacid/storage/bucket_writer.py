@@ -102,7 +102,8 @@ class BucketFileWriter:
         )
         first = _FIRST_PLAIN_COLUMN_ID if kind is FileKind.PLAIN else FIRST_USER_COLUMN_ID
         self._numbers, self._text_types = _numbered(self._columns, first=first)
-        self._fractions: dict[int, list[npt.NDArray[np.int64]]] = {}
+        self._fractions: dict[int, list[npt.NDArray[np.int16]]] = {}
+        self._has_fractions = False
         self._schema: pa.Schema | None = None
         self._rows = 0
         self._operations = np.zeros(3, dtype=np.int64)
@@ -237,8 +238,9 @@ class BucketFileWriter:
         """Timestamps without the nanoseconds beside them, which are kept for the end."""
         if not is_with_fraction(array.type):
             return array
-        fraction = array.field(FRACTION).drop_null().to_numpy().astype(np.int64)
+        fraction = array.field(FRACTION).drop_null().to_numpy()
         self._fractions.setdefault(number, []).append(fraction)
+        self._has_fractions |= bool(fraction.any())
         return array.field(MICROS)
 
     def _event_rows(self, row: pa.StructArray) -> pa.Array:
@@ -272,7 +274,7 @@ class BucketFileWriter:
                 raise UnsupportedError(
                     f"timestamps of several units in one file: {error}", path=self._path
                 ) from error
-        postponed = bool(self._fractions) or (
+        postponed = self._has_fractions or (
             self._has_times
             and any(holds_postponed(chunk) for column in table.columns for chunk in column.chunks)
         )

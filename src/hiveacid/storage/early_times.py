@@ -26,6 +26,7 @@ from hiveacid.storage.orc_streams import (
     EPOCH_S,
     SECONDARY,
     TIMESTAMP_KINDS,
+    Int16s,
     Int64s,
     decode_integers,
     decode_nanoseconds,
@@ -117,7 +118,7 @@ def holds_postponed(array: pa.Array) -> bool:
 
 
 def set_back(
-    body: bytes, start: int, tail: OrcTail, *, fractions: Mapping[int, Int64s]
+    body: bytes, start: int, tail: OrcTail, *, fractions: Mapping[int, Int16s]
 ) -> tuple[bytes, OrcTail]:
     """The stripes in ``body``, which begins at byte ``start`` of the file, with all timestamps at
     their time; and the file's tail then.
@@ -135,6 +136,8 @@ def set_back(
     at = start
     for number, info in enumerate(footer.stripes):
         if info.offset < start:
+            columns = metadata.stripeStats[number].colStats if rest else ()
+            rest = {c: more[columns[c].numberOfValues :] for c, more in rest.items()}
             continue
         begin = info.offset - start
         end = begin + info.indexLength + info.dataLength + info.footerLength
@@ -217,7 +220,7 @@ class _Stripe:
         rest = b"".join(self.streams[self.index_streams :])
         return index + rest + end, len(index), len(rest), len(end)
 
-    def set_back(self, statistics: Any, fractions: dict[int, Int64s]) -> None:
+    def set_back(self, statistics: Any, fractions: dict[int, Int16s]) -> None:
         """Each postponed second where it belongs, in all timestamp columns, and nanoseconds added:
         the first of ``fractions``, which are taken away there.
         """
@@ -231,7 +234,7 @@ class _Stripe:
             data = self._content(place)
             seconds = decode_integers(data, sum(counts), signed=True)
             late = seconds >= _LIMIT_S - EPOCH_S
-            more = fractions.get(column, np.zeros(0, dtype=np.int64))
+            more = fractions.get(column, np.zeros(0, dtype=np.int16))
             more, fractions[column] = more[: len(seconds)], more[len(seconds) :]
             if not late.any() and not more.any():
                 continue
@@ -251,7 +254,7 @@ class _Stripe:
             if len(statistics) > column:
                 _set_range_of(statistics[column], seconds)
 
-    def _add_nanoseconds(self, column: int, index: Any, counts: list[int], more: Int64s) -> None:
+    def _add_nanoseconds(self, column: int, index: Any, counts: list[int], more: Int16s) -> None:
         place = self._place(column, SECONDARY)
         assert place is not None
         coded = decode_integers(self._content(place), sum(counts), signed=False)

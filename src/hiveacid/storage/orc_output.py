@@ -21,7 +21,7 @@ from hiveacid.errors import StorageError
 from hiveacid.model.types import CharType, VarcharType
 from hiveacid.storage.early_times import set_back
 from hiveacid.storage.filesystem import FileSystem, storage_error
-from hiveacid.storage.orc_streams import Int64s
+from hiveacid.storage.orc_streams import Int16s
 from hiveacid.storage.orc_tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
 from hiveacid.storage.writer_settings import WriterSettings
 
@@ -86,14 +86,14 @@ class OrcOutput:
         *,
         user_metadata: Callable[[OrcTail], Mapping[str, bytes]],
         text_types: Mapping[int, CharType | VarcharType],
-        fractions: Mapping[int, Int64s] | None = None,
+        fractions: Mapping[int, Int16s] | None = None,
     ) -> tuple[OrcTail, int]:
         """Finish the file: the tail as Arrow wrote it, and the file's size.
 
         ``user_metadata`` is asked once the stripes are known; ``text_types`` as in
         ``rewrite_tail``. ``fractions`` are the nanoseconds that microseconds leave over, of the
         timestamps in a column (by number) that are not null; they need ``postponed`` from the
-        first row on.
+        first on that is not 0.
 
         Raises:
             StorageError: writing failed; the file is removed.

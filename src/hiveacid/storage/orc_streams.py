@@ -19,6 +19,7 @@ from hiveacid.errors import FormatError
 from hiveacid.storage import orc_proto
 from hiveacid.storage.orc_tail import OrcTail, decompress, parse_message, stored
 
+Int16s = npt.NDArray[np.int16]
 Int64s = npt.NDArray[np.int64]
 
 SECONDARY: Final = 5
