@@ -12,7 +12,7 @@ INTEROP ?=
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test test-connect check accept interop bench bench-peers bench-txn sim soak test-spark-versions clean
+.PHONY: help venv java demo test test-connect check accept interop bench bench-peers bench-txn bench-rounds sim soak test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,14 +60,17 @@ bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 -
 bench-peers: java $(STAMP)  ## MERGE, DELETE, small INSERTs beside Delta Lake and Iceberg, in one run
 	$(BIN)/python -m benchmarks.peers $(BENCH)
 
-sim: $(STAMP)  ## seeded histories of writers, readers, aborts, deaths and faults (SEED=1 RUNS=1000)
-	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),1) --runs $(or $(RUNS),1000)
+sim: $(STAMP)  ## seeded histories of writers, readers, compactors, deaths, faults (SEED=1 RUNS=1000 DATABASE=sqlite)
+	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),1) --runs $(or $(RUNS),1000) --database $(or $(DATABASE),sqlite)
 
 soak: $(STAMP)  ## 8 writer processes killed at random, on both databases (SECONDS=300)
 	$(BIN)/python -m tests.soak.run --seconds $(or $(SECONDS),300)
 
 bench-txn: $(STAMP)  ## transactions a second on SQLite and PostgreSQL (BENCH='--only sqlite --seconds 2')
 	$(BIN)/python -m benchmarks.txn $(BENCH)
+
+bench-rounds: java $(STAMP)  ## queries, commits and statements beside automatic compaction (BENCH='--scale 0.02 --rounds 3')
+	$(BIN)/python -m benchmarks.rounds $(BENCH)
 
 test-spark-versions: java $(STAMP)  ## the Spark tests on each supported PySpark, one environment each
 	@for version in $(SPARK_VERSIONS); do scripts/test-spark-version $$version || exit 1; done

@@ -47,6 +47,16 @@ class PostgresServer:
             self._template = str(make_url(url).database)
         return self._create(self._template)
 
+    def copy(self, url: str) -> str:
+        """The URL of a new database that is a copy of one that nobody is connected to."""
+        return self._create(str(make_url(url).database))
+
+    def drop(self, url: str) -> None:
+        """Drop one database."""
+        name = str(make_url(url).database)
+        self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self._made.remove(name)
+
     def execute(self, sql: str) -> None:
         """Run a statement as the user of the URL, in the database ``postgres``."""
         engine = create_engine(self._url, isolation_level="AUTOCOMMIT")

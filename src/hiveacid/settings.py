@@ -54,6 +54,12 @@ class Settings(CompactorSettings):
         "Longest pause between two looks at a lock.",
         hive=("hive.lock.sleep.between.retries",),
     )
+    lock_zero_wait_reads: bool = _setting(
+        False,
+        "lock.zero_wait_reads",
+        "What reads a table that somebody holds exclusively fails at once, as Hive 4 does by "
+        "default, instead of waiting.",
+    )
     txn_timeout_s: float = _setting(
         300.0,
         "txn.timeout_s",
@@ -179,6 +185,12 @@ class Settings(CompactorSettings):
         86400.0,
         "compactor.wait_timeout_s",
         "How long COMPACT ... AND WAIT waits for a compaction that another process does.",
+    )
+    compactor_process_bytes: int = _setting(
+        8 * 1024 * 1024,
+        "compactor.process_bytes",
+        "A compaction that reads more bytes than this, and is not done by Spark, is done by a "
+        "process of its own at low priority; a smaller one by a thread.",
     )
     compactor_spark_bytes: int = _setting(
         256 * 1024 * 1024,
@@ -331,7 +343,7 @@ def _parse(name: str, text: str, kind: type) -> object:
         if kind is int:
             return int(text)
         if kind is float:
-            return _parse_seconds(lower)
+            return parse_seconds(lower)
     except ValueError as error:
         raise InvalidInputError(
             f"Setting {name} cannot be {text!r}: expected a {_KIND_NAMES[kind]}", setting=name
@@ -339,12 +351,21 @@ def _parse(name: str, text: str, kind: type) -> object:
     return lower
 
 
-def _parse_seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
+    """A length of time in seconds: a number, or one with a unit (``500ms``, ``12h``, ``7d``).
+
+    Raises:
+        ValueError: it is none, or negative.
+    """
+    text = text.strip().lower()
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text[len(number) :]
     if unit and unit not in _UNITS_S:
         raise ValueError(text)
-    return float(number) * _UNITS_S.get(unit, 1.0)
+    seconds = float(number) * _UNITS_S.get(unit, 1.0)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(text)
+    return seconds
 
 
 _KIND_NAMES: Final[Mapping[type, str]] = {

@@ -249,7 +249,7 @@ class AcidTable:
             properties or {},
             pool,
             buckets,
-            None if order_by is None else parse_sort_items(order_by),
+            () if order_by is None else parse_sort_items(order_by),
         )
         return cast("tuple[CompactionInfo, ...]", self.session.execute(value))
 

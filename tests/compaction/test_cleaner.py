@@ -15,10 +15,10 @@ import hiveacid
 from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
 from hiveacid.compaction.preview import CleaningPreview, preview_cleaning
 from hiveacid.compaction.worker import Outcome, Step
-from hiveacid.errors import StorageError
+from hiveacid.errors import InvalidInputError, StorageError
 from hiveacid.layout.cleaning import Kept
 from hiveacid.model.compactions import CompactionState, CompactionType
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Partition, TableName
 from hiveacid.session import Session
 from hiveacid.storage.filesystem import FileSystem, mounted
@@ -198,6 +198,14 @@ def test_seven_days_are_the_default(tmp_path: Path) -> None:
     world.close()
 
 
+@pytest.mark.parametrize("text", ["soon", "-1d", "7 weeks", "", "nan", "inf"])
+def test_a_retention_that_is_no_length_of_time_is_refused(world: World, text: str) -> None:
+    with pytest.raises(InvalidInputError, match="is a length of time"):
+        world.acid.sql(f"alter table t set tblproperties ('hiveacid.Retention'='{text}')")
+    with pytest.raises(InvalidInputError, match="is a length of time"):
+        world.make("r", f"stored as orc tblproperties ('hiveacid.retention'='{text}')")
+
+
 def test_no_cleanup_keeps_all(world: World) -> None:
     world.make("n", "stored as orc tblproperties ('transactional'='true','NO_CLEANUP'='true')")
     two_deltas(world, "n")
@@ -228,6 +236,27 @@ def test_files_of_aborted_transactions_go_without_a_compaction(any_world: World)
     housekeeping(world)
     assert world.runtime.metastore.show_txns() == ()
     assert world.ids() == [1, 2]
+
+
+def test_a_writer_that_lost_its_heartbeat_has_time_to_notice(world: World) -> None:
+    """It began long ago and was alive until a moment ago: it may publish yet."""
+    world.insert(1)
+    client = Session(world.connect())
+    txn = client.transaction()
+    txn.__enter__()
+    txn.table("t").write_arrow(pa.table({"id": pa.array([7], pa.int32()), "v": ["x"]}))
+    for _ in range(30):
+        world.clock.advance_ms(250_000)
+        client.runtime.transactions.heartbeat.beat()
+    world.clock.advance_ms(301_000)
+    assert world.runtime.metastore.perform_timeouts()
+    world.clean()
+    housekeeping(world)
+    assert set(reasons(preview(world)).values()) == {Kept.CURRENT, Kept.ABORTED_LATELY}
+    assert len(world.directories()) == 2
+    world.clock.advance_ms(3_600_000)
+    world.clean()
+    assert len(world.directories()) == 1
 
 
 def test_the_staging_directory_of_a_killed_writer_goes_with_its_files(world: World) -> None:
@@ -442,3 +471,22 @@ def test_a_lasting_damage_of_a_marker_is_reported(world: World) -> None:
     assert failed.message is not None
     assert "_metadata_acid" in failed.message
     assert len(world.directories()) == 4
+
+
+def test_an_attempt_whose_entry_was_taken_away_is_forgotten_in_the_end(any_world: World) -> None:
+    world = any_world
+    world.insert(1)
+    world.insert(2)
+    world.request(MAJOR)
+    store = world.runtime.metastore
+    entry = store.find_next_compaction("host-9")
+    assert entry is not None
+    txn = world.runtime.transactions.begin_compaction(rebalance=False)
+    store.set_compactor_txn(entry.id, txn.id, highest_write_id=WriteId(2))
+    txn.abort("worker gone")
+    store.abort_compactions([entry.id])
+    world.clock.advance_ms(2 * 3_600_000)
+    (cleaned,) = world.clean()
+    assert cleaned.outcome is CleaningOutcome.CLEANED
+    assert world.clean() == ()
+    assert world.ids() == [1, 2]

@@ -430,6 +430,31 @@ def test_what_aborted_writers_left_is_found_retried_and_forgotten(
     assert left == [txns[2]], "what is open is never forgotten"
 
 
+def test_a_failed_compaction_is_forgotten_apart_from_writers(queue: SqlMetastore) -> None:
+    (writer,) = queue.open_txns(1, user="u", host="h")
+    given = queue.allocate_write_ids([writer], NAME)
+    queue.add_dynamic_partitions(writer, given[writer], NAME, [None], None)
+    queue.abort_txn(writer)
+    _, failed = _work(queue, highest=given[writer])
+    queue.abort_txn(failed)
+    entry, txn = _claim(queue), _begin(queue)
+    queue.set_compactor_txn(entry.id, txn, highest_write_id=given[writer])
+    queue.mark_compacted(entry.id, txn=txn)
+    queue.commit_txn(txn)
+
+    def known() -> set[int]:
+        return {row["TC_TXNID"] for row in queue.database.table_rows("TXN_COMPONENTS")}
+
+    assert known() == {writer, failed}
+    queue.mark_cleaned(_entry(queue, entry.id))
+    assert known() == {failed}, "its result may be there still"
+    (rest,) = queue.find_aborts_to_clean(threshold=0, age_ms=-1)
+    queue.mark_cleaned(rest, aborted_write_ids=[given[writer]], failed_compactions=[writer])
+    assert known() == {failed}
+    queue.mark_cleaned(rest, aborted_write_ids=[], failed_compactions=[failed, 99])
+    assert known() == set()
+
+
 def test_cleaned_twice_counts_once(queue: SqlMetastore) -> None:
     entry, txn = _work(queue)
     queue.commit_txn(txn)

@@ -221,3 +221,16 @@ def test_show_locks_of_a_table_a_partition_and_a_database(acid: Session, other: 
     assert [one[2] for one in other.sql("show locks database default").rows] == ["t", "p"]
     assert other.sql("show locks p").rows == shown.rows
     assert other.sql("show locks u extended").rows == ()
+
+
+def test_zero_wait_reads_fail_at_once_and_writes_wait(acid: Session, other: Session) -> None:
+    acid.sql("lock table t exclusive")
+    other.sql("set hiveacid.lock.timeout_s = 300")
+    other.sql("set hiveacid.lock.zero_wait_reads = true")
+    with pytest.raises(LockError, match=r"10104.*due to an existing exclusive lock .*table:t"):
+        rows_of(other)
+    other.sql("set hiveacid.lock.timeout_s = 0.2")
+    _refused(other, "insert into t values (1, 'a')")
+    assert _locks(other) == [("t", None, "ACQUIRED", "EXCLUSIVE")]
+    acid.sql("unlock table t")
+    assert rows_of(other) == []

@@ -25,4 +25,5 @@ def test_the_demo_says_equal(tmp_path: Path) -> None:
     for what in ("orders", "lineitem", "joined query"):
         assert re.search(rf"equal {what}: [\d,]+ rows", done.stdout)
     assert "delete_delta_0000002_0000002_0000" in done.stdout, "the tree"
+    assert re.search(r"COMPACT orders .* base_0000002_v\d+ instead of \d+ directories", done.stdout)
     assert re.search(r"MERGE .* updated, .* deleted, .* inserted", done.stdout)

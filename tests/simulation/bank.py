@@ -4,6 +4,9 @@
 in the same transaction. So every snapshot whatsoever has to agree with itself: the total is what
 it was, and each balance is what the ledger makes of it. A lost update, a dirty read, half of a
 transaction, a file missed or read twice: each breaks that.
+
+``watch`` has two rows of which one has to be 1, and serializable transactions that look at both and
+change one: what only write skew can break.
 """
 
 from __future__ import annotations
@@ -11,14 +14,24 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
+from tests.simulation.compaction import Compaction
 from tests.simulation.scheduler import Killed
 from tests.simulation.world import Client, World
 
 import hiveacid
-from hiveacid.errors import AcidError, CommitOutcomeUnknownError, NotFoundError
+from hiveacid.errors import (
+    AcidError,
+    CommitOutcomeUnknownError,
+    MissingFileError,
+    NotFoundError,
+    SnapshotExpiredError,
+)
+from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import BucketSpec, Column, Database, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.session import Session
@@ -33,6 +46,7 @@ GROUPS = {4: 0, 5: 0, 6: 1, 7: 1}
 """Accounts in ``p`` and their partitions."""
 ACCOUNTS = (*PLAIN, *GROUPS)
 TOTAL = BALANCE * len(ACCOUNTS)
+ISOLATION = "serializable"
 VARIANTS = ("plain", "bucketed", "insert-only ledger")
 
 _Balances = dict[int, int]
@@ -71,10 +85,12 @@ def make_tables(session: Session, warehouse: str, variant: str) -> None:
             f"{warehouse}/ledger",
             properties=ledger,
         ),
+        Table(_name("watch"), account, f"{warehouse}/watch", properties=acid),
         Table(_name("d"), (_int("k"),), f"{warehouse}/d", (_int("g"),), properties=acid),
     ):
         store.create_table(table)
     session.table("t").write_arrow(_rows(dict.fromkeys(PLAIN, BALANCE)))
+    session.table("watch").write_arrow(_rows({1: 1, 2: 1}))
     session.table("p").write_arrow(_grouped(dict.fromkeys(GROUPS, BALANCE)))
 
 
@@ -137,6 +153,43 @@ def check(balances: _Balances, ledger: _Ledger) -> None:
     assert balances == expected, f"an update is lost: {balances}, the ledger makes {expected}"
 
 
+# -------------------------------------------------------------------- what is written
+
+
+def change(
+    txn: AcidTransaction, balances: _Balances, account: int, amount: int, *, random: Random
+) -> None:
+    """One account: by MERGE, by DELETE and INSERT, or its partition by INSERT OVERWRITE."""
+    changed = {**balances, account: balances[account] + amount}
+    group = GROUPS.get(account)
+    table = txn.table("t" if group is None else "p")
+    row = {account: changed[account]}
+    rows = _rows(row) if group is None else _grouped(row)
+    keys = ["k"] if group is None else ["k", "g"]
+    way = random.random()
+    if way < 0.6:
+        done = table.merge_arrow(rows, on=keys, when_not_matched=None)
+        assert done.updated == 1, f"account {account} is not there: {done}"
+    elif way < 0.8 or group is None:
+        done = table.delete_arrow(rows.select(keys))
+        assert done.rows == 1, f"account {account} is not there: {done}"
+        table.write_arrow(rows)
+    else:
+        whole = {key: changed[key] for key, of in GROUPS.items() if of == group}
+        table.write_arrow(_rows(whole), overwrite=True, partition={"g": group})
+    balances[account] = changed[account]
+
+
+def enter(within: Session | AcidTransaction, transfer: Transfer) -> None:
+    """A transfer's row in the ledger."""
+    kind = pa.int32()
+    facts = {
+        name: pa.array([getattr(transfer, name)], kind)
+        for name in ("id", "source", "target", "amount")
+    }
+    within.table("ledger").write_arrow(pa.table(facts))
+
+
 # -------------------------------------------------------------------- the actors
 
 
@@ -166,13 +219,21 @@ class History:
         with world.alive():
             for number in range(self._random.choice((2, 3, 3))):
                 client = world.add(self._client(f"writer{number}"))
-                world.spawn(client, client.name, lambda client=client: self._writer(client))
+                world.spawn(client, client.name, partial(self._writer, client))
             for number in range(self._random.choice((1, 1, 2))):
                 client = world.add(self._client(f"reader{number}"))
-                world.spawn(client, client.name, lambda client=client: self._reader(client))
+                world.spawn(client, client.name, partial(self._reader, client))
             if self._random.random() < 0.3:
                 client = world.add(self._client("ddl"))
-                world.spawn(client, "ddl", lambda: self._ddl(client))
+                world.spawn(client, "ddl", partial(self._ddl, client))
+            for number in range(self._random.choice((0, 1, 1, 2))):
+                client = world.add(self._client(f"compactor{number}"))
+                world.spawn(client, client.name, partial(self._compactor, client))
+            if self._random.random() < 0.3:
+                for number in (1, 2):
+                    client = world.add(self._client(f"watchman{number}"))
+                    work = partial(self._watchman, client, number)
+                    world.spawn(client, client.name, work)
             self._background()
             world.scheduler.run()
             self._check_the_end()
@@ -187,6 +248,9 @@ class History:
             commit_retries=2,
             snapshot_retries=2,
             conflict_retries=2,
+            retention_s=0,
+            compactor_auto="off",
+            compactor_delta_num_threshold=2,
         )
         if self._is_calm:  # then it is the interleaving alone that may break something
             return Client(name, settings)
@@ -221,7 +285,7 @@ class History:
     def _once(self, client: Client, transfer: Transfer) -> str:
         """A statement that is a transaction of its own, and may run again."""
         transfer.amount = 0
-        self._enter(client.session, transfer)
+        enter(client.session, transfer)
         return "committed"
 
     def _move(self, client: Client, transfer: Transfer) -> str:
@@ -234,15 +298,15 @@ class History:
             if random.random() < 0.3:
                 txn.savepoint("here")
                 with suppress(AcidError):
-                    self._change(txn, dict(balances), random.choice(ACCOUNTS), -1000)
+                    change(txn, dict(balances), random.choice(ACCOUNTS), -1000, random=self._random)
                 txn.rollback_to("here")
-            self._change(txn, balances, transfer.source, -transfer.amount)
+            change(txn, balances, transfer.source, -transfer.amount, random=self._random)
             if random.random() < 0.5:
-                self._change(txn, balances, transfer.target, transfer.amount - 1)
-                self._change(txn, balances, transfer.target, 1)
+                change(txn, balances, transfer.target, transfer.amount - 1, random=self._random)
+                change(txn, balances, transfer.target, 1, random=self._random)
             else:
-                self._change(txn, balances, transfer.target, transfer.amount)
-            self._enter(txn, transfer)
+                change(txn, balances, transfer.target, transfer.amount, random=self._random)
+            enter(txn, transfer)
             if random.random() < 0.2:
                 check(*everything(txn))
             if random.random() < 0.1:
@@ -250,47 +314,47 @@ class History:
                 return "failed"
         return "committed"
 
-    def _change(self, txn: AcidTransaction, balances: _Balances, account: int, amount: int) -> None:
-        """One account: by MERGE, by DELETE and INSERT, or its partition by INSERT OVERWRITE."""
-        changed = {**balances, account: balances[account] + amount}
-        group = GROUPS.get(account)
-        table = txn.table("t" if group is None else "p")
-        row = {account: changed[account]}
-        rows = _rows(row) if group is None else _grouped(row)
-        keys = ["k"] if group is None else ["k", "g"]
-        way = self._random.random()
-        if way < 0.6:
-            done = table.merge_arrow(rows, on=keys, when_not_matched=None)
-            assert done.updated == 1, f"account {account} is not there: {done}"
-        elif way < 0.8 or group is None:
-            done = table.delete_arrow(rows.select(keys))
-            assert done.rows == 1, f"account {account} is not there: {done}"
-            table.write_arrow(rows)
-        else:
-            whole = {key: changed[key] for key, of in GROUPS.items() if of == group}
-            table.write_arrow(_rows(whole), overwrite=True, partition={"g": group})
-        balances[account] = changed[account]
-
-    def _enter(self, within: Session | AcidTransaction, transfer: Transfer) -> None:
-        kind = pa.int32()
-        facts = {
-            name: pa.array([getattr(transfer, name)], kind)
-            for name in ("id", "source", "target", "amount")
-        }
-        within.table("ledger").write_arrow(pa.table(facts))
-
     # ---------------------------------------------------------------- the others
 
     def _reader(self, client: Client) -> None:
         for _ in range(2):
-            with suppress(AcidError), client.session.transaction() as txn:
-                first = everything(txn)
-                self.world.note(f"{txn!r} sees {first[0]}")
-                check(*first)
-                if self._random.random() < 0.4:
-                    again = everything(txn)
-                    assert again == first, f"reads of one transaction differ: {first}, {again}"
+            txn = client.session.transaction()
+            try:
+                with txn:
+                    first = everything(txn)
+                    self.world.note(f"{txn!r} sees {first[0]}")
+                    check(*first)
+                    if self._random.random() < 0.4:
+                        again = everything(txn)
+                        assert again == first, f"reads of one transaction differ: {first}, {again}"
+            except (SnapshotExpiredError, MissingFileError) as error:
+                self._must_have_ended(txn, error)
+            except AcidError as error:
+                self.world.note(f"{type(error).__name__}")
             self.world.client_clock.sleep_s(self._random.choice((0, 0, 1, 20)))
+
+    def _must_have_ended(self, txn: AcidTransaction, error: AcidError) -> None:
+        """Files are kept as long as a transaction may read them."""
+        found = self.world.metastore.txn_info(TxnId(txn.id or 0))
+        ended = found is None or found.reason is not None
+        assert ended, f"a reader whose transaction was alive missed a file: {error}"
+
+    def _compactor(self, client: Client) -> None:
+        Compaction(self.world, client).live(self._random, rounds=4)
+
+    def _watchman(self, client: Client, mine: int) -> None:
+        """Leaves where the other one is there, and comes back."""
+        for _ in range(2):
+            with (
+                suppress(AcidError),
+                client.session.transaction(isolation=ISOLATION) as txn,
+            ):
+                table = txn.table("watch")
+                there = balances_of(table)
+                self.world.note(f"{txn!r} sees {there}")
+                assert sum(there.values()) > 0, "nobody is there: write skew"
+                row = {mine: 0 if there[mine] and there[3 - mine] else 1}
+                table.merge_arrow(_rows(row), on=["k"])
 
     def _ddl(self, client: Client) -> None:
         """A partition is written, dropped and made again; what was dropped never comes back."""
@@ -362,8 +426,32 @@ class History:
         assert world.metastore.get_open_txns().open == (), "transactions are left open"
         with world.healthy.session.transaction() as txn:
             balances, ledger = everything(txn)
+            there = balances_of(txn.table("watch"))
         check(balances, ledger)
+        assert sum(there.values()) > 0, "nobody is there: write skew"
+        if self._random.random() < 0.4:
+            self._check_compaction((balances, ledger))
         for one in self._transfers:
             is_there = one.id in ledger
             assert one.told != "committed" or is_there, f"a commit is lost: {one}"
             assert one.told != "failed" or not is_there, f"what failed is committed: {one}"
+
+    def _check_compaction(self, before: tuple[_Balances, _Ledger]) -> None:
+        compaction = Compaction(self.world, self.world.healthy)
+        self._write_everywhere(before[0])
+        compaction.settle()
+        with self.world.healthy.session.transaction() as txn:
+            after = everything(txn)
+        assert after == before, f"a compaction changed rows: {before}, {after}"
+        compaction.check_the_end()
+
+    def _write_everywhere(self, balances: _Balances) -> None:
+        """Nothing new, but of the highest write id: a list of valid ids ends at the first invalid
+        one where no committed one is remembered, and what is above it is not known to be aborted.
+        """
+        with self.world.healthy.session.transaction() as txn:
+            for account in ACCOUNTS:
+                change(txn, balances, account, 0, random=self._random)
+            nothing = pa.array([], pa.int32())
+            names = ("id", "source", "target", "amount")
+            txn.table("ledger").write_arrow(pa.table(dict.fromkeys(names, nothing)))

@@ -11,63 +11,77 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
+from tests.postgres import PostgresServer, postgres_server
 from tests.simulation.bank import VARIANTS, History, make_tables
-from tests.simulation.world import World, be_deterministic, emptied, scratch
+from tests.simulation.world import World, emptied, prepare_process, scratch
 
 _TRACE_LINES = 400
 
 
-@dataclass
 class Place:
     """Where the histories of one process happen, one after the other, from copies of templates."""
 
-    directory: Path
+    def __init__(self, directory: Path, server: PostgresServer | None = None) -> None:
+        self._directory = directory
+        self._server = server
+        self._templates: dict[str, str] = {}
+        self._url: str | None = None
 
     def history(self, seed: int) -> History:
-        """The history of a seed, about to begin."""
+        """The history of a seed, about to begin; the one before has to be over."""
         variant = VARIANTS[seed % len(VARIANTS)]
-        template = self.directory / f"template-{variant}"
-        root = self.directory / "history"
-        if not template.exists():
-            self._make(variant, emptied(root))
+        template = self._directory / f"template-{variant}"
+        root = self._directory / "history"
+        if variant not in self._templates:
+            self._templates[variant] = self._make(variant, emptied(root))
             shutil.copytree(root, template)
         shutil.rmtree(root)
         shutil.copytree(template, root)
-        return History(seed, root, url=_url(root))
+        return History(seed, root, url=self._copied(self._templates[variant]))
 
-    def _make(self, variant: str, root: Path) -> None:
-        world = World(0, root, url=_url(root))
+    def _make(self, variant: str, root: Path) -> str:
+        server = self._server
+        url = f"sqlite:///{root}/metastore.db" if server is None else server.metastore()
+        world = World(0, root, url=url)
         with world.alive():
             make_tables(world.healthy.session, world.warehouse, variant)
+        return url
 
-
-def _url(root: Path) -> str:
-    return f"sqlite:///{root}/metastore.db"
+    def _copied(self, url: str) -> str:
+        """SQLite's file is among those of the history."""
+        if self._server is None:
+            return url
+        if self._url is not None:
+            self._server.drop(self._url)
+        self._url = self._server.copy(url)
+        return self._url
 
 
 @contextmanager
-def place() -> Iterator[Place]:
+def place(server: PostgresServer | None = None) -> Iterator[Place]:
     """A place for as long as the block lasts."""
-    be_deterministic()
+    prepare_process()
     logging.disable(logging.WARNING)  # faults are many here
     directory = scratch()
     try:
-        yield Place(directory)
+        yield Place(directory, server)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
         logging.disable(logging.NOTSET)
 
 
-def outcomes_of(seeds: range) -> list[tuple[int, str, bool]]:
+def outcomes_of(seeds: range, *, database: str) -> list[tuple[int, str, bool]]:
     """For each seed the digest of its history; where it breaks an invariant (False) the end of the
     trace, and the error.
     """
     found = []
-    with place() as here:
+    with ExitStack() as open_ones:
+        server = open_ones.enter_context(postgres_server()) if database == "postgres" else None
+        here = open_ones.enter_context(place(server))
         for seed in seeds:
             history = here.history(seed)
             try:
@@ -75,7 +89,8 @@ def outcomes_of(seeds: range) -> list[tuple[int, str, bool]]:
             except BaseException as error:
                 lines = history.trace[-_TRACE_LINES:]
                 lines.append(f"seed {seed}: {type(error).__name__}: {error}")
-                lines.append(f"again: make sim SEED={seed} RUNS=1")
+                again = "" if database == "sqlite" else f" DATABASE={database}"
+                lines.append(f"again: make sim SEED={seed} RUNS=1{again}")
                 found.append((seed, "\n".join(lines), False))
     return found
 
@@ -86,6 +101,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--digests", action="store_true", help="one line for each history")
     chosen = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a history
@@ -96,13 +112,15 @@ def main() -> int:
     started = time.monotonic()
     end = chosen.seed + chosen.runs
     shares = [range(chosen.seed + job, end, chosen.jobs) for job in range(chosen.jobs)]
+    run = partial(outcomes_of, database=chosen.database)
     with ProcessPoolExecutor(chosen.jobs) as pool:
-        outcomes = [one for share in pool.map(outcomes_of, shares) for one in share]
+        outcomes = [one for share in pool.map(run, shares) for one in share]
     for _, text, held in sorted(outcomes):
         if chosen.digests or not held:
             print(text)
     held = sum(held for _, _, held in outcomes)
-    print(f"{held} of {chosen.runs} histories held, {time.monotonic() - started:.0f} s")
+    seconds = time.monotonic() - started
+    print(f"{chosen.database}: {held} of {chosen.runs} histories held, {seconds:.0f} s")
     return 0 if held == chosen.runs else 1
 
 

@@ -6,15 +6,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.postgres import PostgresServer
+from tests.simulation import bank
 from tests.simulation.run import Place, place
 
-from hiveacid.metastore.sql import conflicts
+from hiveacid.metastore.sql import cleaning, conflicts
 from hiveacid.metastore.sql.engine import Database
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import LONG_MAX, TxnId
+from hiveacid.model.valid import ListKind, ValidWriteIdList
 from hiveacid.statements import own_base
 from hiveacid.txn import overlaps
 from hiveacid.txn.transaction import Transaction
@@ -30,6 +34,12 @@ def here() -> Iterator[Place]:
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_the_invariants_hold(seed: int, here: Place) -> None:
     here.history(seed).run()
+
+
+def test_the_invariants_hold_on_postgres(postgres: PostgresServer) -> None:
+    with place(postgres) as here:
+        for seed in range(1, 5):
+            here.history(seed).run()
 
 
 def test_a_seed_gives_the_same_history_again(here: Place) -> None:
@@ -105,6 +115,34 @@ def _deltas_beside_own_base(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_base, "_own_bases", lambda *_: frozenset())
 
 
+def _write_skew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serializable is not."""
+    monkeypatch.setattr(bank, "ISOLATION", "snapshot")
+
+
+def _readers_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cleaner does not wait for who may still read."""
+    monkeypatch.setattr(cleaning, "min_open_txn", lambda *_: LONG_MAX)
+    monkeypatch.setattr(cleaning, "_min_seen_open", lambda *_: LONG_MAX)
+
+
+def _aborted_rows_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compactor takes the rows of aborted transactions for committed."""
+    real = ValidWriteIdList.for_compactor
+    monkeypatch.setattr(
+        ValidWriteIdList, "for_compactor", lambda self: replace(real(self), aborted=())
+    )
+
+
+def _open_write_ids_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compactor goes on above the write id of an open transaction."""
+
+    def for_compactor(self: ValidWriteIdList) -> ValidWriteIdList:
+        return replace(self, kind=ListKind.COMPACTOR)
+
+    monkeypatch.setattr(ValidWriteIdList, "for_compactor", for_compactor)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
@@ -114,6 +152,10 @@ def _deltas_beside_own_base(monkeypatch: pytest.MonkeyPatch) -> None:
         _commit_taken_for_done,
         _files_left,
         _deltas_beside_own_base,
+        _write_skew,
+        _readers_ignored,
+        _aborted_rows_compacted,
+        _open_write_ids_crossed,
     ],
 )
 def test_a_planted_bug_is_found(

@@ -6,8 +6,10 @@ each step of a unit of the database comes to ``World.before``, which draws what 
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -85,7 +87,7 @@ class World:
         self.root = str(root)
         self.client_clock = ClientClock(self)
         self.clients: list[Client] = []
-        self.healthy = Client("-", Settings(conflict_unit="row"))
+        self.healthy = Client("-", Settings(retention_s=0, compactor_auto="off"))
         self.metastore = connect_faulty(
             url,
             faults=self,
@@ -166,12 +168,15 @@ class World:
         client = self.client
         self.must_live()
         client.operations += 1
-        self.note(f"{operation} {subject}".replace(self.root, ""))
+        if operation != "statement":
+            self.note(f"{operation} {subject}".replace(self.root, ""))
         if client.operations == client.dies_at:
             self.kill(client)
             raise Killed
         if operation not in _WITHIN_A_UNIT:
             self._turn(client)
+        elif not client.database_faults:
+            return None
         return self._fault(operation, subject, client)
 
     def after(self, operation: str, subject: str) -> None:
@@ -209,14 +214,14 @@ def scratch() -> Path:
     """A directory in memory where there is one."""
     memory = Path("/dev/shm")
     place = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
-    import tempfile
-
     return Path(tempfile.mkdtemp(prefix="hiveacid-sim-", dir=place))
 
 
-def be_deterministic() -> None:
-    """Arrow's results do not depend on threads then."""
+def prepare_process() -> None:
+    """Arrow's results do not depend on threads then; little is collected as garbage."""
     pa.set_cpu_count(1)
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def emptied(path: Path) -> Path:

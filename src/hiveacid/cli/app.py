@@ -330,11 +330,12 @@ def upgrade(url: str) -> None:
 
 @metastore.command()
 @click.argument("url", envvar="HIVEACID_METASTORE")
-def check(url: str) -> None:
+@click.option("--files", is_flag=True, help="Also name directories that are newer than it.")
+def check(url: str, *, files: bool) -> None:
     """Say what is at URL and what it lacks; exit status 1 where it lacks something."""
     from hiveacid.cli import upkeep
 
-    if not upkeep.check(url):
+    if not upkeep.check(url, files=files):
         raise click.exceptions.Exit(1)
 
 

@@ -7,6 +7,7 @@ from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.migrations import Opening, schema_differences
 from hiveacid.metastore.sql.schema import SCHEMA_VERSION
 from hiveacid.model.transactions import TxnState
+from hiveacid.statements.ahead import ahead_of
 
 
 def init(url: str) -> None:
@@ -29,8 +30,9 @@ def upgrade(url: str) -> None:
         print(f"{metastore.url}: schema version {SCHEMA_VERSION}")
 
 
-def check(url: str) -> bool:
-    """Print what is there; whether nothing is missing.
+def check(url: str, *, files: bool) -> bool:
+    """Print what is there; whether nothing is missing. With ``files`` the names of the tables'
+    directories are looked at: after a restore none may be ahead of the metastore.
 
     Raises:
         MetastoreError: there is no metastore, or one of another version.
@@ -47,4 +49,7 @@ def check(url: str) -> bool:
         print(f"{len(metastore.list_databases())} databases")
         print(f"{opened} open and {len(txns) - opened} aborted transactions")
         print(f"{len(metastore.show_locks())} locks")
-    return True
+        ahead = tuple(ahead_of(metastore)) if files else ()
+        for line in ahead:
+            print(line)
+    return not ahead

@@ -22,12 +22,12 @@ from enum import Enum
 
 from hiveacid.compaction.inputs import find_partition, find_table
 from hiveacid.compaction.orphans import Orphans
-from hiveacid.compaction.removable import Lists, keeps_all, lists_of, removable
+from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
 from hiveacid.compaction.retention import retained_until_ms
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError
-from hiveacid.layout.cleaning import CleaningPlan, Kept, settled_aborts
+from hiveacid.layout.cleaning import CleaningPlan, settled_aborts
 from hiveacid.layout.resolve import Entry
-from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
+from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
 from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.tables import Table, TableKind, TableName
@@ -84,14 +84,17 @@ class Cleaner:
             MetastoreError: the queue could not be read.
         """
         settings = self._runtime.settings
-        ready = self._store.find_ready_to_clean()
-        done = [self._clean(entry) for entry in ready if table in (None, entry.table)]
-        aborts = self._store.find_aborts_to_clean(
-            threshold=settings.compactor_aborts_threshold,
-            age_ms=int(settings.compactor_aborts_age_s * 1000),
-        )
-        done += [self._clean(entry) for entry in aborts if table in (None, entry.table)]
-        return tuple(done)
+        entries = self._store.find_ready_to_clean()
+        if settings.compactor_clean_aborts:
+            entries += self._store.find_aborts_to_clean(
+                threshold=settings.compactor_aborts_threshold,
+                age_ms=int(settings.compactor_aborts_age_s * 1000),
+            )
+        chosen = [entry for entry in entries if table in (None, entry.table)]
+        # Most entries wait for their retention: one look at each table is all that they cost.
+        tables = {one.table: one for one in chosen}
+        definitions = {name: find_table(self._store, one) for name, one in tables.items()}
+        return tuple(self._clean(entry, definitions[entry.table]) for entry in chosen)
 
     def sweep(self, tables: Iterable[Table] | None = None) -> tuple[str, ...]:
         """Remove the staging directories that killed writers left; all tables' where None. Lists
@@ -121,9 +124,9 @@ class Cleaner:
                     if table.kind is not TableKind.VIEW:
                         yield table
 
-    def _clean(self, entry: CompactionInfo) -> Cleaned:
+    def _clean(self, entry: CompactionInfo, table: Table | None) -> Cleaned:
         try:
-            done = self._clean_entry(entry)
+            done = self._clean_entry(entry, table)
         except AcidError as error:
             _LOG.warning("Cleaning after compaction %s failed: %s", entry.id, error)
             done = Cleaned(entry, CleaningOutcome.FAILED, message=error.message)
@@ -132,8 +135,11 @@ class Cleaner:
             _LOG.info("Cleaned %s %s", entry.table, done.removed, extra={"table": str(entry.table)})
         return done
 
-    def _clean_entry(self, entry: CompactionInfo) -> Cleaned:
-        table = find_table(self._store, entry)
+    def _clean_entry(self, entry: CompactionInfo, table: Table | None) -> Cleaned:
+        if table is not None and not _of_aborts(entry):
+            until_ms = retained_until_ms(entry, table, self._runtime.settings)
+            if until_ms is not None and self._runtime.clock.now_ms() < until_ms:
+                return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
         try:
             partition = None if table is None else find_partition(self._store, entry, table)
         except NotFoundError:
@@ -151,15 +157,15 @@ class Cleaner:
             done = self._remove_from(entry, table, locations, aborted_only=True)
             swept = self._sweep_locations((table.location, *locations), Orphans.now(self._runtime))
             return replace(done, removed=(*done.removed, *swept))
-        until_ms = retained_until_ms(entry, table, self._runtime.settings)
-        if until_ms is not None and self._runtime.clock.now_ms() < until_ms:
-            return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
         return self._remove_from(entry, table, locations, aborted_only=partition is None)
 
     def _remove_from(
         self, entry: CompactionInfo, table: Table, locations: Sequence[str], *, aborted_only: bool
     ) -> Cleaned:
-        seen = lists_of(self._store, entry, self._store.cleaner_txns(entry))
+        txns = self._store.cleaner_txns(entry)
+        if _of_aborts(entry):
+            txns = old_aborts(self._runtime, txns)
+        seen = lists_of(self._store, entry, txns)
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
         self._store.note_cleaning(entry, started=True)
         removed: list[str] = []
@@ -179,7 +185,11 @@ class Cleaner:
             self._store.note_cleaning(entry, started=False)
             why = _still_needed(waiting)
             return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
-        self._store.mark_cleaned(entry, aborted_write_ids=self._settled(entry, left, today))
+        self._store.mark_cleaned(
+            entry,
+            aborted_write_ids=self._settled(entry, left, today),
+            failed_compactions=today.txns.aborted,
+        )
         return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed), size_bytes)
 
     def _settled(
@@ -191,24 +201,7 @@ class Cleaner:
         settled = set(lists.valid.aborted)
         for plan in left:
             settled &= set(settled_aborts(plan, lists.valid))
-        if _of_aborts(entry) and not any(_has_unseen_compaction(plan) for plan in left):
-            settled |= self._failed_compactions(entry)
         return frozenset(WriteId(one) for one in settled)
-
-    def _failed_compactions(self, entry: CompactionInfo) -> set[int]:
-        """What is known of failed compactions is kept under the write id that they went up to."""
-        of_object = [
-            one
-            for one in self._store.show_compactions(table=entry.table)
-            if one.partition == entry.partition
-        ]
-        if any(one.state is CompactionState.WORKING for one in of_object):
-            return set()
-        return {
-            one.highest_write_id
-            for one in of_object
-            if one.state is CompactionState.FAILED and one.highest_write_id is not None
-        }
 
     def _remove(self, fs: FileSystem, root: str, path: str, entries: Sequence[Entry]) -> None:
         assert path and not path.startswith("/") and ".." not in path.split("/"), path
@@ -250,10 +243,6 @@ class Cleaner:
 
 def _of_aborts(entry: CompactionInfo) -> bool:
     return entry.type is CompactionType.ABORT_TXN_CLEANUP
-
-
-def _has_unseen_compaction(plan: CleaningPlan) -> bool:
-    return any(why is Kept.COMPACTION_NOT_SEEN for _, why in plan.keep)
 
 
 def _bytes_below(path: str, entries: Iterable[Entry]) -> int:

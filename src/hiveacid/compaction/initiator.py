@@ -74,6 +74,7 @@ class Initiator:
         self._name = name
         self._open_files = open_files
         self._full_look_s: float | None = None
+        self._relieved_s: float | None = None
         self._looked_s: dict[TableName, tuple[float | None, float]] = {}
 
     def run_if_due(self) -> tuple[Verdict, ...]:
@@ -96,10 +97,7 @@ class Initiator:
             MetastoreError: the metastore failed.
         """
         settings = self._runtime.settings
-        self._queue.revoke_workers(
-            older_than_ms=int(settings.compactor_worker_timeout_s * 1000),
-            without_txn_ms=int(settings.txn_timeout_s * 1000),
-        )
+        self._relieve_dead_workers()
         since = None if since_ms is None else since_ms + _OVERLAP_MS
         candidates = dict.fromkeys(self._queue.find_potential_compactions(since_ms=since))
         aborts: dict[tuple[TableName, str | None], CompactionType] = {}
@@ -122,6 +120,9 @@ class Initiator:
             MetastoreError: the metastore failed.
         """
         verdicts: list[Verdict] = []
+        interval_s = self._runtime.settings.compactor_check_interval_s
+        if self._relieved_s is None or self._now_s() - self._relieved_s >= interval_s:
+            self._relieve_dead_workers()
         for name in sorted(tables):
             since_ms = self._since_last_look_ms(name)
             found = self._queue.find_potential_compactions(since_ms=since_ms, table=name)
@@ -154,11 +155,24 @@ class Initiator:
             partitions = self._queue.list_partitions(table.name)
         return tuple(look.explain(table, partition) for partition in partitions)
 
+    def _relieve_dead_workers(self) -> None:
+        """A worker waits for its locks before it notes its transaction."""
+        settings = self._runtime.settings
+        without_txn_s = settings.txn_timeout_s + settings.lock_timeout_s
+        self._queue.revoke_workers(
+            older_than_ms=int(settings.compactor_worker_timeout_s * 1000),
+            without_txn_ms=int(without_txn_s * 1000),
+        )
+        self._relieved_s = self._now_s()
+
+    def _now_s(self) -> float:
+        return self._runtime.clock.monotonic_s()
+
     def _look(self, queue: Iterable[CompactionInfo]) -> _Look:
         return _Look(self._runtime, self._name, self._open_files, queue)
 
     def _wants_full_look(self) -> bool:
-        now_s = self._runtime.clock.monotonic_s()
+        now_s = self._now_s()
         last_s = self._full_look_s
         if last_s is not None and now_s - last_s < _FULL_LOOK_S:
             return False
@@ -166,7 +180,7 @@ class Initiator:
         return True
 
     def _since_last_look_ms(self, table: TableName) -> int | None:
-        now_s = self._runtime.clock.monotonic_s()
+        now_s = self._now_s()
         full_s, last_s = self._looked_s.get(table, (None, now_s))
         if full_s is None or now_s - full_s >= _FULL_LOOK_S:
             self._looked_s[table] = now_s, now_s

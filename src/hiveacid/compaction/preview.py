@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hiveacid.compaction.orphans import Orphans
-from hiveacid.compaction.removable import Lists, keeps_all, lists_of, removable
+from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
 from hiveacid.compaction.retention import retained_until_ms
 from hiveacid.layout.cleaning import Kept
 from hiveacid.layout.names import STAGING_PREFIX, partition_name
@@ -154,19 +154,21 @@ class _Moment:
         keep = [KeptDirectory(path, why) for path, why in later.keep]
         why = self._why_not_now(table, partition, name, entry)
         if why is None:
-            seen = self._seen(about, today)
-            now = removable(entries, table, seen, today, aborted_only=entry is None)
-            why = self._readers(entry)
+            seen = self._seen(about)
+            newest = seen if entry is None else today
+            now = removable(entries, table, seen, newest, aborted_only=entry is None)
+            why = _aborted_lately if entry is None else self._readers(entry)
         else:
             now = ()
         keep += [why(path) for path in later.remove if path not in now]
         return now, keep
 
-    def _seen(self, about: CompactionInfo, today: Lists) -> Lists:
-        if about.id == NO_COMPACTION:
-            return today
+    def _seen(self, about: CompactionInfo) -> Lists:
         store = self.runtime.metastore
-        return lists_of(store, about, store.cleaner_txns(about))
+        txns = store.cleaner_txns(about)
+        if about.id == NO_COMPACTION:
+            txns = old_aborts(self.runtime, txns)
+        return lists_of(store, about, txns)
 
     def _why_not_now(
         self,
@@ -181,19 +183,23 @@ class _Moment:
         if entry is None:
             if {(table.name, name), (table.name, None)} & self.aborts:
                 return None
-            return lambda path: KeptDirectory(path, Kept.ABORTED_LATELY)
+            return _aborted_lately
         until_ms = retained_until_ms(entry, table, self.runtime.settings)
         if until_ms is not None and self.runtime.clock.now_ms() < until_ms:
             return lambda path: KeptDirectory(path, Kept.RETENTION, until_ms)
         return None if entry.id in self.ready else self._readers(entry)
 
-    def _readers(self, entry: CompactionInfo | None) -> Callable[[str], KeptDirectory]:
+    def _readers(self, entry: CompactionInfo) -> Callable[[str], KeptDirectory]:
         """Those that were open when the compaction committed; else one of them was open when
         somebody began who is open now.
         """
-        last = None if entry is None else entry.next_txn
+        last = entry.next_txn
         holders = tuple(one for one in self.open if last is None or one.id <= last) or self.open
         return lambda path: KeptDirectory(path, Kept.READERS, holders=holders)
+
+
+def _aborted_lately(path: str) -> KeptDirectory:
+    return KeptDirectory(path, Kept.ABORTED_LATELY)
 
 
 def _cleaning_order(one: CompactionInfo) -> tuple[int, int]:

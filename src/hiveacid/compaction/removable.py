@@ -11,7 +11,9 @@ from hiveacid.metastore.api import TxnStore
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.properties import parse_properties
 from hiveacid.model.tables import Partition, Table
+from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,25 @@ class Lists:
         return plan_cleaning(
             entries, self.valid, self.txns, aborted_only=aborted_only, mode=table.acid_mode
         )
+
+
+def old_aborts(runtime: Runtime, txns: ValidTxnList) -> ValidTxnList:
+    """``txns`` in which those that were alive a short while ago count as open.
+
+    A writer that was aborted by time-out may wake up and publish: by then nothing may be forgotten
+    of it, or its rows would count until it finds out.
+    """
+    young_ms = runtime.clock.now_ms() - int(runtime.settings.compactor_aborts_age_s * 1000)
+    young = {
+        one.id
+        for one in runtime.metastore.show_txns()
+        if one.state is TxnState.ABORTED and one.last_heartbeat_ms > young_ms
+    }
+    return ValidTxnList.of(
+        hwm=txns.hwm,
+        open=(*txns.open, *young.intersection(txns.aborted)),
+        aborted=set(txns.aborted) - young,
+    )
 
 
 def lists_of(store: TxnStore, entry: CompactionInfo, txns: ValidTxnList | None) -> Lists:

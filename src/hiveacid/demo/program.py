@@ -61,7 +61,9 @@ def run(*, scale: float, directory: Path) -> bool:
         with meter.step("start Spark"):
             spark = _spark(directory, scale)
         try:
-            acid = hiveacid.connect(spark, url, warehouse=str(warehouse))
+            # Each step's figures are its own: nothing goes on in the background.
+            settings = {"hiveacid.compactor.auto": "off"}
+            acid = hiveacid.connect(spark, url, warehouse=str(warehouse), settings=settings)
             answer = steps.run(acid, spark, made, meter)
             seen = tuple(meter.seen)
             findings = _prove(acid, made, answer, meter, directory)

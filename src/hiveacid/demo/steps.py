@@ -47,6 +47,8 @@ delete from lineitem
 where l_discount > 0.10 or (l_returnflag = 'R' and l_quantity < 3)
 """
 
+COMPACT_ORDERS = "alter table orders compact 'major' and wait"
+
 JOINED = """
 select
     l_shipyear,
@@ -64,7 +66,7 @@ order by l_shipyear, o_orderpriority
 
 
 def run(acid: Session, spark: SparkSession, made: Input, meter: Meter) -> list[tuple[Any, ...]]:
-    """Create, load, merge, update, delete and query; returns the joined query's rows."""
+    """Create, load, merge, update, delete, compact and query; returns the joined query's rows."""
     with meter.step("create both tables"):
         acid.sql(CREATE_ORDERS)
         acid.sql(CREATE_LINEITEM)
@@ -78,6 +80,11 @@ def run(acid: Session, spark: SparkSession, made: Input, meter: Meter) -> list[t
         step.rows = f"{acid.sql(UPDATE_LINEITEM).rows:,} updated"
     with meter.step("DELETE from lineitem") as step:
         step.rows = f"{acid.sql(DELETE_LINEITEM).rows:,} deleted"
+    with meter.step("COMPACT orders") as step:
+        acid.sql(COMPACT_ORDERS)
+        names = [one.path.rpartition("/")[2] for one in acid.table("orders").clean(dry_run=True)]
+        base = next(name for name in names if name.startswith("base"))
+        step.rows = f"{base} instead of {len(names) - 1} directories, which stay for old readers"
     with meter.step("query both, joined") as step:
         rows = [tuple(row) for row in acid.sql(JOINED).collect()]
         step.rows = f"{len(rows):,} groups"

@@ -39,7 +39,6 @@ class CompactionOptions:
     cleaning_delay_ms: int = 0
     cleaning_retry_ms: int = 300_000
     cleaning_attempts_max: int = 5
-    cleaning_batch: int = 1_000
     kept_not_initiated: int = 2
     kept_failed: int = 3
     kept_succeeded: int = 3
@@ -107,13 +106,19 @@ class CompactionQueue(Protocol):
         """Move to the history as refused. Raises: as ``mark_failed``."""
 
     def mark_cleaned(
-        self, compaction: CompactionInfo, *, aborted_write_ids: Collection[WriteId] | None = None
+        self,
+        compaction: CompactionInfo,
+        *,
+        aborted_write_ids: Collection[WriteId] | None = None,
+        failed_compactions: Collection[int] = (),
     ) -> None:
         """Move to the history as succeeded, forget what it has settled (metastore.md 4.5).
 
-        ``aborted_write_ids`` are those that may be forgotten; None stands for all aborted ones up
-        to its highest write id. For an entry of ``find_aborts_to_clean`` they are all that is
-        forgotten. Nothing happens where another cleaner was first.
+        ``aborted_write_ids`` are the writers' that may be forgotten; None stands for all aborted
+        ones up to its highest write id. For an entry of ``find_aborts_to_clean`` they are all that
+        is forgotten of writers. ``failed_compactions`` are aborted transactions: compactions of the
+        object among them may be forgotten, nothing is left of their results. Nothing happens where
+        another cleaner was first.
         """
 
     def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:

@@ -10,7 +10,7 @@ from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.metastore.sql.dialect import Dialect
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions
 from hiveacid.metastore.sql.metastore import SqlMetastore
-from hiveacid.metastore.sql.migrations import Opening, prepare
+from hiveacid.metastore.sql.migrations import Opening, no_metastore, prepare
 from hiveacid.metastore.sql.postgres import PostgresDialect
 from hiveacid.metastore.sql.sqlite import SqliteDialect
 
@@ -35,6 +35,8 @@ def connect(
     """
     chosen = options or MetastoreOptions()
     dialect, shown = _dialect(url, clock=clock, options=chosen)
+    if opening is not Opening.CREATE and isinstance(dialect, SqliteDialect) and dialect.is_new():
+        raise no_metastore(shown)
     return open_metastore(dialect, url=shown, clock=clock, options=chosen, opening=opening)
 
 

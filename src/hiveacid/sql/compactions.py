@@ -9,11 +9,13 @@ from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
 from hiveacid.sql.lexer import TokenKind, tokenize
 from hiveacid.sql.properties import property_list
-from hiveacid.sql.query import QueryParser
-from hiveacid.sql.scopes import Scope
-from hiveacid.sql.splice import spliced
 from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.values_compactions import AbortCompactions, Compact, ShowCompactions
+from hiveacid.statements.values_compactions import (
+    AbortCompactions,
+    Compact,
+    ShowCompactions,
+    SortItem,
+)
 
 _FILTERS = ("POOL", "TYPE", "STATUS", "ORDER", "LIMIT")
 
@@ -30,7 +32,7 @@ def parse_compact(cursor: Cursor, name: TableName, partition: ddl.PartitionText)
     properties: dict[str, str] = {}
     if cursor.accept("WITH", "OVERWRITE", "TBLPROPERTIES"):
         properties = property_list(cursor)
-    order_by = _sort_text(cursor) if cursor.accept("ORDER", "BY") else None
+    order_by = _sort_items(cursor) if cursor.accept("ORDER", "BY") else ()
     if cursor.key == "WHERE":
         raise UnsupportedError(
             "COMPACT ... WHERE is not supported: Hive has it for Iceberg tables only",
@@ -39,27 +41,34 @@ def parse_compact(cursor: Cursor, name: TableName, partition: ddl.PartitionText)
     return Compact(name, kind, partition, wait, properties, pool, buckets, order_by)
 
 
-def parse_sort_items(text: str) -> str:
-    """The sort items of a rebalance as a user gives them in Python, as ``Compact`` wants them.
+def parse_sort_items(text: str) -> tuple[SortItem, ...]:
+    """The order of a rebalance as a user gives it in Python.
 
     Raises:
         SqlSyntaxError: the text is not a list of sort items.
-        UnsupportedError: a subquery or a virtual column is in it.
+        UnsupportedError: an expression is in it.
     """
     cursor = Cursor(source=text, tokens=tokenize(text))
-    found = _sort_text(cursor)
+    found = _sort_items(cursor)
     cursor.end_statement()
     return found
 
 
-def _sort_text(cursor: Cursor) -> str:
-    parser, scope, start = QueryParser(cursor), Scope(), cursor.at
-    parser.sort_items(scope)
-    if scope.children or scope.relations or scope.virtual or scope.dotted:
-        raise UnsupportedError(
-            "COMPACT ... ORDER BY is supported with expressions on columns of the table only"
-        )
-    return spliced(parser.fragment(scope, start), scope.edits)
+def _sort_items(cursor: Cursor) -> tuple[SortItem, ...]:
+    found: list[SortItem] = []
+    while True:
+        column = cursor.name("order by").lower()
+        if cursor.key not in (",", "ASC", "DESC", "NULLS", "WHERE") and not cursor.at_end():
+            raise UnsupportedError("COMPACT ... ORDER BY is supported with columns only")
+        descending = cursor.accept_any("ASC", "DESC") == "DESC"
+        nulls_first = descending
+        if cursor.accept("NULLS"):
+            nulls_first = cursor.key == "FIRST"
+            if cursor.accept_any("FIRST", "LAST") is None:
+                raise cursor.unrecognized("null ordering")
+        found.append(SortItem(column, descending, nulls_first))
+        if not cursor.accept(","):
+            return tuple(found)
 
 
 def parse_show_compactions(cursor: Cursor) -> ShowCompactions:

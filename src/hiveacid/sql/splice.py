@@ -54,7 +54,7 @@ class Splicer:
 
     def text(self, fragment: Fragment) -> str:
         """The fragment as Spark SQL."""
-        return spliced(fragment, self._edits(fragment.scope, fragment.source))
+        return _spliced(fragment, self._edits(fragment.scope, fragment.source))
 
     def qualify(self, name: TableName) -> TableName:
         """The name with the current database where it has none."""
@@ -87,7 +87,7 @@ class Splicer:
             known = [r for r in scope.relations if resolved[id(r)] is not None]
             if len(known) == len(scope.relations):
                 edits += _star_edits(scope, resolved, {id(r): frozenset() for r in known})
-        return spliced(fragment, edits)
+        return _spliced(fragment, edits)
 
     def relation(
         self,
@@ -316,8 +316,7 @@ def _dotted_edits(scope: Scope, resolved: dict[int, Table | None]) -> list[Edit]
     return edits
 
 
-def spliced(fragment: Fragment, edits: list[Edit]) -> str:
-    """The fragment's text with the edits made."""
+def _spliced(fragment: Fragment, edits: list[Edit]) -> str:
     ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
     return " ".join(_piece(fragment.source, piece, ordered) for piece in fragment.pieces)
 

@@ -43,8 +43,8 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
 
     Raises:
         NotFoundError: 10001 no such table, 10006 no such partition.
-        InvalidInputError: 10282 (type), 10284 (several partitions), 10286 (not transactional), or
-            what this type of compaction cannot do with this table.
+        InvalidInputError: 10002 (no such column), 10282 (type), 10284 (several partitions), 10286
+            (not transactional), or what this type of compaction cannot do with this table.
     """
     kind = _TYPES.get(value.kind)
     if kind is None:
@@ -57,7 +57,7 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
     table = catalog.get_table(value.name)
     chosen = _partitions(catalog, table, value)
     _check_table(table, kind)
-    _check_clauses(value, kind)
+    _check_clauses(value, kind, table)
     if table.partition_columns and not value.partition:
         return CompactionOrder(table, None, chosen)
     keys = [column.name for column in table.partition_columns]
@@ -68,7 +68,7 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
         properties=value.properties,
         pool=value.pool,
         buckets=value.buckets,
-        order_by=value.order_by,
+        order_by=", ".join(map(str, value.order_by)) or None,
         initiator=f"{host}-manual",
     )
     return CompactionOrder(table, request)
@@ -124,11 +124,20 @@ def _check_table(table: Table, kind: CompactionType) -> None:
         )
 
 
-def _check_clauses(value: Compact, kind: CompactionType) -> None:
+def _check_clauses(value: Compact, kind: CompactionType, table: Table) -> None:
     if kind is not CompactionType.REBALANCE and (value.order_by or value.buckets is not None):
         raise InvalidInputError(
             "CLUSTERED INTO and ORDER BY are for a rebalance compaction only", type=value.kind
         )
+    names = {column.name for column in table.columns}
+    for item in value.order_by:
+        if item.column not in names:
+            raise InvalidInputError(
+                f"{table.name} has no column {item.column} to order its rows by",
+                code=10002,
+                table=str(table.name),
+                column=item.column,
+            )
     if value.buckets is not None and not 0 < value.buckets <= MAX_BUCKET_ID + 1:
         raise InvalidInputError(
             f"The number of buckets must lie between 1 and {MAX_BUCKET_ID + 1}: {value.buckets}",

@@ -12,11 +12,26 @@ _Partition = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class SortItem:
+    """A column in the order of a rebalance; Hive puts NULL last ascending and first descending."""
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+    def __str__(self) -> str:
+        """As the queue keeps it."""
+        name = self.column.replace("`", "``")
+        order = "DESC" if self.descending else "ASC"
+        return f"`{name}` {order} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Compact:
     """ALTER TABLE name [PARTITION (...)] COMPACT 'kind' [CLUSTERED INTO n BUCKETS] [AND WAIT]
     [POOL 'pool'] [WITH OVERWRITE TBLPROPERTIES (...)] [ORDER BY ...].
 
-    ``kind`` is in lower case; ``order_by`` is Hive's text with every null order written out.
+    ``kind`` is in lower case.
     """
 
     name: TableName
@@ -26,7 +41,7 @@ class Compact:
     properties: Mapping[str, str] = field(default_factory=dict)
     pool: str | None = None
     buckets: int | None = None
-    order_by: str | None = None
+    order_by: tuple[SortItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,11 @@ class FaultyPostgres(PostgresDialect):
                 super().rollback()
                 super().close()
 
+            def __del__(self, *_: object, **__: object) -> None:
+                # The driver warns of what was in use when its pool was given up for a lost one.
+                if hasattr(self, "pgconn"):
+                    self.pgconn.finish()
+
         def connecting(_dialect: Any, _record: Any, args: Any, params: dict[str, Any]) -> Any:
             return Connection.connect(*args, **params)
 

@@ -33,13 +33,23 @@ def wait_for_lock(
     the request is taken back.
 
     Raises:
-        LockError: the deadline passed, the transaction was aborted to break a deadlock, or one of
-            ``held`` is lost.
+        LockError: the deadline passed, the transaction was aborted to break a deadlock, one of
+            ``held`` is lost, or it reads what is locked exclusively and ``lock.zero_wait_reads``.
         TransactionError: the transaction was ended meanwhile.
     """
     started_s = clock.monotonic_s()
     pause_s = settings.lock_poll_min_s
-    found = metastore.lock(components, txn=txn, user=user, host=host, held=held)
+    zero = settings.lock_zero_wait_reads
+    found = metastore.lock(
+        components, txn=txn, user=user, host=host, held=held, zero_wait_read=zero
+    )
+    if found.state is LockState.NOT_ACQUIRED:
+        raise LockError(
+            "Locks on the underlying objects cannot be acquired, retry after some time. "
+            f"{found.message}",
+            code=10104,
+            txn=txn,
+        )
     try:
         while found.state is not LockState.ACQUIRED:
             left_s = settings.lock_timeout_s - (clock.monotonic_s() - started_s)

@@ -8,10 +8,13 @@ from click.testing import CliRunner
 
 from hiveacid.cli.app import app
 from hiveacid.errors import MetastoreError
+from hiveacid.session import connect
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
 
 
-def _run(command: str, url: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["metastore", command, url])
+def _run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["metastore", *arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.output
@@ -53,3 +56,26 @@ def test_a_metastore_that_is_not_there_is_not_made(tmp_path: Path, command: str)
     path = tmp_path / "metastore.db"
     with pytest.raises(MetastoreError, match="There is no metastore"):
         _run(command, str(path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_directories_newer_than_a_restored_metastore_are_named(
+    metastore_url: str, tmp_path: Path
+) -> None:
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql(f"create table t (id int) {ACID}")
+        acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
+        acid.sql("insert into t values (1)")
+        acid.sql("insert into p partition (k='x') values (1)")
+    assert _run("check", "--files", metastore_url)[0] == 0
+    for place in ("t/delta_0000002_0000002_0000", "p/k=x/base_0000007", "t/base_0000001_v0000099"):
+        (tmp_path / "wh" / place).mkdir()
+    code, output = _run("check", "--files", metastore_url)
+    assert code == 1
+    lines = sorted(line for line in output.splitlines() if " is of " in line)
+    assert [line.partition(" is of ")[2] for line in lines] == [
+        "write id 7, default.p has given out 1",
+        "transaction 99, the last one is 4",
+        "write id 2, default.t has given out 1",
+    ]
+    assert _run("check", metastore_url)[0] == 0

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
+from concurrent import futures
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from hiveacid.clock import SystemClock
 from hiveacid.errors import InvalidInputError, MetastoreError, UnsupportedError
 from hiveacid.metastore.connect import connect
+from hiveacid.metastore.sql import sqlite
 from hiveacid.metastore.sql.metastore import SqlMetastore
 
 
@@ -97,3 +101,42 @@ def test_a_url_that_cannot_be_parsed_keeps_the_password_to_itself() -> None:
 def test_other_urls_are_invalid(url: str) -> None:
     with pytest.raises(InvalidInputError):
         _open(url)
+
+
+HOLDER = """
+import fcntl, sys
+with open(sys.argv[1], "w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_turn_to_write_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metastore.db"
+    with _open(path) as metastore:
+        stopped = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, f"{path}-turn"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with stopped:
+            assert stopped.stdout is not None and stopped.stdin is not None
+            assert stopped.stdout.readline() == "held\n"
+            with monkeypatch.context() as patched:
+                patched.setattr(sqlite, "_LOCK_WAIT_S", 0.3)
+                for _ in range(2):
+                    with pytest.raises(MetastoreError, match="another process keeps its turn"):
+                        metastore.open_txns(1, user="u", host="h")
+            with futures.ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(metastore.open_txns, 1, user="u", host="h")
+                with pytest.raises(futures.TimeoutError):
+                    waiting.result(timeout=0.2)
+                stopped.stdin.close()
+                assert len(waiting.result(timeout=30)) == 1
+        assert len(metastore.open_txns(1, user="u", host="h")) == 1
+        with _open(path) as other:
+            assert len(other.open_txns(1, user="u", host="h")) == 1

@@ -25,7 +25,12 @@ from hiveacid.sql.type_grammar import parse_column_type
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Insert, Literals, Query, TableRef
-from hiveacid.statements.values_compactions import AbortCompactions, Compact, ShowCompactions
+from hiveacid.statements.values_compactions import (
+    AbortCompactions,
+    Compact,
+    ShowCompactions,
+    SortItem,
+)
 from hiveacid.statements.values_locks import (
     LockDatabase,
     LockTable,
@@ -172,14 +177,14 @@ VALUES = {
         Compact(T, "major", (("p", "a"),), True)
     ),
     "alter table t compact 'rebalance' clustered into 4 buckets and wait pool 'p' with overwrite "
-    "tblproperties ('a'='b') order by v desc, length(v) nulls first": Compact(
+    "tblproperties ('a'='b') order by v desc, `a b` nulls first": Compact(
         T,
         "rebalance",
         wait=True,
         properties={"a": "b"},
         pool="p",
         buckets=4,
-        order_by="v desc NULLS FIRST, length(v) nulls first",
+        order_by=(SortItem("v", True, True), SortItem("a b", False, True)),
     ),
     "show databases like 'd*'": ddl.ShowDatabases("d*"),
     "show schemas": ddl.ShowDatabases(),
@@ -383,7 +388,8 @@ def test_transactions(text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("alter table t compact 'rebalance' order by (select 1 from t)", UnsupportedError),
+        ("alter table t compact 'rebalance' order by length(v)", UnsupportedError),
+        ("alter table t compact 'rebalance' order by v nulls", SqlSyntaxError),
         ("alter table t compact 'major' where p = 1", UnsupportedError),
         ("alter table t compact major", SqlSyntaxError),
         ("alter table t compact 'major' pool 'p' and wait", SqlSyntaxError),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
 
 from hiveacid.metastore.sql.compaction_history import ABORTS, too_many
 from hiveacid.metastore.sql.compaction_rows import (
@@ -43,7 +43,7 @@ from hiveacid.model.compactions import (
 )
 from hiveacid.model.ids import LONG_MAX, WriteId
 from hiveacid.model.tables import TableName
-from hiveacid.model.transactions import TxnState
+from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList
 
 _T = TXN_COMPONENTS.c
@@ -92,15 +92,26 @@ _FORGET_COMPLETED: Final = delete(COMPLETED_TXN_COMPONENTS).where(
     _C.CTC_WRITEID <= bindparam("highest"),
     _C.CTC_TXNID < FIRST_UNSEEN,
 )
-_FORGET_ABORTED: Final = delete(TXN_COMPONENTS).where(
+_ABORTED_WRITES: Final = and_(
     of_object(_T.TC_DATABASE, _T.TC_TABLE),
     _T.TC_PARTITION.is_not_distinct_from(bindparam("partition")),
     select(TXNS.c.TXN_ID)
     .where(TXNS.c.TXN_ID == _T.TC_TXNID, TXNS.c.TXN_STATE == TxnState.ABORTED.value)
     .exists(),
 )
-_FORGET_ABORTED_UP_TO: Final = _FORGET_ABORTED.where(_T.TC_WRITEID <= bindparam("highest"))
-_FORGET_ABORTED_ONE: Final = _FORGET_ABORTED.where(_T.TC_WRITEID == bindparam("write_id"))
+# A compaction is known under the write id that it went up to, which may be an aborted writer's; and
+# its result may be there still, whatever write ids are settled.
+_BY_COMPACTION: Final = _T.TC_OPERATION_TYPE == OperationType.COMPACT.value
+_FORGET_UP_TO: Final = delete(TXN_COMPONENTS).where(
+    _ABORTED_WRITES, ~_BY_COMPACTION, _T.TC_WRITEID <= bindparam("highest")
+)
+_FORGET_ONE: Final = delete(TXN_COMPONENTS).where(
+    _ABORTED_WRITES, ~_BY_COMPACTION, _T.TC_WRITEID == bindparam("write_id")
+)
+_FAILED_COMPACTIONS: Final = select(_T.TC_TXNID).where(_ABORTED_WRITES, _BY_COMPACTION)
+_FORGET_COMPACTION: Final = delete(TXN_COMPONENTS).where(
+    _ABORTED_WRITES, _BY_COMPACTION, _T.TC_TXNID == bindparam("txn")
+)
 _STAMP: Final = (
     update(COMPACTION_QUEUE)
     .where(Q.CQ_ID == bindparam("id"))
@@ -157,9 +168,8 @@ class SqlCleaning:
                 elif found.txn >= seen_from:
                     continue
             first.setdefault((found.table, found.partition), found)
-        return tuple(sorted(first.values(), key=lambda one: one.id))[
-            : options.compaction.cleaning_batch
-        ]
+        # All of them, Hive takes some: here the first ones may wait for days for their retention.
+        return tuple(sorted(first.values(), key=lambda one: one.id))
 
     def find_aborts_to_clean(self, *, threshold: int, age_ms: int) -> tuple[CompactionInfo, ...]:
         """See ``CompactionQueue``."""
@@ -185,8 +195,7 @@ class SqlCleaning:
             elif (retry.cleaner_started_ms or 0) >= now_ms - retry.retry_retention_ms:
                 continue
             found.append(retry)
-        order = sorted(found, key=lambda one: (one.table, one.partition or ""))
-        return tuple(order[: self._db.options.compaction.cleaning_batch])
+        return tuple(sorted(found, key=lambda one: (one.table, one.partition or "")))
 
     def cleaner_txns(self, compaction: CompactionInfo) -> ValidTxnList:
         """See ``CompactionQueue``."""
@@ -213,7 +222,11 @@ class SqlCleaning:
             unit.run(_STAMP, id=compaction.id, at=unit.now_ms if started else None)
 
     def mark_cleaned(
-        self, compaction: CompactionInfo, *, aborted_write_ids: Collection[WriteId] | None = None
+        self,
+        compaction: CompactionInfo,
+        *,
+        aborted_write_ids: Collection[WriteId] | None = None,
+        failed_compactions: Collection[int] = (),
     ) -> None:
         """See ``CompactionQueue``."""
         where = named(compaction.table, compaction.partition)
@@ -225,11 +238,14 @@ class SqlCleaning:
             unit.run(_DROP_RETRIES, **where)
             if not of_aborts and highest is not None:
                 unit.run(_FORGET_COMPLETED, **where, highest=highest)
+            failed = {txn for (txn,) in unit.rows(_FAILED_COMPACTIONS, **where)}
+            gone = sorted(failed.intersection(failed_compactions))
+            unit.run_many(_FORGET_COMPACTION, [{**where, "txn": txn} for txn in gone])
             if aborted_write_ids is not None:
                 known = [{**where, "write_id": one} for one in sorted(aborted_write_ids)]
-                unit.run_many(_FORGET_ABORTED_ONE, known)
+                unit.run_many(_FORGET_ONE, known)
             elif not of_aborts and highest is not None:
-                unit.run(_FORGET_ABORTED_UP_TO, **where, highest=highest)
+                unit.run(_FORGET_UP_TO, **where, highest=highest)
 
     def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:
         """See ``CompactionQueue``."""

@@ -58,11 +58,7 @@ def prepare(database: Database, opening: Opening) -> None:
     if version == schema.SCHEMA_VERSION:
         return
     if version is None and opening is not Opening.CREATE:
-        raise MetastoreError(
-            f"There is no metastore at {database.url}",
-            note="hiveacid metastore init makes one.",
-            url=database.url,
-        )
+        raise no_metastore(database.url)
     if version is not None and opening is not Opening.UPGRADE:
         raise MetastoreError(
             f"The metastore {database.url} has schema version {version}, older than the version "
@@ -79,6 +75,13 @@ def prepare(database: Database, opening: Opening) -> None:
             _create(unit)
         else:
             _upgrade(unit, version)
+
+
+def no_metastore(url: str) -> MetastoreError:
+    """What to raise where one should be."""
+    return MetastoreError(
+        f"There is no metastore at {url}", note="hiveacid metastore init makes one.", url=url
+    )
 
 
 def schema_differences(database: Database) -> tuple[str, ...]:

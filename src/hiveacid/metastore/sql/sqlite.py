@@ -89,7 +89,11 @@ class SqliteDialect:
         return Begun()
 
     def writer_turn(self) -> AbstractContextManager[object]:
-        """The process's mutex and the lock among processes."""
+        """The process's mutex and the lock among processes; not waited for without end.
+
+        Raises:
+            MetastoreError: a writer keeps it for too long.
+        """
         return self._turn.taken()
 
     def server_time_ms(self, cursor: Any) -> int | None:
@@ -136,6 +140,10 @@ class SqliteDialect:
         moment = datetime.fromtimestamp(epoch_ms / 1000, timezone.utc)
         return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
+    def is_new(self) -> bool:
+        """Whether there is no file: to look at a metastore never makes one."""
+        return not Path(self._path).exists()
+
     def check_is_ours_or_new(self) -> None:
         """Look at the file's first bytes."""
         path = Path(self._path)
@@ -170,6 +178,7 @@ class _Turn:
     """
 
     def __init__(self, path: str) -> None:
+        self._database = path
         self._path = f"{path}-turn"
         self._mutex = threading.Lock()
         self._file: int | None = None
@@ -183,12 +192,16 @@ class _Turn:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        with self._mutex:
+        if not self._mutex.acquire(timeout=_LOCK_WAIT_S):
+            raise self._busy("another thread of this process")
+        try:
             self._lock()
             try:
                 yield
             finally:
                 self._unlock()
+        finally:
+            self._mutex.release()
 
     def _lock(self) -> None:
         if not self._usable:
@@ -196,10 +209,57 @@ class _Turn:
         try:
             if self._file is None:
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file, self._file = self._file, None
+            assert file is not None
+            if not _locked_in_time(file):
+                raise self._busy("another process") from None
+            self._file = file
         except OSError:
             self._usable = False
 
     def _unlock(self) -> None:
         if self._usable and self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _busy(self, who: str) -> MetastoreError:
+        return MetastoreError(
+            f"The metastore {self._database} could not be written to for {_LOCK_WAIT_S:g} s: {who} "
+            "keeps its turn",
+            path=self._database,
+            note="A process that was stopped in the middle of a write holds all others up.",
+        )
+
+
+def _locked_in_time(file: int) -> bool:
+    """Queue for the lock as long as one waits for SQLite's own. The kernel's queue, which hands the
+    lock on at once, knows no deadline: a thread stands in it. A lock that comes too late is given
+    up with the file.
+    """
+    mutex = threading.Lock()
+    done = threading.Event()
+    locked = abandoned = False
+
+    def wait() -> None:
+        nonlocal locked
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with mutex:
+            locked = True
+            if abandoned:
+                os.close(file)
+        done.set()
+
+    # No work goes on in it, and a simulation, in one process, never comes here.
+    threading.Thread(target=wait, name="hiveacid-turn", daemon=True).start()  # noqa: TID251
+    try:
+        done.wait(timeout=_LOCK_WAIT_S)
+    except BaseException:
+        with mutex:
+            abandoned = True
+            if locked:
+                os.close(file)
+        raise
+    with mutex:
+        abandoned = not locked
+        return locked
