@@ -12,7 +12,7 @@ INTEROP ?=
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test test-connect check accept interop bench bench-peers bench-txn sim soak test-spark-versions clean
+.PHONY: help venv java demo test test-connect check accept interop bench bench-peers bench-txn bench-rounds sim soak test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ soak: $(STAMP)  ## 8 writer processes killed at random, on both databases (SECON
 
 bench-txn: $(STAMP)  ## transactions a second on SQLite and PostgreSQL (BENCH='--only sqlite --seconds 2')
 	$(BIN)/python -m benchmarks.txn $(BENCH)
+
+bench-rounds: java $(STAMP)  ## queries, commits and statements beside automatic compaction (BENCH='--scale 0.02 --rounds 3')
+	$(BIN)/python -m benchmarks.rounds $(BENCH)
 
 test-spark-versions: java $(STAMP)  ## the Spark tests on each supported PySpark, one environment each
 	@for version in $(SPARK_VERSIONS); do scripts/test-spark-version $$version || exit 1; done

@@ -87,10 +87,9 @@ class Side:
         self.acid.create_table(table, frame, properties={"hiveacid.retention": "0"})
 
     def settle(self) -> None:
-        """Wait until nothing is asked for or under way."""
-        time.sleep(2.5)  # a look at the table comes a moment after the commit
-        while any(one.state in _UNFINISHED for one in self.acid.compactions()):
-            time.sleep(0.2)
+        """Wait until nothing is noted, asked for or under way."""
+        while not self.acid.compacting.is_idle:
+            time.sleep(0.05)
 
     def query_s(self, *, times: int) -> float:
         """Median time of the query."""

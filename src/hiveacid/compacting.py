@@ -6,6 +6,7 @@ compactor in the background where it is embedded, else a service. Who waits (AND
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 
     from hiveacid.compaction.cleaning_report import CleanedPath
     from hiveacid.compaction.compactor import Compactor
-    from hiveacid.layout.compaction import RewritePlan, RewrittenFile
-    from hiveacid.storage.filesystem import FileSystem
+    from hiveacid.compaction.process import PoliteRewrite
 
 _UNFINISHED: Final = (CompactionState.INITIATED, CompactionState.WORKING)
 _READY: Final = CompactionState.READY_FOR_CLEANING
@@ -53,7 +53,9 @@ class Compacting:
     def __init__(self, runtime: Runtime, *, spark: Callable[[], SparkSession | None]) -> None:
         self._runtime = runtime
         self._spark = spark
+        self._making = threading.Lock()
         self._compactor: Compactor | None = None
+        self._rewrite: PoliteRewrite | None = None
         self._embedded: EmbeddedCompactor | None = None
         if is_embedded(runtime):
             self._embedded = EmbeddedCompactor(
@@ -101,11 +103,15 @@ class Compacting:
 
     def compactor(self) -> Compactor:
         """The compactor of this process, made when it is first needed."""
-        if self._compactor is None:
-            from hiveacid.compaction.compactor import Compactor  # pyarrow is slow to load
+        with self._making:
+            if self._compactor is None:
+                # pyarrow is slow to load
+                from hiveacid.compaction.compactor import Compactor
+                from hiveacid.compaction.process import PoliteRewrite
 
-            self._compactor = Compactor(self._runtime, self._rewrite, version=VERSION)
-        return self._compactor
+                self._rewrite = PoliteRewrite(self._runtime.settings, spark=self._spark)
+                self._compactor = Compactor(self._runtime, self._rewrite, version=VERSION)
+            return self._compactor
 
     @property
     def is_idle(self) -> bool:
@@ -116,11 +122,8 @@ class Compacting:
         """End the background work."""
         if self._embedded is not None:
             self._embedded.close()
-
-    def _rewrite(self, fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
-        from hiveacid.compaction.rewrites import rewrite
-
-        return rewrite(fs, plan, settings=self._runtime.settings, spark=self._spark())
+        if self._rewrite is not None:
+            self._rewrite.stop()
 
     def _compact(self, value: Compact) -> tuple[CompactionInfo, ...]:
         metastore = self._runtime.metastore

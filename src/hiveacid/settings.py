@@ -186,6 +186,12 @@ class Settings(CompactorSettings):
         "compactor.wait_timeout_s",
         "How long COMPACT ... AND WAIT waits for a compaction that another process does.",
     )
+    compactor_process_bytes: int = _setting(
+        8 * 1024 * 1024,
+        "compactor.process_bytes",
+        "A compaction that reads more bytes than this, and is not done by Spark, is done by a "
+        "process of its own at low priority; a smaller one by a thread.",
+    )
     compactor_spark_bytes: int = _setting(
         256 * 1024 * 1024,
         "compactor.spark_bytes",

@@ -84,14 +84,17 @@ class Cleaner:
             MetastoreError: the queue could not be read.
         """
         settings = self._runtime.settings
-        ready = self._store.find_ready_to_clean()
-        done = [self._clean(entry) for entry in ready if table in (None, entry.table)]
-        aborts = self._store.find_aborts_to_clean(
-            threshold=settings.compactor_aborts_threshold,
-            age_ms=int(settings.compactor_aborts_age_s * 1000),
-        )
-        done += [self._clean(entry) for entry in aborts if table in (None, entry.table)]
-        return tuple(done)
+        entries = self._store.find_ready_to_clean()
+        if settings.compactor_clean_aborts:
+            entries += self._store.find_aborts_to_clean(
+                threshold=settings.compactor_aborts_threshold,
+                age_ms=int(settings.compactor_aborts_age_s * 1000),
+            )
+        chosen = [entry for entry in entries if table in (None, entry.table)]
+        # Most entries wait for their retention: one look at each table is all that they cost.
+        tables = {one.table: one for one in chosen}
+        definitions = {name: find_table(self._store, one) for name, one in tables.items()}
+        return tuple(self._clean(entry, definitions[entry.table]) for entry in chosen)
 
     def sweep(self, tables: Iterable[Table] | None = None) -> tuple[str, ...]:
         """Remove the staging directories that killed writers left; all tables' where None. Lists
@@ -121,9 +124,9 @@ class Cleaner:
                     if table.kind is not TableKind.VIEW:
                         yield table
 
-    def _clean(self, entry: CompactionInfo) -> Cleaned:
+    def _clean(self, entry: CompactionInfo, table: Table | None) -> Cleaned:
         try:
-            done = self._clean_entry(entry)
+            done = self._clean_entry(entry, table)
         except AcidError as error:
             _LOG.warning("Cleaning after compaction %s failed: %s", entry.id, error)
             done = Cleaned(entry, CleaningOutcome.FAILED, message=error.message)
@@ -132,8 +135,11 @@ class Cleaner:
             _LOG.info("Cleaned %s %s", entry.table, done.removed, extra={"table": str(entry.table)})
         return done
 
-    def _clean_entry(self, entry: CompactionInfo) -> Cleaned:
-        table = find_table(self._store, entry)
+    def _clean_entry(self, entry: CompactionInfo, table: Table | None) -> Cleaned:
+        if table is not None and not _of_aborts(entry):
+            until_ms = retained_until_ms(entry, table, self._runtime.settings)
+            if until_ms is not None and self._runtime.clock.now_ms() < until_ms:
+                return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
         try:
             partition = None if table is None else find_partition(self._store, entry, table)
         except NotFoundError:
@@ -151,9 +157,6 @@ class Cleaner:
             done = self._remove_from(entry, table, locations, aborted_only=True)
             swept = self._sweep_locations((table.location, *locations), Orphans.now(self._runtime))
             return replace(done, removed=(*done.removed, *swept))
-        until_ms = retained_until_ms(entry, table, self._runtime.settings)
-        if until_ms is not None and self._runtime.clock.now_ms() < until_ms:
-            return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
         return self._remove_from(entry, table, locations, aborted_only=partition is None)
 
     def _remove_from(

@@ -18,9 +18,11 @@ import hiveacid
 from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED
+from hiveacid.compaction.process import PoliteRewrite
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.service import CompactionService, ServiceOptions, run_once
 from hiveacid.compaction.worker import Outcome
+from hiveacid.errors import CompactionError
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.tables import TableName
@@ -344,3 +346,42 @@ def test_the_command_does_one_round_for_cron(url: str, tmp_path: Path) -> None:
         assert process.returncode == 0, output
         assert "MAJOR default.t: compacted in" in output
         assert len(_names(acid)) == 1
+
+
+# -------------------------------------------------------------------- in a process of its own
+
+
+def test_a_large_compaction_is_done_by_a_process_of_its_own(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path, compactor_process_bytes=0) as acid:
+        _write(acid)
+        acid.table("t").delete_arrow("id = 3")
+        before = _rows(acid)
+        acid.table("t").compact("major", wait=True)
+        assert any(name.startswith("base_") for name in _names(acid))
+        assert _rows(acid) == before
+
+
+def test_what_the_process_runs_into_is_raised_here(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path, compactor_process_bytes=0) as acid:
+        _write(acid)
+        damaged = next(Path(acid.table("t").definition.location).glob("delta_0000002*/bucket*"))
+        damaged.write_bytes(b"no ORC file")
+        with pytest.raises(CompactionError, match=damaged.name):
+            acid.table("t").compact("major", wait=True)
+
+
+def test_a_process_that_is_stopped_is_an_error_and_publishes_nothing(
+    url: str, tmp_path: Path
+) -> None:
+    with _session(url, tmp_path, compactor_process_bytes=0) as acid:
+        _write(acid)
+        before = _names(acid)
+        polite = PoliteRewrite(acid.settings, spark=lambda: None)
+        polite.stop()
+        worker = Compactor(acid.runtime, polite, version="1").worker()
+        acid.table("t").compact("major")
+        result = worker.run_next()
+        assert result is not None
+        assert result.outcome is Outcome.FAILED
+        assert "has ended with status" in (result.message or "")
+        assert _names(acid) == before

@@ -1,0 +1,119 @@
+"""A rewrite in a process of its own, at low priority: the application hardly notices it.
+
+In a thread it would share the interpreter with the application's statements and its turn on the
+processors. A small one is done by the thread nevertheless: it is over before a process has started.
+What is exchanged is a plan and the staged files; the metastore is the caller's alone.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from hiveacid.compaction.rewrites import Method, choose_method, rewrite
+from hiveacid.errors import AcidError, CompactionError
+from hiveacid.layout.compaction import RewritePlan, RewrittenFile, input_bytes
+from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import FileSystem, file_system_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NICENESS: Final = 10
+_MODULE: Final = "hiveacid.compaction.process"
+_ERROR_CHARACTERS: Final = 500
+
+
+class PoliteRewrite:
+    """The rewrites as an application's or a service's workers call them: by Spark, in a process of
+    its own, or in the calling thread, by size. Safe to share between threads.
+    """
+
+    def __init__(self, settings: Settings, *, spark: Callable[[], SparkSession | None]) -> None:
+        self._settings = settings
+        self._spark = spark
+        self._mutex = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+        """Stage the result of a compaction.
+
+        Raises:
+            FormatError, MissingFileError, StorageError, UnsupportedError: as ``rewrite``.
+            CompactionError: the process was stopped or has died.
+        """
+        settings, spark = self._settings, self._spark()
+        method = choose_method(plan, spark=spark is not None, settings=settings)
+        if method is Method.SPARK or input_bytes(plan) <= settings.compactor_process_bytes:
+            return rewrite(fs, plan, settings=settings, spark=spark, method=method)
+        return self._in_process(plan, method)
+
+    def stop(self) -> None:
+        """End the processes; what they have staged counts for nobody."""
+        with self._mutex:
+            self._stopped = True
+            running = tuple(self._running)
+        for process in running:
+            process.terminate()
+
+    def _in_process(self, plan: RewritePlan, method: Method) -> tuple[RewrittenFile, ...]:
+        path = os.pathsep.join(filter(None, sys.path))
+        process = subprocess.Popen(
+            [sys.executable, "-m", _MODULE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is for the application's statement
+        )
+        with self._mutex:
+            self._running.add(process)
+        try:
+            if self._stopped:
+                process.terminate()
+            answer, errors = process.communicate(pickle.dumps((plan, self._settings, method)))
+        finally:
+            with self._mutex:
+                self._running.discard(process)
+        if process.returncode:
+            text = errors.decode("utf-8", "replace").strip()[-_ERROR_CHARACTERS:]
+            raise CompactionError(
+                f"The process of a rewrite of {plan.table.name} has ended with status "
+                f"{process.returncode}",
+                note=text or None,
+                table=str(plan.table.name),
+                location=plan.location,
+            )
+        found: tuple[RewrittenFile, ...] | AcidError = pickle.loads(answer)
+        if isinstance(found, AcidError):
+            raise found
+        return found
+
+
+def main() -> None:
+    """Do the rewrite that the standard input describes, answer on the standard output."""
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
+    with os.fdopen(os.dup(1), "wb") as out:
+        os.dup2(2, 1)  # whatever a library prints is no answer
+        out.write(pickle.dumps(_answer(*pickle.load(sys.stdin.buffer))))
+
+
+def _answer(
+    plan: RewritePlan, settings: Settings, method: Method
+) -> tuple[RewrittenFile, ...] | AcidError:
+    fs = file_system_for(plan.location)[0]
+    try:
+        return rewrite(fs, plan, settings=settings, method=method)
+    except AcidError as error:
+        return error
+
+
+if __name__ == "__main__":
+    main()
