@@ -54,6 +54,8 @@ LIMITS: Final = (
     Limit("B8", "update_one_row_of_big_cpu_s", "same, CPU", "iceberg_v3", 0.5),
 )
 
+_B9: Final = ("commits", "aborts", "wall_s")
+
 
 def main() -> int:
     """The command line; 0 where every limit is met, 2 where there is nothing to run with."""
@@ -173,10 +175,33 @@ def _report(results: dict[str, Any], scale: float) -> bool:
     if not console.is_terminal:
         console = Console(width=Console(width=10_000).measure(table).maximum, soft_wrap=True)
     console.print(table)
+    all_met &= _report_concurrency(console, found)
     for key, value in found.items():
         if key[2] == "check" or key[2].endswith("error"):
             console.print(" ".join(key), value, markup=False, highlight=False)
     return all_met and _checks_agree(found)
+
+
+def _report_concurrency(console: Console, found: dict[tuple[str, str, str], Any]) -> bool:
+    """Prints B9, where it ran; whether none of ours was aborted."""
+    systems = dict.fromkeys(system for workload, system, _ in found if workload == "B9")
+    if not systems:
+        return True
+    table = Table(title="B9: 4 threads update rows of their own in one table, without a retry")
+    for name in ("system", "layout", "commits", "aborts", "wall s"):
+        table.add_column(name, justify="left" if name in ("system", "layout") else "right")
+    all_met = True
+    for system in systems:
+        for layout in ("one_file", "file_per_thread"):
+            of = {one: found.get(("B9", system, f"{layout}_noretry_{one}")) for one in _B9}
+            if None in of.values():
+                all_met &= system != OURS
+                continue
+            all_met &= system != OURS or not of["aborts"]
+            counts = [f"{of[one]:.0f}" for one in ("commits", "aborts")]
+            table.add_row(system, layout.replace("_", " "), *counts, f"{of['wall_s']:.1f}")
+    console.print(table)
+    return all_met
 
 
 def _checks_agree(found: dict[tuple[str, str, str], Any]) -> bool:

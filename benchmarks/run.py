@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hiveacid
-from benchmarks import compaction, data, less, stages
+from benchmarks import compaction, concurrent, data, less, stages
 from benchmarks.meter import OTHER, OURS, Meter, Series, WrongResultError
 from benchmarks.sides import FlatOrc, HiveAcid
 from benchmarks.workloads import STAGES, WORKLOADS, Unit, Workload
@@ -48,7 +48,10 @@ def main() -> int:
     failed = ""
     try:
         with hiveacid.connect(
-            spark, f"sqlite:///{work}/metastore.db", warehouse=str(work / "warehouse")
+            spark,
+            f"sqlite:///{work}/metastore.db",
+            warehouse=str(work / "warehouse"),
+            settings={"hiveacid.compactor.auto": "off"},
         ) as acid:
             bench = stages.Bench(
                 spark=spark,
@@ -80,7 +83,8 @@ def _run(bench: stages.Bench, chosen: list[str]) -> None:
     if chosen != ["insert"]:
         stages.warm_up(bench)
     for stage in chosen:
-        (stages.RUN | less.RUN | compaction.RUN)[stage](bench)
+        runs = stages.RUN | less.RUN | concurrent.RUN | compaction.RUN
+        runs[stage](bench)
 
 
 def _parser() -> argparse.ArgumentParser:

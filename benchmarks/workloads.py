@@ -78,6 +78,7 @@ WORKLOADS: Final = (
     Workload("dynamic", "dynamic", "write 1,000 partitions", "Spark's ORC writer", 2, Unit.RATIO),
     Workload("plan_one", "many", "plan 1 of 10,000 partitions", "", 1.0, Unit.SECONDS),
     Workload("plan_all", "many", "plan 10,000 partitions", "", 30.0, Unit.SECONDS),
+    Workload("at_once", "concurrent", "4 threads x 10 UPDATEs, own rows", "", 40.0, Unit.SECONDS),
     Workload("minor", "compaction", "minor of 50 deltas", "decoded, written", 0.2, Unit.RATIO),
     Workload("minor_read", "compaction", "q1 after it", "q1 of clean table", 1.15, Unit.RATIO),
     Workload("major", "compaction", "major, 10 % deleted", "ORC read, written", 1.25, Unit.RATIO),

@@ -132,6 +132,31 @@ def test_the_winner_named_is_the_one_that_changed_the_row(runtime: Runtime) -> N
     assert caught.value.context["winner"] == second.id
 
 
+def test_only_rows_of_the_winner_named_are_named(runtime: Runtime) -> None:
+    rows = Rows(runtime)
+    first, second, loser = rows.begin(), rows.begin(), rows.begin()
+    rows.change(first, 1, 2)
+    rows.change(second, 3)
+    rows.change(loser, 2, 3)
+    rows.commit(first)
+    rows.commit(second)
+    with pytest.raises(ConflictError) as caught:
+        rows.commit(loser)
+    context = caught.value.context
+    assert (context["winner"], context["rows"]) == (first.id, (RowId(1, 0, 2),))
+
+
+def test_rows_that_cannot_be_compared_any_more_are_a_conflict(runtime: Runtime) -> None:
+    rows = Rows(runtime)
+    winner, loser = rows.begin(), rows.begin()
+    rows.change(winner, 1)
+    rows.change(loser, 2)
+    rows.commit(winner)
+    with pytest.raises(ConflictError) as caught:
+        loser.commit(overlap=lambda *_: None)
+    assert (caught.value.context["winner"], caught.value.context["rows"]) == (winner.id, ())
+
+
 def test_only_the_same_partition_is_compared(runtime: Runtime) -> None:
     rows = Rows(runtime, partitioned=True)
     one, other = rows.begin(), rows.begin()
@@ -151,7 +176,7 @@ def test_an_overwrite_conflicts_with_every_change(runtime: Runtime) -> None:
     store.add_dynamic_partitions(mine, ids[mine], NAME, [None], OperationType.DELETE)
     store.add_dynamic_partitions(theirs, ids[theirs], NAME, [None], OperationType.UPDATE)
     assert store.commit_txn(theirs, conflict_unit=ConflictUnit.ROW) == ()
-    (found,) = store.overlapping_writes(mine)
+    (found,) = store.commit_txn(mine, conflict_unit=ConflictUnit.ROW)
     assert (found.winner, found.write_id, found.is_decided) == (theirs, ids[theirs], True)
     assert rows.compared == []
 
@@ -205,7 +230,7 @@ def test_who_commits_after_the_check_is_checked_too(runtime: Runtime) -> None:
     mine, first, second = txns
     row = ConflictUnit.ROW
     assert store.commit_txn(first, conflict_unit=row) == ()
-    assert [one.winner for one in store.overlapping_writes(mine)] == [first]
+    assert [one.winner for one in store.commit_txn(mine, conflict_unit=row)] == [first]
     assert store.commit_txn(second, conflict_unit=row, checked=[first]) == ()
     (left,) = store.commit_txn(mine, conflict_unit=row, checked=[first])
     assert (left.winner, left.write_id) == (second, ids[second])

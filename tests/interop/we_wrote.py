@@ -89,7 +89,10 @@ class Writer:
             spark,
             f"sqlite:///{self.scratch / 'metastore.db'}",
             warehouse=str(self.scratch / "ours"),
-            settings={"hive.exec.dynamic.partition.mode": "nonstrict"},
+            settings={
+                "hive.exec.dynamic.partition.mode": "nonstrict",
+                "hiveacid.compactor.auto": "off",  # Hive shall meet what the statements wrote
+            },
         )
 
     def write(self, acid: Session, without_spark: Session, kind: Kind) -> Written:

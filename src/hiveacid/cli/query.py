@@ -53,6 +53,7 @@ def run(text: str, *, form: Format, url: str, warehouse: str) -> None:
         try:
             _print_all(session, text, form=form)
         finally:
+            session.close()  # it may have to compact what was written, with Spark
             with suppress(SparkNeededError):
                 session.spark.stop()
 

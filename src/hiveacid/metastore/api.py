@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Protocol
 
 from hiveacid.metastore.compaction_queue import CompactionQueue
-from hiveacid.model.conflicts import CommittedWrite, ReadSet, Written
+from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Written
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
@@ -224,8 +224,9 @@ class TxnStore(Protocol):
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
 
         With ``ConflictUnit.ROW`` the caller compares rows: where another transaction than those
-        ``checked`` committed a change to the same partitions meanwhile, nothing is done and its
-        changes are returned. Else the answer is empty, and it is committed.
+        ``checked`` committed, since ``txn`` opened, a change to partitions where ``txn`` recorded
+        one, nothing is done and its changes are returned. Else the answer is empty, and it is
+        committed.
 
         ``excl_write_enabled`` says that exclusive write locks were held: no conflict check.
         ``statistics`` change with the commit; those of what was written without are given up.
@@ -237,10 +238,6 @@ class TxnStore(Protocol):
         ``ROW`` only because of ``reads``); TransactionError: aborted or unknown; UnsupportedError:
         the unit, or ``reads``, is not available here.
         """
-
-    def overlapping_writes(self, txn: TxnId) -> tuple[CommittedWrite, ...]:
-        """The updates and deletes that others committed, since ``txn`` opened, to the partitions
-        where ``txn`` recorded some of its own."""
 
     def abort_txn(self, txn: TxnId, *, reason: AbortReason = AbortReason.NONE) -> None:
         """Abort; an aborted one stays aborted. Raises: TransactionError: committed or unknown."""
@@ -305,6 +302,10 @@ class TxnStore(Protocol):
 
         With ``ConflictUnit.ROW``, where changes are compared at the commit, one that overwrote.
         """
+
+    def unseen_write(self, txn: TxnId, reads: ReadSet) -> UnseenWrite | None:
+        """A write, inserts too, that another transaction committed to ``reads`` and that ``txn``
+        does not see."""
 
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
         """A committed transaction that replaced what ``txn`` is to write to under a higher write

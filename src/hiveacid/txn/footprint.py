@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from hiveacid.model.conflicts import ReadTable
 from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
@@ -82,6 +83,12 @@ class Footprint:
         """The transactional tables that need a write id, each once."""
         names = (one.table.name for one in self.writes if one.table.acid_mode is not AcidMode.NONE)
         return tuple(dict.fromkeys(names))
+
+    @property
+    def overwritten_tables(self) -> tuple[ReadTable, ...]:
+        """The tables that lose rows unseen: all of them, or partitions that only rows tell."""
+        found = (one.table.name for one in self.writes if one.kind is WriteKind.OVERWRITE)
+        return tuple(ReadTable(name) for name in dict.fromkeys(found))
 
 
 def lock_components(footprint: Footprint) -> tuple[LockComponent, ...]:

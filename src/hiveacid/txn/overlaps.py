@@ -1,8 +1,9 @@
-"""Commit at row level: check who committed meanwhile, commit, check who came since, ...
+"""Commit at row level: commit, or learn who committed meanwhile, check them, commit, ...
 
 The rows are compared outside the metastore's critical section. The commit itself only verifies
-that nobody has come who was not checked, so the loop ends unless others keep committing to the same
-partitions faster than one comparison takes; each round compares the newcomers alone.
+that nobody has come who was not checked, so it is one call where nobody has, and the loop ends
+unless others keep committing to the same partitions faster than one comparison takes; each round
+compares the newcomers alone.
 """
 
 from __future__ import annotations
@@ -30,28 +31,23 @@ class Overlap(Protocol):
 def commit_rows(
     txn: TxnId,
     *,
-    learn: Callable[[], Sequence[CommittedWrite]],
     commit: Callable[[frozenset[TxnId]], Sequence[CommittedWrite]],
     sees: Callable[[TxnId], bool],
     overlap: Overlap,
 ) -> None:
     """Commit ``txn`` unless a row it changed was changed by who committed first.
 
-    ``learn`` gives the changes that overlap mine so far; ``commit`` commits unless one was made by
-    a transaction outside the set it gets, and then gives those. What my snapshot ``sees`` is no
-    conflict: its rows were not there for me to change.
+    ``commit`` commits unless a change that overlaps mine was made by a transaction outside the set
+    it gets, and then gives those. What my snapshot ``sees`` is no conflict: its rows were not there
+    for me to change.
 
     Raises:
         ConflictError: it is not committed and has to be aborted.
     """
     checked: set[TxnId] = set()
-    left = learn()
-    while True:
+    while left := commit(frozenset(checked)):
         _check(txn, [one for one in left if not sees(one.winner)], overlap)
         checked.update(one.winner for one in left)
-        left = commit(frozenset(checked))
-        if not left:
-            return
 
 
 def _check(txn: TxnId, writes: Sequence[CommittedWrite], overlap: Overlap) -> None:

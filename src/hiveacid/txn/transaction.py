@@ -30,7 +30,7 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.metastore.api import ConflictUnit
-from hiveacid.model.conflicts import CommittedWrite, Written
+from hiveacid.model.conflicts import CommittedWrite, ReadSet, Written
 from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import StatisticsChange
@@ -413,6 +413,10 @@ class Transaction:
             found = self._store.latest_txn_in_conflict(self._id, conflict_unit=unit)
             if found is not None:
                 return found
+        overwritten = ReadSet(self.valid_txns, footprint.overwritten_tables)
+        if self._pristine and overwritten.tables:  # else rows inserted meanwhile would be lost
+            unseen = self._store.unseen_write(self._id, overwritten)
+            return None if unseen is None else unseen.winner
         if footprint.written_tables:
             return self._store.newer_overwrite(self._id)
         return None
@@ -442,7 +446,6 @@ class Transaction:
         try:
             commit_rows(
                 self._id,
-                learn=lambda: self._store.overlapping_writes(self._id),
                 commit=lambda checked: self._commit_or_look_up(ConflictUnit.ROW, checked),
                 sees=self.valid_txns.is_valid,
                 overlap=overlap,

@@ -14,7 +14,7 @@ from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.storage.bucket_writer import BucketFileWriter
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.overlap import overlapping_rows
 
 FS = file_system_for("/")[0]
@@ -45,15 +45,15 @@ def _delete(root: Path, name: str, events: Iterable[tuple[int, int, int, int]]) 
 
 
 def _overlap(root: Path, mine: int, *others: int, limit: int = 10) -> list[RowId]:
-    return list(
-        overlapping_rows(
-            FS,
-            str(root),
-            mine=WriteId(mine),
-            others=[WriteId(one) for one in others],
-            limit=limit,
-        )
+    found = overlapping_rows(
+        FS,
+        str(root),
+        mine=WriteId(mine),
+        others=[WriteId(one) for one in others],
+        limit=limit,
     )
+    assert found is not None
+    return list(found)
 
 
 def test_rows_that_both_deleted_are_named_whatever_statement_did(tmp_path: Path) -> None:
@@ -111,3 +111,55 @@ def test_random_deletes_overlap_as_sets_do(tmp_path: Path) -> None:
     wanted = sorted(RowId(w, encode_bucket(b), r) for w, b, r in rows[5] & (rows[6] | rows[7]))
     assert wanted
     assert _overlap(tmp_path, 5, 6, 7, limit=10_000) == wanted
+
+
+def _insert(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).mkdir()
+
+
+def test_what_a_major_compaction_took_is_found_where_it_was_written(tmp_path: Path) -> None:
+    """The base has no delete events; the cleaner leaves their directories to who is open."""
+    _delete(tmp_path, "delete_delta_0000006_0000006_0000", [(1, 0, 7, 6)])
+    _delete(tmp_path, "delete_delta_0000009_0000009_0000", [(1, 0, 7, 9)])
+    _insert(tmp_path, "base_0000007_v0000031")
+    assert [one.row_id for one in _overlap(tmp_path, 9, 6)] == [7]
+
+
+def test_events_that_are_there_as_written_and_compacted_are_read_once(tmp_path: Path) -> None:
+    _delete(tmp_path, "delete_delta_0000006_0000006_0000", [(1, 0, 7, 6)])
+    _delete(tmp_path, "delete_delta_0000003_0000006_v0000012", [(1, 0, 7, 6)])
+    _delete(tmp_path, "delete_delta_0000009_0000009_0000", [(1, 0, 7, 9)])
+    (compacted,) = (tmp_path / "delete_delta_0000003_0000006_v0000012").iterdir()
+    compacted.write_bytes(b"is not opened")
+    assert [one.row_id for one in _overlap(tmp_path, 9, 6)] == [7]
+
+
+@pytest.mark.parametrize(
+    "compacted", ["base_0000007_v0000031", "delta_0000003_0000007_v0000031", "base_0000006"]
+)
+def test_where_compacted_events_are_gone_nobody_can_tell(tmp_path: Path, compacted: str) -> None:
+    _delete(tmp_path, "delete_delta_0000009_0000009_0000", [(1, 0, 7, 9)])
+    _insert(tmp_path, compacted)
+    assert _gone(tmp_path, 9, 6)
+    assert _overlap(tmp_path, 9, 8) == []  # not compacted: it deleted nothing
+    _insert(tmp_path, "delta_0000006_0000006_0000")
+    assert _overlap(tmp_path, 9, 6) == []  # not cleaned either
+    assert _overlap(tmp_path, 7, 6) == []  # where nothing was deleted, nothing matters
+
+
+def test_a_file_that_goes_away_while_it_is_read_leaves_nothing_to_tell(tmp_path: Path) -> None:
+    class Cleaned(FileSystem):
+        def open_input(self, path: str) -> pa.NativeFile:
+            if "_0000006_" in path:
+                Path(path).unlink()
+            return super().open_input(path)
+
+    _delete(tmp_path, "delete_delta_0000006_0000006_0000", [(1, 0, 7, 6)])
+    _delete(tmp_path, "delete_delta_0000009_0000009_0000", [(1, 0, 7, 9)])
+    assert _gone(tmp_path, 9, 6, fs=Cleaned("/"))
+
+
+def _gone(root: Path, mine: int, other: int, *, fs: FileSystem = FS) -> bool:
+    found = overlapping_rows(fs, str(root), mine=WriteId(mine), others=[WriteId(other)])
+    return found is None

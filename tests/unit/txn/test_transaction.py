@@ -235,6 +235,25 @@ def test_where_rows_decide_an_overwrite_meanwhile_opens_an_update_anew(
     txn.commit(overlap=lambda *_: ())
 
 
+def test_an_overwrite_sees_what_was_inserted_before_it_got_its_lock(
+    runtime: Runtime, table: Table
+) -> None:
+    """Else the rows would be lost: its base hides them, and it has not read them."""
+    txn = runtime.transactions.begin()
+    runtime.metastore.allocate_write_ids([txn.id], table.name)
+    _ = txn.valid_txns
+    inserted = _insert(runtime, table)
+    txn.lock(_writes(table, WriteKind.OVERWRITE))
+    assert txn.valid_write_ids(table).is_valid(inserted)
+    assert txn.write_id(table.name) > inserted
+    txn.commit()
+    again = runtime.transactions.begin()
+    first = again.id
+    again.lock(_writes(table, WriteKind.OVERWRITE))
+    assert again.id == first
+    again.abort("the test says so")
+
+
 def _change(runtime: Runtime, table: Table, kind: WriteKind) -> TxnId:
     """Another transaction's change, committed."""
     with runtime.transactions.begin() as other:

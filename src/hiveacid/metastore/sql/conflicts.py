@@ -33,7 +33,6 @@ from hiveacid.metastore.sql.write_ids import write_id_of
 from hiveacid.model.conflicts import (
     CommittedWrite,
     ReadSet,
-    ReadTable,
     UnseenWrite,
     Written,
     describe_unseen,
@@ -48,7 +47,6 @@ from hiveacid.model.transactions import (
     TxnState,
     TxnType,
 )
-from hiveacid.model.valid import ValidTxnList
 
 _C = TXN_COMPONENTS.c
 _S = WRITE_SET.c
@@ -282,17 +280,17 @@ class SqlCommits:
                     return ()
                 raise error
             operations = frozenset(letter for (letter,) in unit.rows(_OPERATIONS, txn=txn))
-            conflict = None
-            if reads is not None and operations:
-                unit.exclude_opens()  # and other commits of this kind: one sees the other
-                conflict = _read_conflict(unit, txn, reads)
-            if conflict is None and by_row and not operations.isdisjoint(_CHANGED):
+            if by_row and not operations.isdisjoint(_CHANGED):
                 unchecked = _unchecked(unit, txn, checked)
                 if not unchecked:  # now that nobody else can commit: once more
                     unit.exclude_opens()
                     unchecked = _unchecked(unit, txn, checked)
                 if unchecked:
                     return unchecked
+            conflict = None
+            if reads is not None and operations:
+                unit.exclude_opens()  # and other commits of this kind: one sees the other
+                conflict = _read_conflict(unit, txn, reads)
             conflict = conflict or _log_writes(
                 unit,
                 txn,
@@ -309,11 +307,6 @@ class SqlCommits:
             unit.run(_FORGET_WRITE_SET, txn=txn)
             abort(unit, txn, AbortReason.WRITE_CONFLICT)
         raise conflict
-
-    def overlapping_writes(self, txn: TxnId) -> tuple[CommittedWrite, ...]:
-        """See ``TxnStore``."""
-        with self._db.read() as unit:
-            return _unchecked(unit, txn, ())
 
     def add_dynamic_partitions(
         self,
@@ -368,6 +361,11 @@ class SqlCommits:
             found = unit.scalar(_LATEST_OVERWRITE if by_row else _LATEST_IN_CONFLICT, txn=txn)
         return None if found is None else TxnId(found)
 
+    def unseen_write(self, txn: TxnId, reads: ReadSet) -> UnseenWrite | None:
+        """See ``TxnStore``."""
+        with self._db.read() as unit:
+            return _unseen_write(unit, txn, reads)
+
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
         """See ``TxnStore``."""
         with self._db.read() as unit:
@@ -396,29 +394,26 @@ def _unchecked(unit: Unit, txn: TxnId, checked: Collection[TxnId]) -> tuple[Comm
 
 
 def _read_conflict(unit: Unit, txn: TxnId, reads: ReadSet) -> ConflictError | None:
-    """The first unseen write of another transaction to what ``txn`` read."""
-    for one in reads.tables:
-        lost_to = _unseen_write(unit, txn, one, reads.seen)
-        if lost_to is not None:
-            return ConflictError(
-                describe_unseen(txn, lost_to),
-                txn=txn,
-                winner=lost_to.winner,
-                table=str(lost_to.table),
-                partition=lost_to.partition,
-            )
-    return None
+    lost_to = _unseen_write(unit, txn, reads)
+    if lost_to is None:
+        return None
+    return ConflictError(
+        describe_unseen(txn, lost_to),
+        txn=txn,
+        winner=lost_to.winner,
+        table=str(lost_to.table),
+        partition=lost_to.partition,
+    )
 
 
-def _unseen_write(
-    unit: Unit, txn: TxnId, read: ReadTable, seen: ValidTxnList
-) -> UnseenWrite | None:
+def _unseen_write(unit: Unit, txn: TxnId, reads: ReadSet) -> UnseenWrite | None:
     # All below the first exception are seen.
-    where = {"txn": txn, "db": read.table.database, "table": read.table.table}
-    first = min([*seen.exceptions[:1], seen.hwm + 1])
-    for winner, partition in unit.rows(_COMPLETED_SINCE, **where, first=first):
-        if partition not in read.left_out and not seen.is_valid(winner):
-            return UnseenWrite(TxnId(winner), read.table, partition)
+    first = min([*reads.seen.exceptions[:1], reads.seen.hwm + 1])
+    for one in reads.tables:
+        where = {"db": one.table.database, "table": one.table.table}
+        for winner, partition in unit.rows(_COMPLETED_SINCE, **where, txn=txn, first=first):
+            if partition not in one.left_out and not reads.seen.is_valid(winner):
+                return UnseenWrite(TxnId(winner), one.table, partition)
     return None
 
 
