@@ -343,7 +343,7 @@ def _parse(name: str, text: str, kind: type) -> object:
         if kind is int:
             return int(text)
         if kind is float:
-            return _parse_seconds(lower)
+            return parse_seconds(lower)
     except ValueError as error:
         raise InvalidInputError(
             f"Setting {name} cannot be {text!r}: expected a {_KIND_NAMES[kind]}", setting=name
@@ -351,12 +351,21 @@ def _parse(name: str, text: str, kind: type) -> object:
     return lower
 
 
-def _parse_seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
+    """A length of time in seconds: a number, or one with a unit (``500ms``, ``12h``, ``7d``).
+
+    Raises:
+        ValueError: it is none, or negative.
+    """
+    text = text.strip().lower()
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text[len(number) :]
     if unit and unit not in _UNITS_S:
         raise ValueError(text)
-    return float(number) * _UNITS_S.get(unit, 1.0)
+    seconds = float(number) * _UNITS_S.get(unit, 1.0)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(text)
+    return seconds
 
 
 _KIND_NAMES: Final[Mapping[type, str]] = {

@@ -15,7 +15,7 @@ import hiveacid
 from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
 from hiveacid.compaction.preview import CleaningPreview, preview_cleaning
 from hiveacid.compaction.worker import Outcome, Step
-from hiveacid.errors import StorageError
+from hiveacid.errors import InvalidInputError, StorageError
 from hiveacid.layout.cleaning import Kept
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.ids import TxnId, WriteId
@@ -196,6 +196,14 @@ def test_seven_days_are_the_default(tmp_path: Path) -> None:
     world.clock.advance_ms(10_000)
     assert world.clean()[0].outcome is CleaningOutcome.CLEANED
     world.close()
+
+
+@pytest.mark.parametrize("text", ["soon", "-1d", "7 weeks", "", "nan", "inf"])
+def test_a_retention_that_is_no_length_of_time_is_refused(world: World, text: str) -> None:
+    with pytest.raises(InvalidInputError, match="is a length of time"):
+        world.acid.sql(f"alter table t set tblproperties ('hiveacid.Retention'='{text}')")
+    with pytest.raises(InvalidInputError, match="is a length of time"):
+        world.make("r", f"stored as orc tblproperties ('hiveacid.retention'='{text}')")
 
 
 def test_no_cleanup_keeps_all(world: World) -> None:

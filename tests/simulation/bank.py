@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 from tests.simulation.compaction import Compaction
@@ -152,6 +153,43 @@ def check(balances: _Balances, ledger: _Ledger) -> None:
     assert balances == expected, f"an update is lost: {balances}, the ledger makes {expected}"
 
 
+# -------------------------------------------------------------------- what is written
+
+
+def change(
+    txn: AcidTransaction, balances: _Balances, account: int, amount: int, *, random: Random
+) -> None:
+    """One account: by MERGE, by DELETE and INSERT, or its partition by INSERT OVERWRITE."""
+    changed = {**balances, account: balances[account] + amount}
+    group = GROUPS.get(account)
+    table = txn.table("t" if group is None else "p")
+    row = {account: changed[account]}
+    rows = _rows(row) if group is None else _grouped(row)
+    keys = ["k"] if group is None else ["k", "g"]
+    way = random.random()
+    if way < 0.6:
+        done = table.merge_arrow(rows, on=keys, when_not_matched=None)
+        assert done.updated == 1, f"account {account} is not there: {done}"
+    elif way < 0.8 or group is None:
+        done = table.delete_arrow(rows.select(keys))
+        assert done.rows == 1, f"account {account} is not there: {done}"
+        table.write_arrow(rows)
+    else:
+        whole = {key: changed[key] for key, of in GROUPS.items() if of == group}
+        table.write_arrow(_rows(whole), overwrite=True, partition={"g": group})
+    balances[account] = changed[account]
+
+
+def enter(within: Session | AcidTransaction, transfer: Transfer) -> None:
+    """A transfer's row in the ledger."""
+    kind = pa.int32()
+    facts = {
+        name: pa.array([getattr(transfer, name)], kind)
+        for name in ("id", "source", "target", "amount")
+    }
+    within.table("ledger").write_arrow(pa.table(facts))
+
+
 # -------------------------------------------------------------------- the actors
 
 
@@ -247,7 +285,7 @@ class History:
     def _once(self, client: Client, transfer: Transfer) -> str:
         """A statement that is a transaction of its own, and may run again."""
         transfer.amount = 0
-        self._enter(client.session, transfer)
+        enter(client.session, transfer)
         return "committed"
 
     def _move(self, client: Client, transfer: Transfer) -> str:
@@ -260,50 +298,21 @@ class History:
             if random.random() < 0.3:
                 txn.savepoint("here")
                 with suppress(AcidError):
-                    self._change(txn, dict(balances), random.choice(ACCOUNTS), -1000)
+                    change(txn, dict(balances), random.choice(ACCOUNTS), -1000, random=self._random)
                 txn.rollback_to("here")
-            self._change(txn, balances, transfer.source, -transfer.amount)
+            change(txn, balances, transfer.source, -transfer.amount, random=self._random)
             if random.random() < 0.5:
-                self._change(txn, balances, transfer.target, transfer.amount - 1)
-                self._change(txn, balances, transfer.target, 1)
+                change(txn, balances, transfer.target, transfer.amount - 1, random=self._random)
+                change(txn, balances, transfer.target, 1, random=self._random)
             else:
-                self._change(txn, balances, transfer.target, transfer.amount)
-            self._enter(txn, transfer)
+                change(txn, balances, transfer.target, transfer.amount, random=self._random)
+            enter(txn, transfer)
             if random.random() < 0.2:
                 check(*everything(txn))
             if random.random() < 0.1:
                 txn.rollback()
                 return "failed"
         return "committed"
-
-    def _change(self, txn: AcidTransaction, balances: _Balances, account: int, amount: int) -> None:
-        """One account: by MERGE, by DELETE and INSERT, or its partition by INSERT OVERWRITE."""
-        changed = {**balances, account: balances[account] + amount}
-        group = GROUPS.get(account)
-        table = txn.table("t" if group is None else "p")
-        row = {account: changed[account]}
-        rows = _rows(row) if group is None else _grouped(row)
-        keys = ["k"] if group is None else ["k", "g"]
-        way = self._random.random()
-        if way < 0.6:
-            done = table.merge_arrow(rows, on=keys, when_not_matched=None)
-            assert done.updated == 1, f"account {account} is not there: {done}"
-        elif way < 0.8 or group is None:
-            done = table.delete_arrow(rows.select(keys))
-            assert done.rows == 1, f"account {account} is not there: {done}"
-            table.write_arrow(rows)
-        else:
-            whole = {key: changed[key] for key, of in GROUPS.items() if of == group}
-            table.write_arrow(_rows(whole), overwrite=True, partition={"g": group})
-        balances[account] = changed[account]
-
-    def _enter(self, within: Session | AcidTransaction, transfer: Transfer) -> None:
-        kind = pa.int32()
-        facts = {
-            name: pa.array([getattr(transfer, name)], kind)
-            for name in ("id", "source", "target", "amount")
-        }
-        within.table("ledger").write_arrow(pa.table(facts))
 
     # ---------------------------------------------------------------- the others
 
@@ -442,7 +451,7 @@ class History:
         """
         with self.world.healthy.session.transaction() as txn:
             for account in ACCOUNTS:
-                self._change(txn, balances, account, 0)
+                change(txn, balances, account, 0, random=self._random)
             nothing = pa.array([], pa.int32())
             names = ("id", "source", "target", "amount")
             txn.table("ledger").write_arrow(pa.table(dict.fromkeys(names, nothing)))

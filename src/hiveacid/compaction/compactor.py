@@ -10,6 +10,7 @@ import itertools
 import logging
 import os
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from hiveacid.compaction.cleaner import Cleaned, Cleaner
 from hiveacid.compaction.cleaning_report import CleanedPath, of_cleaning, of_preview, of_sweep
@@ -25,6 +26,9 @@ from hiveacid.runtime import Runtime
 
 _LOG = logging.getLogger(__name__)
 _SERIAL = itertools.count()
+_SWEEP_TURN: Final = "HiveacidSweeper"
+"""The key of the turn in Hive's AUX_TABLE."""
+_SWEEP_S: Final = 3600.0
 
 
 class Compactor:
@@ -131,6 +135,22 @@ class Compactor:
             self._failed("cleaner", error)
             return True
         return any(one.state is CompactionState.READY_FOR_CLEANING for one in entries)
+
+    def sweep(self, *, always: bool = False) -> None:
+        """Remove what killed writers left staged, in all tables; once an hour for all processes of
+        a metastore, unless ``always``.
+        """
+        try:
+            turn = self._runtime.metastore.begin_cycle(_SWEEP_TURN, interval_s=_SWEEP_S)
+            tables = tuple(self._cleaner.all_tables()) if always or turn is not None else ()
+        except AcidError as error:
+            self._failed("sweeper", error)
+            return
+        for table in tables:
+            try:
+                self._metrics.add(REMOVED, len(self._cleaner.sweep((table,))))
+            except AcidError as error:  # noqa: PERF203 - one table's directory says nothing of others
+                self._failed("sweeper", error)
 
     def clean_tables(
         self, tables: Sequence[Table] | None, *, dry_run: bool

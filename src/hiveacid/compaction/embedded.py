@@ -92,6 +92,7 @@ class EmbeddedCompactor:
         if now_s >= self._cycle_due_s:
             self._cycle_due_s = now_s + self._settings.compactor_check_interval_s
             pools |= self._make().initiate()
+            self._make().sweep()
         for pool in pools:
             self._work(pool)
         if pools:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from hiveacid.errors import InvalidInputError
 from hiveacid.model.compactions import CompactionInfo
-from hiveacid.model.properties import parse_properties
-from hiveacid.model.tables import Table
-from hiveacid.settings import Settings
-
-RETENTION: Final = "hiveacid.retention"
-"""The table property: seconds, or with a unit (``12h``, ``7d``)."""
+from hiveacid.model.tables import RETENTION, Table
+from hiveacid.settings import Settings, parse_seconds
 
 
 def retained_until_ms(entry: CompactionInfo, table: Table, settings: Settings) -> int | None:
@@ -19,10 +14,21 @@ def retained_until_ms(entry: CompactionInfo, table: Table, settings: Settings) -
     Raises:
         InvalidInputError: the table's property is no length of time.
     """
-    text = parse_properties(table.properties).own.get("retention")
-    if text is not None:
-        settings = settings.with_("hiveacid.retention_s", text)
+    retention_s = _retention_s(table, settings)
     begins_ms = entry.committed_ms or entry.started_ms
-    if begins_ms is None or not settings.retention_s:
+    if begins_ms is None or not retention_s:
         return None
-    return begins_ms + int(settings.retention_s * 1000)
+    return begins_ms + int(retention_s * 1000)
+
+
+def _retention_s(table: Table, settings: Settings) -> float:
+    text = table.properties.get(RETENTION)
+    if text is None:
+        return settings.retention_s
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"Property {RETENTION} of {table.name} is no length of time: {text!r}",
+            table=str(table.name),
+        ) from error

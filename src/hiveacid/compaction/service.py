@@ -77,6 +77,7 @@ class CompactionService:
             work = partial(self._work, self._compactor.worker())
             self._loop(f"worker-{number}", work, settings.compactor_worker_pause_s)
         self._loop("cleaner", self._compactor.clean, settings.compactor_cleaner_interval_s)
+        self._loop("sweeper", self._compactor.sweep, interval_s)
 
     def drain(self, *, timeout_s: float) -> int:
         """End: finish what is under way, give back to the queue what does not end in time; how
@@ -120,4 +121,5 @@ def run_once(
     if results:
         clock.sleep_s(_UNKNOWN_READERS_S)
     compactor.clean()
+    compactor.sweep(always=True)
     return tuple(results)

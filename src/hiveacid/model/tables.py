@@ -23,6 +23,8 @@ FILE_NAMES: Final = "hiveacid.file.names"
 """A table property of ours: whose names the files get, ``hive4`` (default) or ``hive3``."""
 HIVE_3: Final = "hive3"
 HIVE_4: Final = "hive4"
+RETENTION: Final = "hiveacid.retention"
+"""A table property of ours: how long what a compaction replaced is kept, as ``12h`` or ``7d``."""
 ISOLATION: Final = "hiveacid.isolation"
 """A table property of ours: what transactions that write are kept apart from where they read or
 write the table, ``snapshot`` (default) or ``serializable``.

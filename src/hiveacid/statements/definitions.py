@@ -15,6 +15,7 @@ from hiveacid.model.tables import (
     HIVE_3,
     HIVE_4,
     ISOLATION,
+    RETENTION,
     AcidMode,
     BucketSpec,
     Column,
@@ -23,6 +24,7 @@ from hiveacid.model.tables import (
     TableKind,
 )
 from hiveacid.model.transactions import Isolation
+from hiveacid.settings import parse_seconds
 from hiveacid.statements.values_ddl import CreateTable
 
 _OURS: Final[Mapping[str, tuple[str, str]]] = {
@@ -107,7 +109,9 @@ def _transactional_properties(table: Table) -> dict[str, str]:
 def _key(key: str) -> str:
     """The keys that decide about ACID, and ours, are stored in lower case."""
     lower = key.lower()
-    return lower if lower in ("transactional", "transactional_properties", *_OURS) else key
+    return (
+        lower if lower in ("transactional", "transactional_properties", *_OURS, RETENTION) else key
+    )
 
 
 def _check_ours(properties: Mapping[str, str]) -> None:
@@ -117,6 +121,14 @@ def _check_ours(properties: Mapping[str, str]) -> None:
             raise InvalidInputError(
                 f"'{name}' is '{one}' or '{other}', not '{wanted}'", property=name
             )
+    text = properties.get(RETENTION, "0")
+    try:
+        parse_seconds(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"'{RETENTION}' is a length of time ('12h', '7d', seconds), not '{text}'",
+            property=RETENTION,
+        ) from error
 
 
 def check_acid(table: Table) -> None:

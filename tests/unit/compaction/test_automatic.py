@@ -243,6 +243,23 @@ def test_one_round_compacts_what_the_thresholds_ask_for_and_cleans(
         assert len(_names(acid, "small")) == 2
 
 
+def test_what_a_killed_writer_left_staged_is_swept(url: str, tmp_path: Path) -> None:
+    with _session(url, tmp_path) as acid:
+        _write(acid, deltas=1)
+        with acid.transaction() as txn:
+            txn.sql("insert into t values (7)")
+            staged = [
+                tmp_path / "wh" / "t" / f"_hiveacid_staging_{number}_0" for number in (1, txn.id)
+            ]
+            for directory in staged:
+                directory.mkdir()
+                (directory / "bucket_00000").write_bytes(b"half")
+            with _runtime(url, tmp_path) as runtime:
+                run_once(Compactor(runtime, _arrow, version="1"), pool=None, clock=runtime.clock)
+            assert [one.exists() for one in staged] == [False, True]
+        assert _rows(acid) == [0, 7]
+
+
 def test_a_service_compacts_serves_metrics_and_drains(url: str, tmp_path: Path) -> None:
     with _session(url, tmp_path) as acid, _runtime(url, tmp_path) as runtime:
         options = ServiceOptions(workers=2, metrics_port=0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, literal_column, select, union_all, update
 from sqlalchemy.schema import Table as SqlTable
+from sqlalchemy.sql import ColumnElement
 
 from hiveacid.errors import AlreadyExistsError
 from hiveacid.metastore.sql.catalog_schema import (
@@ -28,7 +30,7 @@ from hiveacid.metastore.sql.definitions import (
     stored_parameters,
     table_from_rows,
 )
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.engine import Database, Row, Unit
 from hiveacid.metastore.sql.lookup import (
     TableIds,
     database_id,
@@ -57,28 +59,48 @@ _HEAD: Final = (
     .join_from(TBLS, SDS, SDS.c.SD_ID == _T.SD_ID)
     .where(_T.TBL_ID == bindparam("id"))
 )
-_COLUMNS: Final = (
-    select(COLUMNS_V2.c.COLUMN_NAME, COLUMNS_V2.c.TYPE_NAME, COLUMNS_V2.c.COMMENT)
-    .where(COLUMNS_V2.c.CD_ID == bindparam("id"))
-    .order_by(COLUMNS_V2.c.INTEGER_IDX)
-)
-_KEYS: Final = (
-    select(PARTITION_KEYS.c.PKEY_NAME, PARTITION_KEYS.c.PKEY_TYPE, PARTITION_KEYS.c.PKEY_COMMENT)
-    .where(PARTITION_KEYS.c.TBL_ID == bindparam("id"))
-    .order_by(PARTITION_KEYS.c.INTEGER_IDX)
-)
 _PARAMS: Final = select(TABLE_PARAMS.c.PARAM_KEY, TABLE_PARAMS.c.PARAM_VALUE).where(
     TABLE_PARAMS.c.TBL_ID == bindparam("id")
 )
-_BUCKET_COLUMNS: Final = (
-    select(BUCKETING_COLS.c.BUCKET_COL_NAME)
-    .where(BUCKETING_COLS.c.SD_ID == bindparam("id"))
-    .order_by(BUCKETING_COLS.c.INTEGER_IDX)
-)
-_SORT_COLUMNS: Final = (
-    select(SORT_COLS.c.COLUMN_NAME)
-    .where(SORT_COLS.c.SD_ID == bindparam("id"))
-    .order_by(SORT_COLS.c.INTEGER_IDX)
+_NOTHING: Final[ColumnElement[Any]] = literal_column("NULL")
+_COLUMN, _KEY, _PARAM, _BUCKET, _SORT = range(5)
+# One statement for what takes five: definitions are read all the time.
+_DETAILS: Final = union_all(
+    select(
+        literal_column(str(_COLUMN)),
+        COLUMNS_V2.c.INTEGER_IDX,
+        COLUMNS_V2.c.COLUMN_NAME,
+        COLUMNS_V2.c.TYPE_NAME,
+        COLUMNS_V2.c.COMMENT,
+    ).where(COLUMNS_V2.c.CD_ID == bindparam("columns")),
+    select(
+        literal_column(str(_KEY)),
+        PARTITION_KEYS.c.INTEGER_IDX,
+        PARTITION_KEYS.c.PKEY_NAME,
+        PARTITION_KEYS.c.PKEY_TYPE,
+        PARTITION_KEYS.c.PKEY_COMMENT,
+    ).where(PARTITION_KEYS.c.TBL_ID == bindparam("table")),
+    select(
+        literal_column(str(_PARAM)),
+        literal_column("0"),
+        TABLE_PARAMS.c.PARAM_KEY,
+        TABLE_PARAMS.c.PARAM_VALUE,
+        _NOTHING,
+    ).where(TABLE_PARAMS.c.TBL_ID == bindparam("table")),
+    select(
+        literal_column(str(_BUCKET)),
+        BUCKETING_COLS.c.INTEGER_IDX,
+        BUCKETING_COLS.c.BUCKET_COL_NAME,
+        _NOTHING,
+        _NOTHING,
+    ).where(BUCKETING_COLS.c.SD_ID == bindparam("storage")),
+    select(
+        literal_column(str(_SORT)),
+        SORT_COLS.c.INTEGER_IDX,
+        SORT_COLS.c.COLUMN_NAME,
+        _NOTHING,
+        _NOTHING,
+    ).where(SORT_COLS.c.SD_ID == bindparam("storage")),
 )
 _MOVE: Final = (
     update(TBLS)
@@ -184,14 +206,19 @@ class SqlTables:
 def read_table(unit: Unit, name: TableName) -> Table:
     """Raises: NotFoundError (Hive's 10001)."""
     ids = table_ids(unit, name)
+    head = unit.rows(_HEAD, id=ids.table)[0]
+    kinds: tuple[list[Row], ...] = ([], [], [], [], [])
+    found = unit.rows(_DETAILS, columns=ids.columns, table=ids.table, storage=ids.storage)
+    for kind, _, *facts in sorted(found, key=itemgetter(0, 1)):
+        kinds[kind].append(tuple(facts))
     return table_from_rows(
         name,
-        unit.rows(_HEAD, id=ids.table)[0],
-        columns=unit.rows(_COLUMNS, id=ids.columns),
-        partition_columns=unit.rows(_KEYS, id=ids.table),
-        parameters=dict(unit.rows(_PARAMS, id=ids.table)),
-        bucket_columns=unit.rows(_BUCKET_COLUMNS, id=ids.storage),
-        sort_columns=unit.rows(_SORT_COLUMNS, id=ids.storage),
+        head,
+        columns=kinds[_COLUMN],
+        partition_columns=kinds[_KEY],
+        parameters={key: value for key, value, _ in kinds[_PARAM]},
+        bucket_columns=kinds[_BUCKET],
+        sort_columns=kinds[_SORT],
     )
 
 
