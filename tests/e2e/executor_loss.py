@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -27,7 +28,11 @@ ROWS = 2000
 
 
 def parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    """0 where the process is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def my_executor() -> int:
@@ -57,8 +62,8 @@ def deadly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch.slice(100)
 
 
-def kill_one(jvm: int) -> list[int]:
-    """Kills the first executor that says it runs, once it does."""
+def kill_one(jvm: int) -> tuple[threading.Thread, list[int]]:
+    """Kills the first executor that says it runs, once it does; who does it, and what it killed."""
     killed: list[int] = []
 
     def run() -> None:
@@ -75,24 +80,19 @@ def kill_one(jvm: int) -> list[int]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    killed_by = killed
-    killers.append(thread)
-    return killed_by
-
-
-killers: list[threading.Thread] = []
+    return thread, killed
 
 
 def outcome(statement: Callable[[], Any], jvm: int, *, kill: bool) -> dict[str, object]:
     for mark in WHERE.glob("runs-*"):
         mark.unlink()
-    killed = kill_one(jvm) if kill else []
+    killer, killed = kill_one(jvm) if kill else (None, [])
     try:
         found = str(statement())
     except Exception as error:  # the program tells what it was
         found = f"{type(error).__name__}: {error}"[:300]
-    for thread in killers:
-        thread.join()
+    if killer is not None:
+        killer.join()
     return {"result": found, "killed": len(killed)}
 
 
@@ -110,13 +110,25 @@ def state(acid: Session) -> dict[str, object]:
     }
 
 
+def use_own_spark_home() -> None:
+    """The executors of ``local-cluster`` work below SPARK_HOME: not in PySpark's own package."""
+    home = WHERE / "spark_home"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "work":
+            (home / entry.name).symlink_to(entry)
+    os.environ["SPARK_HOME"] = str(home)
+
+
 def main() -> None:
+    use_own_spark_home()
     spark = (
         SparkSession.builder.master("local-cluster[2,1,1024]")
         .config("spark.ui.enabled", "false")
         .config("spark.task.maxFailures", "2")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(WHERE / "spark"))
         .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
         .getOrCreate()
     )

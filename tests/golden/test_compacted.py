@@ -19,27 +19,12 @@ from tests.golden.tables import (
 from tests.golden.test_read_arrow import WIDE_TIMESTAMPS
 
 from hiveacid.compaction.rewrites import Method, rewrite
-from hiveacid.errors import UnsupportedError
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading import read_arrow
 from hiveacid.settings import Settings
 
 COPY_ALL = Settings(compactor_stripe_bytes=0)
 """Stripes are copied however small they are."""
-
-REFUSED = {
-    (name, kind, method)
-    for name in WIDE_TIMESTAMPS
-    for kind in ("minor", "major")
-    for method in (Method.ARROW, Method.STRIPE_COPY)
-} - {
-    ("g01_prim", "minor", Method.STRIPE_COPY),
-    ("g01_prim", "major", Method.STRIPE_COPY),
-    ("g02_prim_dml", "minor", Method.STRIPE_COPY),
-    ("v3_12_types", "minor", Method.STRIPE_COPY),
-}
-"""They have nanoseconds, and years beyond those that Arrow has with nanoseconds: refused where rows
-must be decoded, never cut. Copied stripes keep everything."""
 
 
 @pytest.mark.parametrize("method", [Method.ARROW, Method.STRIPE_COPY], ids=lambda m: m.name)
@@ -52,16 +37,6 @@ def test_rows_and_row_ids_stay(name: str, kind: str, method: Method, tmp_path: P
     txns = ValidTxnList.parse(meta["valid_txn_list"])
     write_ids = ValidWriteIdList.parse(meta["valid_write_id_list"])
     table = table_of(root, meta)
-    if (name, kind, method) in REFUSED:
-        with pytest.raises(UnsupportedError, match="finer than microseconds"):
-            compact(
-                table,
-                write_ids=write_ids,
-                txns=txns,
-                plan=PLANS[kind],
-                rewrite=partial(rewrite, FS, settings=COPY_ALL, method=method),
-            )
-        return
     done = compact(
         table,
         write_ids=write_ids,

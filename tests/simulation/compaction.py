@@ -83,7 +83,7 @@ class Compaction:
             self.request(table, partition, CompactionType.MAJOR)
             while self.work():
                 pass
-        for _ in range(4):  # what failed once waits before it is tried again
+        for _ in range(3):  # what failed once waits before it is tried again
             self._world.clock.advance_ms(8 * 3_600_000)
             self.clean()
         self.sweep()

@@ -94,6 +94,8 @@ def _checked_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
         return () if isinstance(checked, frozenset) else real(unit, txn, checked)
 
     monkeypatch.setattr(conflicts, "_unchecked", unchecked)
+    monkeypatch.setattr(bank, "CALM", 1)
+    monkeypatch.setattr(bank, "HOT", (2,))
 
 
 def _commit_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +126,8 @@ def _readers_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cleaner does not wait for who may still read."""
     monkeypatch.setattr(cleaning, "min_open_txn", lambda *_: LONG_MAX)
     monkeypatch.setattr(cleaning, "_min_seen_open", lambda *_: LONG_MAX)
+    monkeypatch.setattr(bank, "CALM", 1)
+    monkeypatch.setattr(bank, "COMPACTORS", (2,))
 
 
 def _aborted_rows_compacted(monkeypatch: pytest.MonkeyPatch) -> None:

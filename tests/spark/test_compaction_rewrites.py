@@ -6,6 +6,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -15,9 +16,13 @@ from tests.golden.tables import golden_meta, golden_path
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.errors import FormatError
 from hiveacid.layout.compaction import plan_rebalance
+from hiveacid.layout.target import FileKind
+from hiveacid.model.tables import Column
+from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading import read_arrow
 from hiveacid.settings import Settings
+from hiveacid.storage.bucket_writer import BucketFileWriter
 
 _PLANS = {**PLANS, "rebalance": partial(plan_rebalance, buckets=3)}
 TABLES = ("a03_merge", "c_int", "d06_bucketed", "h01_aborted", "j01_add_columns", "i12_big")
@@ -82,3 +87,26 @@ def test_a_corrupt_file_is_named_and_the_table_stays(
         )
     left = {path for path in root.rglob("*") if path.is_file() and "_staging" not in str(path)}
     assert sorted(left) == before
+
+
+def test_java_reads_timestamps_whose_nanoseconds_were_added(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """In every group of the row index; Spark has microseconds only."""
+    count = 25_000
+    spread = np.random.default_rng(3)
+    micros = spread.integers(-8_000_000_000, 253_000_000_000, count) * 1_000_000
+    micros += spread.integers(0, 1_000_000, count)
+    null = spread.random(count) < 0.2
+    times = pa.array(micros, mask=null).cast(pa.timestamp("us"))
+    nanos = pa.array(spread.integers(0, 1000, count).astype(np.int16), mask=null)
+    column = pa.StructArray.from_arrays([times, nanos], ["micros", "nanos"])
+    path = str(tmp_path / "plain.orc")
+    columns = (Column("n", parse_type("int")), Column("t", parse_type("timestamp")))
+    with BucketFileWriter(FS, path, columns=columns, kind=FileKind.PLAIN) as writer:
+        numbers = pa.array(range(count), pa.int32())
+        writer.write_rows(pa.record_batch([numbers, column], ["n", "t"]))
+    whole = spark.read.orc(path).selectExpr("unix_micros(cast(t as timestamp)) as m", "n")
+    for frame, places in ((whole, range(count)), (whole.where("n > 21000"), range(21_001, count))):
+        found = [row["m"] for row in frame.orderBy("n").collect()]
+        assert found == [None if null[i] else int(micros[i]) for i in places]

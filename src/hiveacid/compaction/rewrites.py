@@ -132,7 +132,9 @@ def _rewritten(
 def _unit(plan: RewritePlan) -> str:
     part = SnapshotPart(Partition((), plan.location), plan.directory)
     snapshot = Snapshot(plan.table, plan.valid, (part,))
-    return unit_of(snapshot, [column.type for column in plan.table.columns])
+    # the writer takes nanoseconds of early times from beside the microseconds only
+    types = [column.type for column in plan.table.columns]
+    return unit_of(snapshot, types, since_1970=True)
 
 
 def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) -> RewrittenFile:

@@ -37,7 +37,7 @@ from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.native import only_inserts
 from hiveacid.storage.orc_streams import StripeStreams, as_seconds
 from hiveacid.storage.orc_tail import OrcTail, read_tail_of
-from hiveacid.storage.wide_timestamps import refuse_nanoseconds, timestamps_of
+from hiveacid.storage.wide_timestamps import exact_times, timestamps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +192,13 @@ class BucketFileReader:
         ``wanted`` are places in ``table_columns``; the file's columns are matched by position and
         those it lacks are null. ``identities`` asks for the five identity arrays; of a raw file
         they start at ``raw``. ``stripes`` selects stripes by number; ``unit`` is that of
-        timestamps, ``exact`` refuses those that it would cut.
+        timestamps. ``exact`` gives timestamps of microseconds with their nanoseconds beside
+        (``with_fraction``).
 
         Raises:
             FormatError: damaged data, or a type that cannot be read as the table's.
-            UnsupportedError: a timestamp outside 1677..2262 inside a union; one that would be cut.
+            UnsupportedError: a timestamp outside 1677..2262 inside a union; one inside
+            another type that would be cut.
             StorageError: reading failed.
         """
         if self.tail is None or self.tail.rows == 0:
@@ -303,18 +305,23 @@ class BucketFileReader:
         arrays: list[pa.Array] = []
         for i in wanted:
             if i >= len(self.fields):
-                arrays.append(pa.nulls(rows, arrow_type(table_columns[i].type, unit=unit)))
+                array = pa.nulls(rows, arrow_type(table_columns[i].type, unit=unit))
+                if exact and unit == MICROSECONDS:
+                    array = exact_times(array, array, -1, None)
+                arrays.append(array)
                 continue
             name, kind = self.fields[i]
             array = found[name]
             try:
+                read = array
                 if streams is not None and self.tail is not None:
                     array = timestamps_of(array, self._numbers[i], self.tail, streams)
-                elif exact and unit == MICROSECONDS:
-                    refuse_nanoseconds(array)
                 if self.tail is not None and self.tail.has_julian_dates:
                     array = from_julian(array)
-                arrays.append(evolve_column(array, kind, table_columns[i].type, unit=unit))
+                array = evolve_column(array, kind, table_columns[i].type, unit=unit)
+                if exact and unit == MICROSECONDS:
+                    array = exact_times(array, read, self._numbers[i], streams)
+                arrays.append(array)
             except FormatError as error:
                 raise FormatError(
                     f"{self.path}: column {table_columns[i].name}: {error.message}",

@@ -37,6 +37,7 @@ from hiveacid.storage.early_times import holds_postponed, postponed
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc_output import OrcOutput
 from hiveacid.storage.orc_tail import OrcTail
+from hiveacid.storage.wide_timestamps import FRACTION, MICROS, is_with_fraction
 from hiveacid.storage.writer_settings import writer_settings
 
 _EVENT_BATCH_ROWS: Final = 8192
@@ -99,6 +100,10 @@ class BucketFileWriter:
             settings=writer_settings(kind, properties=properties or {}),
             batch_rows=self._batch_rows,
         )
+        first = _FIRST_PLAIN_COLUMN_ID if kind is FileKind.PLAIN else FIRST_USER_COLUMN_ID
+        self._numbers, self._text_types = _numbered(self._columns, first=first)
+        self._fractions: dict[int, list[npt.NDArray[np.int16]]] = {}
+        self._has_fractions = False
         self._schema: pa.Schema | None = None
         self._rows = 0
         self._operations = np.zeros(3, dtype=np.int64)
@@ -207,9 +212,8 @@ class BucketFileWriter:
         plain = self._kind is FileKind.PLAIN
         tail, size = self._output.close(
             user_metadata=(lambda _: {}) if plain else self._metadata,
-            text_types=_text_types(
-                self._columns, first=_FIRST_PLAIN_COLUMN_ID if plain else FIRST_USER_COLUMN_ID
-            ),
+            text_types=self._text_types,
+            fractions={number: np.concatenate(found) for number, found in self._fractions.items()},
         )
         if tail.rows != self._rows:
             raise InternalError("rows written and rows in the footer differ", path=self._path)
@@ -226,9 +230,18 @@ class BucketFileWriter:
                 path=self._path,
             )
         return [
-            postponed(conform(array, column.type))
-            for array, column in zip(arrays, self._columns, strict=True)
+            postponed(conform(self._whole_micros(array, number), column.type))
+            for array, column, number in zip(arrays, self._columns, self._numbers, strict=True)
         ]
+
+    def _whole_micros(self, array: pa.Array, number: int) -> pa.Array:
+        """Timestamps without the nanoseconds beside them, which are kept for the end."""
+        if not is_with_fraction(array.type):
+            return array
+        fraction = array.field(FRACTION).drop_null().to_numpy()
+        self._fractions.setdefault(number, []).append(fraction)
+        self._has_fractions |= bool(fraction.any())
+        return array.field(MICROS)
 
     def _event_rows(self, row: pa.StructArray) -> pa.Array:
         """The rows of some events, conformed; null where an event has none."""
@@ -261,8 +274,9 @@ class BucketFileWriter:
                 raise UnsupportedError(
                     f"timestamps of several units in one file: {error}", path=self._path
                 ) from error
-        postponed = self._has_times and any(
-            holds_postponed(chunk) for column in table.columns for chunk in column.chunks
+        postponed = self._has_fractions or (
+            self._has_times
+            and any(holds_postponed(chunk) for column in table.columns for chunk in column.chunks)
         )
         return self._output.write(table, postponed=postponed)
 
@@ -307,7 +321,7 @@ def write_empty_file(
     output.write(_event_table(*(pa.array([], kind) for kind in kinds)))
     _, size = output.close(
         user_metadata=lambda _: {KEY_INDEX_KEY: b"", STATS_KEY: b"0,0,0"},
-        text_types=_text_types(columns, first=FIRST_USER_COLUMN_ID),
+        text_types=_numbered(columns, first=FIRST_USER_COLUMN_ID)[1],
     )
     return BucketFile(path=path, rows=0, size_bytes=size)
 
@@ -320,13 +334,16 @@ def _event_table(*arrays: pa.Array) -> pa.Table:
     return pa.Table.from_arrays(list(arrays), names=list(EVENT_FIELDS))
 
 
-def _text_types(columns: Sequence[Column], *, first: int) -> dict[int, CharType | VarcharType]:
-    """ORC column numbers (preorder) of chars and varchars."""
+def _numbered(
+    columns: Sequence[Column], *, first: int
+) -> tuple[list[int], dict[int, CharType | VarcharType]]:
+    """ORC column numbers (preorder) of the columns; and of chars and varchars at any depth."""
     found: dict[int, CharType | VarcharType] = {}
-    number = first
+    numbers, number = [], first
     for column in columns:
+        numbers.append(number)
         number = _number_types(column.type, number, found)
-    return found
+    return numbers, found
 
 
 def _number_types(kind: HiveType, number: int, found: dict[int, CharType | VarcharType]) -> int:

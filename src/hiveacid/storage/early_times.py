@@ -11,6 +11,7 @@ where the fraction is more than 999,999 ns. So the last second before 1970 has n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -23,9 +24,13 @@ from hiveacid.storage import orc_proto
 from hiveacid.storage.arrow_types import with_children
 from hiveacid.storage.orc_streams import (
     EPOCH_S,
+    SECONDARY,
     TIMESTAMP_KINDS,
+    Int16s,
     Int64s,
     decode_integers,
+    decode_nanoseconds,
+    encode_nanoseconds,
     encode_signed,
 )
 from hiveacid.storage.orc_tail import (
@@ -112,10 +117,15 @@ def holds_postponed(array: pa.Array) -> bool:
     return pa.types.is_list(kind) and holds_postponed(array.values)
 
 
-def set_back(body: bytes, start: int, tail: OrcTail) -> tuple[bytes, OrcTail]:
+def set_back(
+    body: bytes, start: int, tail: OrcTail, *, fractions: Mapping[int, Int16s]
+) -> tuple[bytes, OrcTail]:
     """The stripes in ``body``, which begins at byte ``start`` of the file, with all timestamps at
     their time; and the file's tail then.
+
+    ``fractions`` are nanoseconds to be added, as in ``OrcOutput.close``.
     """
+    rest = dict(fractions)
     footer = orc_proto.Footer()
     footer.CopyFrom(tail.footer)
     raw = decompress(
@@ -126,12 +136,14 @@ def set_back(body: bytes, start: int, tail: OrcTail) -> tuple[bytes, OrcTail]:
     at = start
     for number, info in enumerate(footer.stripes):
         if info.offset < start:
+            columns = metadata.stripeStats[number].colStats if rest else ()
+            rest = {c: more[columns[c].numberOfValues :] for c, more in rest.items()}
             continue
         begin = info.offset - start
         end = begin + info.indexLength + info.dataLength + info.footerLength
         stripe = _Stripe.parse(body[begin:end], info, tail)
         statistics = metadata.stripeStats[number].colStats if metadata.stripeStats else ()
-        stripe.set_back(statistics)
+        stripe.set_back(statistics, rest)
         if not parts:  # what stands before the first stripe: the file's first bytes
             parts.append(body[:begin])
             at += begin
@@ -208,8 +220,10 @@ class _Stripe:
         rest = b"".join(self.streams[self.index_streams :])
         return index + rest + end, len(index), len(rest), len(end)
 
-    def set_back(self, statistics: Any) -> None:
-        """Each postponed second where it belongs, in all timestamp columns."""
+    def set_back(self, statistics: Any, fractions: dict[int, Int16s]) -> None:
+        """Each postponed second where it belongs, in all timestamp columns, and nanoseconds added:
+        the first of ``fractions``, which are taken away there.
+        """
         for column in _timestamp_columns(self.tail):
             place = self._place(column, _DATA)
             if place is None or not self.streams[place]:
@@ -220,29 +234,49 @@ class _Stripe:
             data = self._content(place)
             seconds = decode_integers(data, sum(counts), signed=True)
             late = seconds >= _LIMIT_S - EPOCH_S
-            if not late.any():
+            more = fractions.get(column, np.zeros(0, dtype=np.int16))
+            more, fractions[column] = more[: len(seconds)], more[len(seconds) :]
+            if not late.any() and not more.any():
                 continue
             seconds = np.where(late, seconds - _SHIFT_S, seconds)
             groups = np.split(seconds, np.cumsum(counts)[:-1])
-            encoded = [encode_signed(group) for group in groups]
-            self.streams[place] = stored(b"".join(encoded), tail=self.tail)
+            if late.any():
+                encoded = [encode_signed(group) for group in groups]
+                self.streams[place] = stored(b"".join(encoded), tail=self.tail)
+                self._set_positions(index, encoded, behind=1)
+            if more.any():
+                self._add_nanoseconds(column, index, counts, more)
+            for entry, group in zip(index.entry if index else (), groups, strict=False):
+                if len(group):
+                    _set_range_of(entry.statistics, group)
             if index is not None and index_place is not None:
-                self._set_positions(index, encoded, groups)
                 self.streams[index_place] = stored(index.SerializeToString(), tail=self.tail)
             if len(statistics) > column:
                 _set_range_of(statistics[column], seconds)
 
-    def _set_positions(self, index: Any, encoded: list[bytes], groups: list[Int64s]) -> None:
-        """Each row group begins with a run; positions are those of nulls, seconds, fractions."""
+    def _add_nanoseconds(self, column: int, index: Any, counts: list[int], more: Int16s) -> None:
+        place = self._place(column, SECONDARY)
+        assert place is not None
+        coded = decode_integers(self._content(place), sum(counts), signed=False)
+        groups = np.split(decode_nanoseconds(coded) + more, np.cumsum(counts)[:-1])
+        encoded = [encode_nanoseconds(group) for group in groups]
+        self.streams[place] = stored(b"".join(encoded), tail=self.tail)
+        self._set_positions(index, encoded, behind=0)
+
+    def _set_positions(self, index: Any, encoded: list[bytes], *, behind: int) -> None:
+        """Each row group begins with a run; positions are those of nulls, seconds, fractions:
+        ``behind`` tells how many streams come after this one.
+        """
+        if index is None:
+            return
         compressed = self.tail.compression is not Compression.NONE
         width = 3 if compressed else 2
         chunk = self.tail.stored_chunk_bytes
         at = 0
-        for entry, data, seconds in zip(index.entry, encoded, groups, strict=True):
+        for entry, data in zip(index.entry, encoded, strict=True):
             here = [at // chunk * (chunk + 3), at % chunk, 0] if compressed else [at, 0]
-            entry.positions[-2 * width : -width] = here
-            if len(seconds):
-                _set_range_of(entry.statistics, seconds)
+            first = len(entry.positions) - (behind + 1) * width
+            entry.positions[first : first + width] = here
             at += len(data)
 
     def _counts(self, index: Any, statistics: Any, column: int) -> list[int]:

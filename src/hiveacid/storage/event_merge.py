@@ -120,7 +120,8 @@ class Events:
             row = pa.nulls(count, row_type)
         else:
             mask = None if self.null_rows is None else pa.array(self.null_rows)
-            row = pa.StructArray.from_arrays(self.columns, fields=list(row_type), mask=mask)
+            names = [field.name for field in row_type]
+            row = pa.StructArray.from_arrays(self.columns, names=names, mask=mask)
         system = [pa.array(array) for array in self.system]
         return pa.RecordBatch.from_arrays([*system, row], names=list(EVENT_FIELDS))
 

@@ -21,6 +21,7 @@ from hiveacid.errors import StorageError
 from hiveacid.model.types import CharType, VarcharType
 from hiveacid.storage.early_times import set_back
 from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.orc_streams import Int16s
 from hiveacid.storage.orc_tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
 from hiveacid.storage.writer_settings import WriterSettings
 
@@ -85,11 +86,14 @@ class OrcOutput:
         *,
         user_metadata: Callable[[OrcTail], Mapping[str, bytes]],
         text_types: Mapping[int, CharType | VarcharType],
+        fractions: Mapping[int, Int16s] | None = None,
     ) -> tuple[OrcTail, int]:
         """Finish the file: the tail as Arrow wrote it, and the file's size.
 
         ``user_metadata`` is asked once the stripes are known; ``text_types`` as in
-        ``rewrite_tail``.
+        ``rewrite_tail``. ``fractions`` are the nanoseconds that microseconds leave over, of the
+        timestamps in a column (by number) that are not null; they need ``postponed`` from the
+        first on that is not 0.
 
         Raises:
             StorageError: writing failed; the file is removed.
@@ -104,7 +108,9 @@ class OrcOutput:
             tail = parse_tail(held[-tail_bytes_needed(held[-_POSTSCRIPT_MAX:]) :])
             body = memoryview(held)[: len(held) - tail.tail_bytes]
             if self._held_from is not None:
-                changed, tail = set_back(bytes(body), self._held_from, tail)
+                changed, tail = set_back(
+                    bytes(body), self._held_from, tail, fractions=fractions or {}
+                )
                 body = memoryview(changed)
             end = rewrite_tail(
                 tail,

@@ -19,6 +19,7 @@ from hiveacid.errors import FormatError
 from hiveacid.storage import orc_proto
 from hiveacid.storage.orc_tail import OrcTail, decompress, parse_message, stored
 
+Int16s = npt.NDArray[np.int16]
 Int64s = npt.NDArray[np.int64]
 
 SECONDARY: Final = 5
@@ -58,12 +59,14 @@ class StripeStreams:
     def __init__(
         self, source: pa.NativeFile, tail: OrcTail, number: int, *, exact: bool = False
     ) -> None:
-        """Read the stripe's footer; ``exact`` says that no fraction may be cut to microseconds.
+        """Read the stripe's footer; ``exact`` asks for ``fractions``: the nanoseconds that
+        microseconds leave over, by column number.
 
         Raises:
             FormatError: damaged.
         """
         self.exact = exact
+        self.fractions: dict[int, pa.Array] = {}
         self._source = source
         self._tail = tail
         info = tail.footer.stripes[number]
@@ -238,19 +241,28 @@ _WIDTHS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 
 def encode_signed(numbers: Int64s) -> bytes:
     """Numbers as a signed integer stream of version 2, in direct runs."""
+    return encode_unsigned((numbers << 1 ^ numbers >> 63).view(np.uint64))
+
+
+def encode_unsigned(numbers: npt.NDArray[np.uint64]) -> bytes:
+    """Numbers as an unsigned integer stream of version 2, in direct runs."""
     return b"".join(
         _direct_run(numbers[start : start + _RUN]) for start in range(0, len(numbers), _RUN)
     )
 
 
+def encode_nanoseconds(nanoseconds: Int64s) -> bytes:
+    """A SECONDARY stream: coded nanoseconds, of which no zeros are left out."""
+    return encode_unsigned((nanoseconds << 3).view(np.uint64))
+
+
 _RUN: Final = 512
 
 
-def _direct_run(numbers: Int64s) -> bytes:
-    zigzag = (numbers << 1 ^ numbers >> 63).view(np.uint64)
-    needed = max(int(zigzag.max()).bit_length(), 1)
+def _direct_run(numbers: npt.NDArray[np.uint64]) -> bytes:
+    needed = max(int(numbers.max()).bit_length(), 1)
     code = next(i for i, width in enumerate(_WIDTHS) if width >= needed)
-    bits = np.unpackbits(zigzag.astype(">u8").view(np.uint8)).reshape(-1, 64)
+    bits = np.unpackbits(numbers.astype(">u8").view(np.uint8)).reshape(-1, 64)
     packed = np.packbits(bits[:, 64 - _WIDTHS[code] :].reshape(-1)).tobytes()
     last = len(numbers) - 1
     return bytes([1 << 6 | code << 1 | last >> 8, last & 255]) + packed

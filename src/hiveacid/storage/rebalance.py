@@ -20,13 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.layout.compaction import Rebalance, RewritePlan, RewrittenFile
+from hiveacid.layout.compaction import Rebalance, RewrittenFile
 from hiveacid.layout.events import Operation
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.storage.bucket_rewrite import RewriterBasis
 from hiveacid.storage.event_merge import Events, What, joined, live_rows
-from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.sources import Key
 
 _PIECE_ROWS: Final = 1 << 17
@@ -52,20 +51,14 @@ class RowRange:
 class Rebalancer(RewriterBasis):
     """Writes the files of one rebalance, each by itself."""
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        plan: RewritePlan,
-        *,
-        unit: str,
-        foreign: frozenset[str] | None = None,
-        attempt: int = 0,
-    ) -> None:
-        """As ``BucketRewriter``."""
-        super().__init__(fs, plan, unit=unit, foreign=foreign, attempt=attempt)
-        assert isinstance(plan.compaction, Rebalance)
-        self._compaction = plan.compaction
-        self._buckets = tuple(sorted({file.bucket for file in plan.directory.row_files}))
+    @property
+    def _compaction(self) -> Rebalance:
+        assert isinstance(self._plan.compaction, Rebalance)
+        return self._plan.compaction
+
+    @property
+    def _buckets(self) -> tuple[int, ...]:
+        return tuple(sorted({file.bucket for file in self._plan.directory.row_files}))
 
     def works(self) -> tuple[RowRange, ...]:
         """The ranges to write; needs 20 bytes for each row of the partition.

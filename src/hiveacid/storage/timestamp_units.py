@@ -20,8 +20,10 @@ _NARROW_MS: Final = (2**63 // 10**6) - 2 * 86_400_000
 """How far from 1970 nanoseconds reach, with two days to spare: bounds may be of another zone."""
 
 
-def unit_of(snapshot: Snapshot, types: Iterable[HiveType]) -> str:
+def unit_of(snapshot: Snapshot, types: Iterable[HiveType], *, since_1970: bool = False) -> str:
     """The unit for a scan of columns with these types; reads the tails of the files if needed.
+
+    ``since_1970`` asks for microseconds where earlier timestamps may be, too.
 
     Raises:
         FormatError: a file is not ORC, or truncated.
@@ -31,13 +33,17 @@ def unit_of(snapshot: Snapshot, types: Iterable[HiveType]) -> str:
         return NANOSECONDS
     for part in snapshot.parts:
         for file in part.directory.row_files:
-            if file.size_bytes and not _fits(tail_of(part.partition.location, file)):
+            if file.size_bytes and not _fits(
+                tail_of(part.partition.location, file), 0 if since_1970 else -_NARROW_MS
+            ):
                 return MICROSECONDS
     return NANOSECONDS
 
 
-def _fits(tail: OrcTail) -> bool:
-    """Whether statistics prove that all timestamps of a file fit in nanoseconds."""
+def _fits(tail: OrcTail, least_ms: int) -> bool:
+    """Whether statistics prove that all timestamps of a file lie from ``least_ms`` on and fit in
+    nanoseconds.
+    """
     statistics = tail.footer.statistics
     for number, node in enumerate(tail.footer.types):
         if node.kind not in TIMESTAMP_KINDS or tail.rows == 0:
@@ -52,6 +58,6 @@ def _fits(tail: OrcTail) -> bool:
         if not utc and not (times.HasField("minimum") and times.HasField("maximum")):
             return False
         low, high = (times.minimumUtc, times.maximumUtc) if utc else (times.minimum, times.maximum)
-        if low < -_NARROW_MS or high > _NARROW_MS:
+        if low < least_ms or high > _NARROW_MS:
             return False
     return True

@@ -53,8 +53,8 @@ def _timestamp(
     seconds = pc.fill_null(array, 0).to_numpy().astype(np.int64) + _epoch_s(zone)
     nanoseconds = np.zeros(len(array), dtype=np.int64)
     nanoseconds[present] = streams.nanoseconds(number, int(present.sum()))
-    if streams.exact and (nanoseconds % 1000).any():
-        raise _would_be_cut()
+    if streams.exact:
+        streams.fractions[number] = pa.array((nanoseconds % 1000).astype(np.int16), mask=null)
     seconds = seconds - ((seconds < 0) & (nanoseconds > _CARRY_NANOS))
     if zone not in _UTC:
         seconds = _wall_clock(seconds, zone)
@@ -62,7 +62,58 @@ def _timestamp(
     return pa.array(micros, mask=null).cast(pa.timestamp("us", tz="UTC" if zoned else None))
 
 
-def refuse_nanoseconds(array: pa.Array) -> None:
+MICROS: Final = "micros"
+FRACTION: Final = "nanos"
+"""Fields of a timestamp of microseconds with nanoseconds (0 to 999) beside: all that Hive has, and
+no timestamp of Arrow holds. A null timestamp is a null in both.
+"""
+
+
+def is_with_fraction(kind: pa.DataType) -> bool:
+    """Whether arrays of this type are timestamps with nanoseconds beside."""
+    return pa.types.is_struct(kind) and [field.name for field in kind] == [MICROS, FRACTION]
+
+
+def exact_times(
+    array: pa.Array, read: pa.Array, number: int, streams: StripeStreams | None
+) -> pa.Array:
+    """A column of microseconds, with the nanoseconds beside that it had when it was ``read``; other
+    columns as they are.
+
+    ``number`` is the column's in the file; ``streams`` are those of a stripe that was read with
+    seconds for timestamps.
+
+    Raises:
+        UnsupportedError: nanoseconds inside another type would be cut.
+    """
+    if pa.types.is_timestamp(array.type):
+        fraction = None if streams is None else streams.fractions.pop(number, None)
+        if fraction is None:
+            fraction = _fraction_of(read if pa.types.is_timestamp(read.type) else array)
+        return pa.StructArray.from_arrays([array, fraction], names=[MICROS, FRACTION])
+    if streams is None:
+        _refuse_nanoseconds(read)
+    else:
+        inside, streams.fractions = list(streams.fractions.values()), {}
+        if any(pc.any(pc.not_equal(fraction, 0)).as_py() for fraction in inside):
+            raise _would_be_cut()
+    return array
+
+
+def _fraction_of(array: pa.Array) -> pa.Array:
+    null = _nulls(array)
+    if array.type.unit != "ns":
+        return pa.array(np.zeros(len(array), dtype=np.int16), mask=null)
+    ticks = pc.fill_null(array.cast(pa.int64()), 0).to_numpy()
+    return pa.array((ticks % 1000).astype(np.int16), mask=null)
+
+
+def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
+    null: npt.NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return null
+
+
+def _refuse_nanoseconds(array: pa.Array) -> None:
     """No timestamp in an array, at any depth, has a fraction finer than microseconds.
 
     Raises:
@@ -75,18 +126,18 @@ def refuse_nanoseconds(array: pa.Array) -> None:
             raise _would_be_cut()
     elif pa.types.is_struct(kind) or pa.types.is_union(kind):
         for place in range(kind.num_fields):
-            refuse_nanoseconds(array.field(place))
+            _refuse_nanoseconds(array.field(place))
     elif pa.types.is_map(kind):
-        refuse_nanoseconds(array.keys)
-        refuse_nanoseconds(array.items)
+        _refuse_nanoseconds(array.keys)
+        _refuse_nanoseconds(array.items)
     elif pa.types.is_list(kind):
-        refuse_nanoseconds(array.values)
+        _refuse_nanoseconds(array.values)
 
 
 def _would_be_cut() -> UnsupportedError:
     return UnsupportedError(
-        "timestamps with fractions finer than microseconds cannot be written anew beside"
-        " timestamps outside 1677..2262",
+        "timestamps inside other types with fractions finer than microseconds cannot be written"
+        " anew beside timestamps outside 1677..2262",
         type="timestamp",
     )
 

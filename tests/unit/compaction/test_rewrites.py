@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.golden.compacting import FS, PLANS, Compacted, compact, seen_after
 
 from hiveacid.compaction.rewrites import Method, choose_method, rewrite
-from hiveacid.errors import FormatError, SparkNeededError
+from hiveacid.errors import FormatError, SparkNeededError, UnsupportedError
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan
 from hiveacid.layout.events import EVENT_FIELDS, Operation
 from hiveacid.layout.metadata import KEY_INDEX_KEY, STATS_KEY, parse_key_index
@@ -28,6 +28,7 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading import read_arrow
 from hiveacid.settings import Settings
 from hiveacid.storage import event_merge
+from hiveacid.storage.bucket_reader import BucketFileReader
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc_tail import OrcTail, read_tail
 
@@ -408,3 +409,91 @@ def test_deltas_of_hive_2_read_the_same_after_minor_and_major(
         compacted = done(root, kind, valid=valid, method=Method.STRIPE_COPY)
         assert rows(root, compacted, valid).equals(before), kind
     assert np.all(np.diff(before["row__id"].combine_chunks().field("writeid")) >= 0)
+
+
+TIMES = (Column("t", parse_type("timestamp")), Column("s", parse_type("struct<t:timestamp>")))
+
+
+def exact(path: Path) -> pa.Table:
+    """Timestamps of a file with all their digits."""
+    with BucketFileReader(FS, str(path)) as reader:
+        batches = [
+            pa.record_batch(list(batch.columns), ["t", "s"])
+            for batch in reader.batches(
+                table_columns=TIMES, wanted=(0, 1), identities=False, unit="us", exact=True
+            )
+        ]
+    return pa.Table.from_batches(batches).combine_chunks()
+
+
+@pytest.mark.parametrize(("compression", "late"), [("ZLIB", 3), ("NONE", 3), ("ZLIB", 12_000)])
+def test_timestamps_of_any_year_keep_all_their_digits(
+    compression: str, late: int, tmp_path: Path
+) -> None:
+    """Years 1 to 9999 with nanoseconds: more than any timestamp of Arrow has. The first may come
+    ``late``, after stripes that are written already.
+    """
+    count = 25_000  # three groups of the row index
+    assert late < count
+    spread = np.random.default_rng(7)
+    seconds = spread.integers(-62_000_000_000, 253_000_000_000, count)
+    seconds[:3] = (253_402_300_799, -62_135_596_800, 0)
+    micros = seconds * 1_000_000 + spread.integers(0, 1_000_000, count)
+    nanos = spread.integers(0, 1000, count).astype(np.int16)
+    null = spread.random(count) < 0.1
+    null[:3] = False
+    nanos[:3] = (999, 1, 0) if late == 3 else 0
+    nanos[3:late] = 0
+    times = pa.array(micros, mask=null).cast(pa.timestamp("us"))
+    column = pa.StructArray.from_arrays([times, pa.array(nanos, mask=null)], ["micros", "nanos"])
+    plain = pa.array([0] * count).cast(pa.timestamp("us"))
+    nested = pa.StructArray.from_arrays([plain], ["t"])
+    properties = {**FULL, "orc.compress": compression, "orc.stripe.size": "100000"}
+    for write_id in (1, 2):
+        path = tmp_path / f"delta_{write_id:07d}_{write_id:07d}_0000" / "bucket_00000_0"
+        path.parent.mkdir()
+        with BucketFileWriter(
+            FS,
+            str(path),
+            columns=TIMES,
+            kind=FileKind.BASE,
+            write_id=write_id,
+            bucket_property=encode_bucket(0),
+            properties=properties,
+        ) as file:
+            for start in range(0, count, 9_000):
+                arrays = [column.slice(start, 9_000), nested.slice(start, 9_000)]
+                file.write_rows(pa.record_batch(arrays, ["t", "s"]))
+    assert exact(path).column(0).combine_chunks().equals(column)
+    gone = [*deletes(1, range(0, count, 3), by=3), *deletes(2, range(count), by=3)]
+    write(tmp_path / "delete_delta_0000003_0000003" / "bucket_00000", gone, kind=FileKind.DELETE)
+    definition = Table(TableName("default", "t"), TIMES, str(tmp_path), properties=properties)
+    [made] = done(tmp_path, "major", definition=definition).files
+    left = pa.array(np.arange(count) % 3 > 0)
+    found = exact(tmp_path / made.directory / made.name).column(0).combine_chunks()
+    assert found.equals(column.filter(left))
+
+
+def test_nanoseconds_inside_other_types_are_refused_beside_years_that_arrow_lacks(
+    tmp_path: Path,
+) -> None:
+    wide = pa.array([253_402_300_799_000_000]).cast(pa.timestamp("us"))
+    fine = pa.array([1]).cast(pa.timestamp("ns"))
+    for write_id, times, inside in ((1, wide, wide), (2, fine, fine)):
+        path = tmp_path / f"delta_{write_id:07d}_{write_id:07d}_0000" / "bucket_00000_0"
+        path.parent.mkdir()
+        with BucketFileWriter(
+            FS,
+            str(path),
+            columns=TIMES,
+            kind=FileKind.INSERT,
+            write_id=write_id,
+            bucket_property=encode_bucket(0),
+        ) as file:
+            nested = pa.StructArray.from_arrays([inside], ["t"])
+            file.write_rows(pa.record_batch([times, nested], ["t", "s"]))
+    definition = Table(TableName("default", "t"), TIMES, str(tmp_path), properties=FULL)
+    with pytest.raises(UnsupportedError, match="finer than microseconds"):
+        done(tmp_path, "minor", definition=definition)
+    [file] = done(tmp_path, "minor", definition=definition, method=Method.STRIPE_COPY).files
+    assert file.rows == 2
