@@ -12,14 +12,14 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from hiveacid.compaction.cleaner import Cleaned, Cleaner
+from hiveacid.compaction.cleaner import Cleaned, Cleaner, CleaningOutcome
 from hiveacid.compaction.cleaning_report import CleanedPath, of_cleaning, of_preview, of_sweep
 from hiveacid.compaction.initiator import Initiator, Verdict
 from hiveacid.compaction.metrics import ERRORS, INITIATED, REMOVED, REMOVED_BYTES, Metrics
 from hiveacid.compaction.preview import preview_cleaning
 from hiveacid.compaction.worker import CompactionResult, Rewrite, Worker
 from hiveacid.errors import AcidError
-from hiveacid.model.compactions import CompactionId, CompactionState
+from hiveacid.model.compactions import CompactionId, CompactionState, CompactionType
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason
 from hiveacid.runtime import Runtime
@@ -169,11 +169,16 @@ class Compactor:
         return (*of_cleaning(done), *swept)
 
     def _cleaned(self, table: TableName | None) -> tuple[Cleaned, ...]:
-        done = self._cleaner.run(table)
-        for one in done:
-            self._metrics.add(REMOVED, len(one.removed))
-            self._metrics.add(REMOVED_BYTES, one.removed_bytes)
-        return done
+        """Rounds until one ends none: of each table or partition, a round takes one compaction."""
+        done: list[Cleaned] = []
+        while True:
+            found = self._cleaner.run(table)
+            for one in found:
+                self._metrics.add(REMOVED, len(one.removed))
+                self._metrics.add(REMOVED_BYTES, one.removed_bytes)
+            done += found
+            if not any(map(_may_uncover_another, found)):
+                return tuple(done)
 
     def give_back(self) -> int:
         """Abort the compactions that are under way here: others may take them at once.
@@ -193,3 +198,9 @@ class Compactor:
     def _failed(self, what: str, error: AcidError) -> None:
         _LOG.warning("The %s failed: %s", what, error)
         self._metrics.add(ERRORS, what=what)
+
+
+def _may_uncover_another(done: Cleaned) -> bool:
+    """Whether a compaction of the same table or partition may be next."""
+    of_aborts = done.compaction.type is CompactionType.ABORT_TXN_CLEANUP
+    return done.outcome is CleaningOutcome.CLEANED and not of_aborts

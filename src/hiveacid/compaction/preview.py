@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from hiveacid.compaction.orphans import Orphans
 from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
@@ -87,8 +87,8 @@ class _Moment:
     """What is known of the metastore now."""
 
     runtime: Runtime
-    waiting: Mapping[_Object, CompactionInfo]
-    """of each object, what is to be cleaned next"""
+    waiting: Mapping[_Object, Sequence[CompactionInfo]]
+    """of each object, what is to be cleaned, in this order"""
     ready: frozenset[int]
     aborts: frozenset[_Object]
     """where files of aborted transactions are to be removed"""
@@ -98,13 +98,13 @@ class _Moment:
     @classmethod
     def now(cls, runtime: Runtime) -> _Moment:
         store, settings = runtime.metastore, runtime.settings
-        waiting: dict[_Object, CompactionInfo] = {}
+        waiting: dict[_Object, list[CompactionInfo]] = {}
         for one in sorted(store.show_compactions(), key=_cleaning_order):
             if (
                 one.state is CompactionState.READY_FOR_CLEANING
                 and one.type is not CompactionType.ABORT_TXN_CLEANUP
             ):
-                waiting.setdefault((one.table, one.partition), one)
+                waiting.setdefault((one.table, one.partition), []).append(one)
         aborts = store.find_aborts_to_clean(
             threshold=settings.compactor_aborts_threshold,
             age_ms=int(settings.compactor_aborts_age_s * 1000),
@@ -129,7 +129,7 @@ class _Moment:
             table.name,
             name,
             partition.location,
-            self.waiting.get((table.name, name)),
+            next(iter(self.waiting.get((table.name, name), ())), None),
             tuple(sorted((*remove, *staged_remove))),
             tuple(sorted((*keep, *staged_keep), key=lambda one: one.path)),
         )
@@ -146,22 +146,40 @@ class _Moment:
 
     def _of_data(
         self, table: Table, partition: Partition, name: str | None, entries: tuple[Entry, ...]
-    ) -> tuple[tuple[str, ...], list[KeptDirectory]]:
-        entry = self.waiting.get((table.name, name))
-        about = entry or _nothing_asked(table.name, name)
-        today = lists_of(self.runtime.metastore, about, None)
-        later = today.plan(entries, table, aborted_only=entry is None)
-        keep = [KeptDirectory(path, why) for path, why in later.keep]
-        why = self._why_not_now(table, partition, name, entry)
-        if why is None:
-            seen = self._seen(about)
-            newest = seen if entry is None else today
-            now = removable(entries, table, seen, newest, aborted_only=entry is None)
-            why = _aborted_lately if entry is None else self._readers(entry)
-        else:
-            now = ()
-        keep += [why(path) for path in later.remove if path not in now]
-        return now, keep
+    ) -> tuple[set[str], list[KeptDirectory]]:
+        keeps = keeps_all(table, partition)
+        nothing = _nothing_asked(table.name, name)
+        plan = lists_of(self.runtime.metastore, nothing, None).plan(
+            entries, table, aborted_only=True
+        )
+        now: set[str] = set()
+        if not keeps and {(table.name, name), (table.name, None)} & self.aborts:
+            seen = self._seen(nothing)
+            now.update(removable(entries, table, seen, seen, aborted_only=True))
+        held: dict[str, KeptDirectory] = {}
+        is_next = not keeps
+        for entry in self.waiting.get((table.name, name), ()):
+            today, seen = lists_of(self.runtime.metastore, entry, None), self._seen(entry)
+            why = self._retained(table, entry) or self._readers(entry)
+            is_next = is_next and self._is_ready(table, entry, seen)
+            if is_next:
+                now.update(removable(entries, table, seen, today, aborted_only=False))
+            for path in today.plan(entries, table, aborted_only=False).remove:
+                held.setdefault(path, replace(why, path=path))
+        kept = [KeptDirectory(path, Kept.ABORTED_LATELY) for path in plan.remove]
+        kept += [
+            held.get(path, KeptDirectory(path, why))
+            if why is Kept.OBSOLETE
+            else KeptDirectory(path, why)
+            for path, why in plan.keep
+        ]
+        if keeps:
+            unneeded = {*plan.remove, *held}
+            kept = [
+                KeptDirectory(one.path, Kept.NO_CLEANUP) if one.path in unneeded else one
+                for one in kept
+            ]
+        return now, [one for one in kept if one.path not in now]
 
     def _seen(self, about: CompactionInfo) -> Lists:
         store = self.runtime.metastore
@@ -170,36 +188,26 @@ class _Moment:
             txns = old_aborts(self.runtime, txns)
         return lists_of(store, about, txns)
 
-    def _why_not_now(
-        self,
-        table: Table,
-        partition: Partition,
-        name: str | None,
-        entry: CompactionInfo | None,
-    ) -> Callable[[str], KeptDirectory] | None:
-        """What keeps all that could go, None where nothing does."""
-        if keeps_all(table, partition):
-            return lambda path: KeptDirectory(path, Kept.NO_CLEANUP)
-        if entry is None:
-            if {(table.name, name), (table.name, None)} & self.aborts:
-                return None
-            return _aborted_lately
-        until_ms = retained_until_ms(entry, table, self.runtime.settings)
-        if until_ms is not None and self.runtime.clock.now_ms() < until_ms:
-            return lambda path: KeptDirectory(path, Kept.RETENTION, until_ms)
-        return None if entry.id in self.ready else self._readers(entry)
+    def _is_ready(self, table: Table, entry: CompactionInfo, seen: Lists) -> bool:
+        """Whether the cleaner takes it now, or as soon as those before it are done."""
+        if self._retained(table, entry) is not None:
+            return False
+        last = entry.next_txn
+        return entry.id in self.ready or (last is not None and last <= seen.txns.hwm)
 
-    def _readers(self, entry: CompactionInfo) -> Callable[[str], KeptDirectory]:
+    def _retained(self, table: Table, entry: CompactionInfo) -> KeptDirectory | None:
+        until_ms = retained_until_ms(entry, table, self.runtime.settings)
+        if until_ms is None or self.runtime.clock.now_ms() >= until_ms:
+            return None
+        return KeptDirectory("", Kept.RETENTION, until_ms)
+
+    def _readers(self, entry: CompactionInfo) -> KeptDirectory:
         """Those that were open when the compaction committed; else one of them was open when
         somebody began who is open now.
         """
         last = entry.next_txn
         holders = tuple(one for one in self.open if last is None or one.id <= last) or self.open
-        return lambda path: KeptDirectory(path, Kept.READERS, holders=holders)
-
-
-def _aborted_lately(path: str) -> KeptDirectory:
-    return KeptDirectory(path, Kept.ABORTED_LATELY)
+        return KeptDirectory("", Kept.READERS, holders=holders)
 
 
 def _cleaning_order(one: CompactionInfo) -> tuple[int, int]:
