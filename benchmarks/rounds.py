@@ -74,6 +74,7 @@ class Side:
             compactor_auto="embedded" if auto else "off",
             compactor_embedded_pause_s=1.0,
             compactor_cleaner_interval_s=1.0,
+            reads_lease_s=10.0,  # the cleaner waits for queries that nobody closes
         )
         self.acid = hiveacid.connect(
             spark,
