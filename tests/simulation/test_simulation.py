@@ -101,6 +101,7 @@ def _checked_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
 def _commit_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit without an answer is believed."""
     monkeypatch.setattr(Database, "_look_up", lambda *_: None)
+    monkeypatch.setattr(bank, "CALM", 0)
 
 
 def _files_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +137,8 @@ def _aborted_rows_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         ValidWriteIdList, "for_compactor", lambda self: replace(real(self), aborted=())
     )
+    monkeypatch.setattr(bank, "CALM", 0)
+    monkeypatch.setattr(bank, "COMPACTORS", (2,))
 
 
 def _open_write_ids_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +148,8 @@ def _open_write_ids_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(self, kind=ListKind.COMPACTOR)
 
     monkeypatch.setattr(ValidWriteIdList, "for_compactor", for_compactor)
+    monkeypatch.setattr(bank, "CALM", 1)
+    monkeypatch.setattr(bank, "COMPACTORS", (2,))
 
 
 @pytest.mark.parametrize(
