@@ -148,6 +148,8 @@ def _open_write_ids_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(self, kind=ListKind.COMPACTOR)
 
     monkeypatch.setattr(ValidWriteIdList, "for_compactor", for_compactor)
+    monkeypatch.setattr(bank, "CALM", 1)
+    monkeypatch.setattr(bank, "COMPACTORS", (2,))
 
 
 @pytest.mark.parametrize(
