@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from hiveacid.txn.unit import UnitOfWork
 
     _Change = Insert | Inserts | Update | Delete | Merge | Load | ArrowChange
+    _Built = _Change | Query | Analyze | TransactionStatement | LockStatement | CompactionStatement
 
 _SERIAL = itertools.count()
 _NOTHING: Mapping[str, str] = {}
@@ -158,8 +159,13 @@ class Session(CompactionMethods):
         """The session's settings; SET changes them."""
         return self._settings
 
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether SQL's transaction is open and has written something."""
+        return self._control.has_written
+
     def close(self) -> None:
-        """Rolls SQL's transaction back, ends background work, gives connections back; once."""
+        """Rolls open transactions back, ends background work, gives connections back; once."""
         if not self._closed:
             self._closed = True
             self._control.close()
@@ -194,6 +200,7 @@ class Session(CompactionMethods):
         within._spark = self._spark
         within._settings, within._database = self._settings, self._database
         unit = within._control.begin(scoped=True, isolation=isolation_named(isolation))
+        self._control.end_with_me(unit)
         return AcidTransaction(within, unit)
 
     def sql(self, text: str) -> Any:
@@ -246,15 +253,7 @@ class Session(CompactionMethods):
             return listing
         return listing_frame(self._spark, listing)
 
-    def execute(
-        self,
-        statement: _Change
-        | Query
-        | Analyze
-        | TransactionStatement
-        | LockStatement
-        | CompactionStatement,
-    ) -> Any:
+    def execute(self, statement: _Built) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML,
         a tuple of values for what is about compactions.
 

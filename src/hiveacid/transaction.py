@@ -161,7 +161,7 @@ class AcidTransaction:
         """Gives everything up; nothing happens where it is aborted already.
 
         Raises:
-            TransactionError: it is committed.
+            TransactionError: it is committed, or may be: its commit got no answer.
             MetastoreError: the metastore could not be told; it will time out.
         """
         self._within.execute(Rollback())
@@ -195,6 +195,7 @@ class TransactionControl:
     def __init__(self, manager: TransactionManager) -> None:
         self._manager = manager
         self._unit: UnitOfWork | None = None
+        self._others: list[UnitOfWork] = []
         self._scoped = False
         self._isolation: Isolation | None = None
         self._autocommit = True
@@ -203,6 +204,19 @@ class TransactionControl:
     def unit(self) -> UnitOfWork | None:
         """The transaction; one that was aborted stays until it is ended by COMMIT or ROLLBACK."""
         return self._unit
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the transaction is open and has written something."""
+        unit = self._unit
+        if unit is None or unit.id is None or not unit.is_open:
+            return False
+        return bool(unit.txn.written_tables)
+
+    def end_with_me(self, unit: UnitOfWork) -> None:
+        """Roll ``unit``, that of a ``with``, back at the latest when this is closed."""
+        self._others = [one for one in self._others if not one.is_ended]
+        self._others.append(unit)
 
     def begin(self, *, scoped: bool = False, isolation: Isolation | None = None) -> UnitOfWork:
         """Begin a transaction of several statements; ``isolation`` None is what SET TRANSACTION
@@ -295,9 +309,12 @@ class TransactionControl:
 
     def close(self) -> None:
         """Roll back what is open; a failure to do so is left to the time-out."""
-        if self._unit is not None:
-            self._unit.__exit__(None, TransactionError("the session was closed"), None)
-            self._unit = None
+        closed = TransactionError("the session was closed")
+        for unit in (self._unit, *self._others):
+            if unit is not None and not unit.is_ended:
+                unit.__exit__(None, closed, None)
+        self._unit = None
+        self._others.clear()
 
     def _required(self, value: object) -> UnitOfWork:
         if self._unit is None:

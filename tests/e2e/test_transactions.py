@@ -11,7 +11,7 @@ from tests.e2e.conftest import ACID
 from tests.e2e.tables import committed, data_of, directories, rows_of
 
 import hiveacid
-from hiveacid.errors import ConflictError, NotFoundError
+from hiveacid.errors import ConflictError, NotFoundError, TransactionError
 from hiveacid.layout.names import is_hidden
 from hiveacid.model.statistics import row_count
 from hiveacid.session import Session
@@ -277,6 +277,31 @@ def test_a_closed_session_rolls_back(url: str, acid: Session, tmp_path: Path) ->
         session.sql("insert into t values (1, 'a')")
     assert rows_of(acid) == []
     assert acid.sql("show locks").rows == ()
+
+
+def test_a_closed_session_ends_the_transactions_it_handed_out_and_its_leases(
+    url: str, acid: Session, tmp_path: Path
+) -> None:
+    acid.sql("insert into t values (1, 'a')")
+    before = directories(acid)
+    session = hiveacid.connect(None, url, warehouse=str(tmp_path / "wh"))
+    done, left = session.transaction(), session.transaction()
+    done.sql("insert into t values (2, 'b')")
+    done.rollback()
+    left.sql("insert overwrite table t values (2, 'b')")
+    reader = hiveacid.read_arrow(session.table("t"))
+    states = [row[1] for row in acid.sql("show transactions").rows]
+    assert states.count("OPEN") == 2
+    session.close()
+    assert reader is not None
+    assert acid.sql("show locks").rows == ()
+    assert "OPEN" not in [row[1] for row in acid.sql("show transactions").rows]
+    assert directories(acid) == before
+    assert not left.is_open
+    for late in (left.commit, lambda: left.sql("insert into t values (3, 'c')")):
+        with pytest.raises(TransactionError, match="the session was closed"):
+            late()
+    assert rows_of(acid) == [(1, "a")]
 
 
 def test_several_transactions_of_one_session_are_apart(acid: Session) -> None:

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from hiveacid.cli.output import Format, print_rows
-from hiveacid.errors import SparkNeededError
+from hiveacid.errors import SparkNeededError, TransactionError
 from hiveacid.session import Session, connect
 from hiveacid.spark.local import local_session
 from hiveacid.sql import parse
@@ -44,6 +44,7 @@ def run(text: str, *, form: Format, url: str, warehouse: str) -> None:
 
     Raises:
         SqlSyntaxError: anywhere in the text, before any statement runs.
+        TransactionError: what was written last was not committed.
         AcidError: whatever a statement runs into; those before it stay done.
     """
     on_spark = any(needs_spark(statement.body) for statement in parse(text))
@@ -52,6 +53,10 @@ def run(text: str, *, form: Format, url: str, warehouse: str) -> None:
     with connect(spark, url, warehouse=location) as session:
         try:
             _print_all(session, text, form=form)
+            if session.has_uncommitted:
+                raise TransactionError(
+                    "The script ended in a transaction, without COMMIT: it is rolled back"
+                )
         finally:
             session.close()  # it may have to compact what was written, with Spark
             with suppress(SparkNeededError):

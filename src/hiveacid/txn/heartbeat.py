@@ -79,6 +79,14 @@ class Heartbeat:
         if stop is not None:
             stop()
 
+    def end_leases(self) -> None:
+        """End the leases before their time; where the metastore fails they are left to time out."""
+        with self._mutex:
+            ends = [end for _, end in self._leases.values()]
+        for end in ends:
+            if not _end_lease(end):
+                return
+
     def beat(self) -> None:
         """Send the heartbeats that are due; a failure is logged and the next beat tries again."""
         now_s = self._clock.monotonic_s()
@@ -121,11 +129,14 @@ class Heartbeat:
             on_lost()
 
 
-def _end_lease(end: Callable[[], None]) -> None:
+def _end_lease(end: Callable[[], None]) -> bool:
+    """Whether the metastore could be told."""
     try:
         end()
     except AcidError as error:
         _LOG.warning("A read lease could not be ended: %s", error)
+        return not isinstance(error, MetastoreError)
+    return True
 
 
 def _runs(txns: Iterable[TxnId]) -> list[tuple[TxnId, TxnId]]:

@@ -178,8 +178,8 @@ class TransactionManager:
         self._listeners = (*self._listeners, listener)
 
     def close(self) -> None:
-        """Give the locks of LOCK TABLE back and end the background work; open transactions are left
-        to their time-out.
+        """Give the locks of LOCK TABLE back, end queries' leases and the background work; open
+        transactions are left to their time-out.
         """
         try:
             for lock in self.held_locks:
@@ -187,6 +187,7 @@ class TransactionManager:
         except MetastoreError as error:
             _LOG.warning("Locks are left to their time-out: %s", error)
         self._heartbeat.stop()
+        self._heartbeat.end_leases()
 
     def _housekeeping_if_due(self) -> None:
         now_s = self._clock.monotonic_s()

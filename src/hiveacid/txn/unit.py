@@ -53,6 +53,7 @@ class UnitOfWork:
         self._at_end: list[Action] = []
         self._savepoints: list[tuple[str, _Mark]] = []
         self._ended = ""
+        self._unknown: CommitOutcomeUnknownError | None = None
 
     @property
     def is_ended(self) -> bool:
@@ -183,7 +184,8 @@ class UnitOfWork:
             return
         try:
             self._txn.commit(overlap=overlap)
-        except CommitOutcomeUnknownError:
+        except CommitOutcomeUnknownError as error:
+            self._unknown = error
             self._undo.clear()
             raise
         except BaseException as error:
@@ -200,9 +202,11 @@ class UnitOfWork:
         """Give everything up; nothing happens where it is aborted already.
 
         Raises:
-            TransactionError: it is committed.
+            TransactionError: it is committed, or may be: its commit got no answer.
             MetastoreError: the metastore could not be told; the transaction will time out.
         """
+        if self._unknown is not None:
+            raise self._unknown
         self._ended = self._ended or reason
         if self._txn is None:
             return
@@ -222,7 +226,7 @@ class UnitOfWork:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if exc is not None:
+        if exc is not None and exc is not self._unknown:
             _quietly(lambda: self.rollback(reason=f"{type(exc).__name__}: {exc}"))
 
     def _mark(self) -> _Mark:

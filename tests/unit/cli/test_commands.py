@@ -183,3 +183,18 @@ def test_importing_the_package_imports_nothing_else() -> None:
         "assert hiveacid.AcidError is not None\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_script_that_ends_in_a_transaction_says_that_it_is_rolled_back(tmp_path: Path) -> None:
+    places = ("--metastore", f"sqlite:///{tmp_path}/m.db", "--warehouse", str(tmp_path / "wh"))
+    table = "create table t (a int) stored as orc tblproperties ('transactional'='true')"
+    for text, status in (
+        (f"{table}; begin; show tables", 0),
+        ("begin; insert into t values (1)", 1),
+        ("set autocommit=false; insert into t values (1); commit; show locks", 0),
+        ("set autocommit=false; insert into t values (2)", 1),
+    ):
+        done = hiveacid("sql", "-e", text, *places)
+        assert done.returncode == status, (text, done.stderr)
+        assert ("without COMMIT: it is rolled back" in done.stderr) == bool(status)
+    assert hiveacid("read", "t", "--format", "csv", *places[:2]).stdout == "a\n1\n"
