@@ -23,6 +23,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.runtime import Runtime
 from hiveacid.statements.compact import abort_compactions, enqueue, plan_compaction
 from hiveacid.statements.listing import Listing
+from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.show_compactions import find_compactions, show_compactions
 from hiveacid.statements.values_compactions import (
     AbortCompactions,
@@ -222,7 +223,7 @@ class CompactionMethods:
         self,
         table: str | None = None,
         *,
-        partition: Mapping[str, str | None] | None = None,
+        partition: Mapping[str, object] | None = None,
         status: str | None = None,
         type: str | None = None,
         pool: str | None = None,
@@ -236,7 +237,7 @@ class CompactionMethods:
         """
         value = ShowCompactions(
             name=None if table is None else self.table_name(table),
-            partition=tuple((partition or {}).items()),
+            partition=partition_texts(partition),
             status=status,
             kind=type,
             pool=pool,

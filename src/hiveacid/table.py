@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Table, TableName
+from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.results import (
     DeleteResult,
     InsertResult,
@@ -113,7 +114,7 @@ class AcidTable:
         rows: DataFrame,
         *,
         columns: Sequence[str] = (),
-        partition: Mapping[str, str | None] | None = None,
+        partition: Mapping[str, object] | None = None,
         by_name: bool = True,
     ) -> InsertResult:
         """Append the rows of a DataFrame, its columns found by name (``by_name=False``: by
@@ -132,7 +133,7 @@ class AcidTable:
         rows: DataFrame,
         *,
         columns: Sequence[str] = (),
-        partition: Mapping[str, str | None] | None = None,
+        partition: Mapping[str, object] | None = None,
         by_name: bool = True,
     ) -> InsertResult:
         """INSERT OVERWRITE: replace the table, its partition ``partition``, or the partitions the
@@ -147,7 +148,7 @@ class AcidTable:
         self,
         rows: DataFrame,
         columns: Sequence[str],
-        partition: Mapping[str, str | None] | None,
+        partition: Mapping[str, object] | None,
         by_name: bool,
         *,
         overwrite: bool,
@@ -156,7 +157,7 @@ class AcidTable:
             table=self.name,
             source=rows,
             columns=tuple(columns),
-            partition=dict(partition or {}),
+            partition=dict(partition_texts(partition)),
             overwrite=overwrite,
             by_name=by_name,
         )
@@ -167,7 +168,7 @@ class AcidTable:
         path: str,
         *,
         overwrite: bool = False,
-        partition: Mapping[str, str | None] | None = None,
+        partition: Mapping[str, object] | None = None,
         local: bool = False,
     ) -> LoadResult | InsertResult:
         """LOAD DATA: take files as they are, all of a directory's; moved, or copied (``local``).
@@ -178,7 +179,7 @@ class AcidTable:
         Raises:
             InvalidInputError: no such files, or files of another format than the table's.
         """
-        spec = tuple((partition or {}).items())
+        spec = partition_texts(partition)
         statement = Load(self.name, path, local=local, overwrite=overwrite, partition=spec)
         return cast("LoadResult | InsertResult", self.session.execute(statement))
 
@@ -205,7 +206,7 @@ class AcidTable:
         self,
         *,
         columns: Sequence[str] | None = None,
-        partition: Mapping[str, str | None] | None = None,
+        partition: Mapping[str, object] | None = None,
     ) -> None:
         """ANALYZE TABLE: count rows and files; ``columns`` takes statistics of columns, too (empty:
         of all). ``partition`` narrows it to the partitions with these values.
@@ -215,13 +216,13 @@ class AcidTable:
             NotFoundError: 10006 no such partition.
         """
         names = None if columns is None else tuple(name.lower() for name in columns)
-        self.session.execute(Analyze(self.name, tuple((partition or {}).items()), names))
+        self.session.execute(Analyze(self.name, partition_texts(partition), names))
 
     def compact(
         self,
         kind: str = "major",
         *,
-        partition: Mapping[str, str | None] | None = None,
+        partition: Mapping[str, object] | None = None,
         wait: bool = False,
         pool: str | None = None,
         properties: Mapping[str, str] | None = None,
@@ -243,8 +244,8 @@ class AcidTable:
 
         value = Compact(
             self.name,
-            kind.lower(),
-            tuple((partition or {}).items()),
+            str(kind).lower(),
+            partition_texts(partition),
             wait,
             properties or {},
             pool,
@@ -273,7 +274,7 @@ class AcidTable:
         )
 
     def lock(
-        self, *, exclusive: bool = False, partition: Mapping[str, str | None] | None = None
+        self, *, exclusive: bool = False, partition: Mapping[str, object] | None = None
     ) -> None:
         """LOCK TABLE: the session keeps others from the table, or from one partition of it, until
         ``unlock`` or its end; from changing its definition only, unless ``exclusive``.
@@ -283,15 +284,15 @@ class AcidTable:
             InvalidInputError: not transactional, or within a transaction.
             NotFoundError: no such partition.
         """
-        self.session.execute(LockTable(self.name, tuple((partition or {}).items()), exclusive))
+        self.session.execute(LockTable(self.name, partition_texts(partition), exclusive))
 
-    def unlock(self, *, partition: Mapping[str, str | None] | None = None) -> None:
+    def unlock(self, *, partition: Mapping[str, object] | None = None) -> None:
         """UNLOCK TABLE: gives back what ``lock`` took, given the same ``partition``.
 
         Raises:
             NotFoundError: the session holds no such lock.
         """
-        self.session.execute(UnlockTable(self.name, tuple((partition or {}).items())))
+        self.session.execute(UnlockTable(self.name, partition_texts(partition)))
 
     def write_arrow(
         self,

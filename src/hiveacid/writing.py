@@ -21,6 +21,7 @@ from hiveacid.reading.conditions import condition_of
 from hiveacid.statements.arrow_changes import ArrowChange, ArrowDelete, ArrowMerge, WhenMatched
 from hiveacid.statements.arrow_rows import lower_names, typed_column
 from hiveacid.statements.checks import check_row_changes
+from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult
 from hiveacid.statements.values import Insert
 from hiveacid.storage.arrow_types import hive_type
@@ -72,10 +73,7 @@ def write_arrow(
     """
     definition = table.definition
     rows = arrow_table(data)
-    static = {
-        name.lower(): None if value is None else _text(value)
-        for name, value in (partition or {}).items()
-    }
+    static = dict(partition_texts(partition))
     open_columns = {column.name for column in definition.all_columns} - set(static)
     _refuse_unknown(rows, open_columns, definition)
     missing = [
@@ -189,10 +187,6 @@ def arrow_table(data: object) -> pa.Table:
     raise InvalidInputError(
         f"{type(data).__name__} is no Arrow data: an object with __arrow_c_stream__ is wanted"
     )
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _when_matched(given: str | None) -> WhenMatched:

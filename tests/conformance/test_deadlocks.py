@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import LockError
-from hiveacid.model.locks import LockState
+from hiveacid.model.locks import LockComponent, LockState, LockType
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.runtime import Runtime, open_runtime
@@ -107,3 +107,27 @@ def test_a_lock_whose_client_is_gone_is_dropped_by_whoever_waits(
     assert [one.lock_id for one in runtime.metastore.show_locks()] == [lock]
     gone.close()
     runtime.close()
+
+
+def test_a_transaction_passes_who_waits_for_it(runtime: Runtime) -> None:
+    """Else neither would go on: a rebalance waits for the writer, whose next statement for it."""
+    store = runtime.metastore
+    first, second = store.open_txns(2, user="u", host="h")
+    write, exclusive = (
+        [LockComponent(kind, "default", "a")]
+        for kind in (LockType.SHARED_WRITE, LockType.EXCLUSIVE)
+    )
+    store.lock(write, txn=first, user="u", host="h")
+    excluding = [LockComponent(LockType.EXCL_WRITE, "default", "a")]
+    rebalance = store.lock(excluding, txn=None, user="u", host="h")
+    assert rebalance.state is LockState.WAITING
+    other = store.lock(write, txn=second, user="u", host="h")
+    assert other.state is LockState.WAITING  # it holds nothing: first come, first served
+    assert store.lock(write, txn=first, user="u", host="h").state is LockState.ACQUIRED
+    assert store.lock(exclusive, txn=first, user="u", host="h").state is LockState.ACQUIRED
+    assert store.check_lock(rebalance.lock_id).state is LockState.WAITING
+    store.commit_txn(first)
+    assert store.check_lock(rebalance.lock_id).state is LockState.ACQUIRED
+    assert store.check_lock(other.lock_id).state is LockState.WAITING
+    store.unlock(rebalance.lock_id)
+    assert store.check_lock(other.lock_id).state is LockState.ACQUIRED

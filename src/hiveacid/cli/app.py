@@ -291,6 +291,9 @@ def run_compactor(
     """Compact and clean until SIGTERM or Ctrl-C; what is under way is finished or given back."""
     from hiveacid.cli import compaction
 
+    for pair in pairs:
+        if "=" not in pair:
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="'--set'")
     settings = dict(pair.partition("=")[::2] for pair in pairs)
     done = compaction.run(
         _required(url),

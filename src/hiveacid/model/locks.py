@@ -181,8 +181,8 @@ def must_wait(requested: LockInfo, existing: LockInfo, *, semantics: LockSemanti
 def passed_by(
     requests: Iterable[LockInfo], held: Collection[LockId], *, semantics: LockSemantics
 ) -> frozenset[LockId]:
-    """The locks ``held`` by a client outside of transactions, and the requests that cannot be
-    granted before it gives them back: none of them stands in the way of its own statements.
+    """The locks ``held`` by a client or its transaction, and the requests that cannot be granted
+    before it gives them back: none of them stands in the way of its own statements.
     """
     passed = set(held)
     earlier: list[LockInfo] = []

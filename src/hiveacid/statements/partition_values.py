@@ -10,7 +10,7 @@ the column's length.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 
 from hiveacid.errors import InvalidInputError
@@ -19,6 +19,31 @@ from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType
 
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+def partition_texts(
+    partition: Mapping[str, object] | None,
+) -> tuple[tuple[str, str | None], ...]:
+    """A specification given in Python, by column in lower case; ``{"year": 1995}`` as its text.
+
+    Raises:
+        InvalidInputError: it is no mapping.
+    """
+    if partition is None:
+        return ()
+    if not isinstance(partition, Mapping):
+        raise InvalidInputError(
+            f"A partition is a mapping of columns to values, not {partition!r}",
+            note='Say it as partition={"year": 1995}.',
+        )
+    return tuple(
+        (str(name).lower(), None if value is None else _text(value))
+        for name, value in partition.items()
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def normal_text(text: str | None, column: Column) -> str | None:

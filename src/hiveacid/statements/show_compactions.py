@@ -104,6 +104,12 @@ def find_compactions(
     Raises:
         NotFoundError, InvalidInputError: as ``show_compactions``.
     """
+    if statement.limit is not None and statement.limit < 0:
+        raise InvalidInputError(
+            f"The limit must not be negative: {statement.limit}", limit=statement.limit
+        )
+    if statement.partition and statement.name is None:
+        raise InvalidInputError("A partition is shown of a table, and none is named")
     kind = _kind(statement.kind)
     state = _state(statement.status)
     order = [(_sort_key(name), descending) for name, descending in statement.order]

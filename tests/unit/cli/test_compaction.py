@@ -90,3 +90,9 @@ def test_a_metastore_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["compactor", "run", "--once", "--metastore", str(path)])
     assert isinstance(result.exception, NotFoundError)
     assert not path.exists()
+
+
+def test_a_setting_without_a_value_is_wrong_usage(url: str) -> None:
+    arguments = ["compactor", "run", "--once", "--set", "hiveacid.retention_s", "--metastore", url]
+    result = CliRunner().invoke(app, arguments)
+    assert (result.exit_code, "is not NAME=VALUE" in result.output) == (2, True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -236,6 +237,32 @@ def test_wrong_statements_leave_the_queue_empty(acid: Session, text: str, code: 
         acid.sql(text)
     assert caught.value.code == code
     assert acid.compactions() == ()
+
+
+def test_partition_values_of_python_count_as_their_text(acid: Session) -> None:
+    acid.sql(f"create table t (id int) partitioned by (year int, ok boolean) {ACID}")
+    acid.sql("insert into t values (1, 1995, true), (2, 1996, true)")
+    acid.sql("insert into t values (3, 1995, true)")
+    (entry,) = acid.table("t").compact("major", partition={"Year": 1995, "ok": True}, wait=True)
+    assert entry.partition == "year=1995/ok=true"
+    assert acid.compactions("t", partition={"year": 1995}) == (entry,)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.compact(partition="p=x"), "A partition is a mapping of columns to values"),
+        (lambda t: t.compact(None), "Invalid compaction type"),
+        (lambda t: t.session.compactions(limit=-1), "must not be negative"),
+        (lambda t: t.session.compactions(partition={"p": "x"}), "none is named"),
+    ],
+)
+def test_wrong_arguments_are_named(
+    acid: Session, call: Callable[[Any], object], message: str
+) -> None:
+    _fill(acid)
+    with pytest.raises(InvalidInputError, match=message):
+        call(acid.table("t"))
 
 
 def test_compact_is_refused_in_a_transaction_and_show_is_not(acid: Session) -> None:

@@ -307,33 +307,52 @@ def _check(
     if all(one.state is LockState.ACQUIRED for one in request):
         return None
     if held:
-        others = _without_own(unit, lock, semantics, held)
+        others = _without_own(unit, lock, semantics, held=held)
     else:
         others = [
             _info(row)
             for database in sorted({one.database for one in request})
             for row in unit.rows(_OTHERS, lock=lock, db=database)
         ]
+    txn = request[0].txn_id
+    blocked = _first_blocked(request, others, semantics)
+    if blocked is not None and txn and blocked[1].state is LockState.WAITING:
+        others = _without_own(unit, lock, semantics, held=held, txn=txn)
+        blocked = _first_blocked(request, others, semantics)
+    if blocked is None:
+        heartbeat = 0 if txn else unit.now_ms
+        unit.run(_GRANT, lock=lock, now=unit.now_ms, heartbeat=heartbeat)
+        return None
+    wanted, other = blocked
+    unit.run(
+        _BLOCK,
+        lock=lock,
+        component=wanted.component_id,
+        by=other.lock_id,
+        by_component=other.component_id,
+    )
+    return blocked
+
+
+def _first_blocked(
+    request: Sequence[LockInfo], others: Sequence[LockInfo], semantics: LockSemantics
+) -> tuple[LockInfo, LockInfo] | None:
     for wanted in sorted(request, key=lambda one: _CHECK_ORDER.index(one.type)):
         for other in others:
             if must_wait(wanted, other, semantics=semantics):
-                unit.run(
-                    _BLOCK,
-                    lock=lock,
-                    component=wanted.component_id,
-                    by=other.lock_id,
-                    by_component=other.component_id,
-                )
                 return wanted, other
-    heartbeat = 0 if request[0].txn_id else unit.now_ms
-    unit.run(_GRANT, lock=lock, now=unit.now_ms, heartbeat=heartbeat)
     return None
 
 
 def _without_own(
-    unit: Unit, lock: LockId, semantics: LockSemantics, held: Collection[LockId]
+    unit: Unit,
+    lock: LockId,
+    semantics: LockSemantics,
+    *,
+    held: Collection[LockId],
+    txn: TxnId | None = None,
 ) -> list[LockInfo]:
-    """Whom the request may have to wait for, where its client holds locks of its own."""
+    """Whom the request may have to wait for, where its client or transaction holds locks."""
     everybody = [_info(row) for row in unit.rows(_EVERYWHERE, lock=lock)]
     lost = set(held).difference(one.lock_id for one in everybody)
     if lost:
@@ -343,7 +362,12 @@ def _without_own(
             lock_id=min(lost),
             note="UNLOCK forgets it; look at the data before LOCK takes it anew.",
         )
-    passed = passed_by(everybody, held, semantics=semantics)
+    mine = (
+        one.lock_id
+        for one in everybody
+        if one.txn_id == txn and txn and one.state is LockState.ACQUIRED
+    )
+    passed = passed_by(everybody, {*held, *mine}, semantics=semantics)
     return [one for one in everybody if one.lock_id not in passed]
 
 
