@@ -45,7 +45,7 @@ def test_a_file_of_other_bytes_is_refused_and_left_alone(tmp_path: Path) -> None
 def test_a_damaged_database_is_a_metastore_error(tmp_path: Path) -> None:
     path = tmp_path / "damaged"
     path.write_bytes(b"SQLite format 3\x00" + os.urandom(5000))
-    with pytest.raises(MetastoreError, match="failed"):
+    with pytest.raises(MetastoreError, match="not an SQLite database"):
         _open(path)
 
 
@@ -140,3 +140,29 @@ def test_the_turn_to_write_is_not_waited_for_without_end(
         assert len(metastore.open_txns(1, user="u", host="h")) == 1
         with _open(path) as other:
             assert len(other.open_txns(1, user="u", host="h")) == 1
+
+
+def test_what_a_second_connection_of_a_process_does_keeps_the_first_ones_log(
+    tmp_path: Path,
+) -> None:
+    """A process keeps its locks on the file: else another one, which thinks to be the last, takes
+    the log away, and what is written from then on is seen by nobody.
+    """
+    url = f"sqlite:///{tmp_path / 'metastore.db'}"
+    script = (
+        "import sys; from hiveacid.clock import SystemClock\n"
+        "from hiveacid.metastore.connect import connect\n"
+        "with connect(sys.argv[1], clock=SystemClock()) as store:\n"
+        "    print(store.open_txns(1, user='u', host='h')[0], len(store.show_txns()))\n"
+    )
+
+    def elsewhere() -> str:
+        command = [sys.executable, "-c", script, url]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    with _open(url) as metastore:
+        _open(url).close()
+        assert elsewhere() == "1 1"
+        assert [one.id for one in metastore.show_txns()] == [1]
+        assert metastore.open_txns(1, user="u", host="h") == (2,)
+        assert elsewhere() == "3 3"

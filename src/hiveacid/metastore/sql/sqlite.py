@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_MAGIC: Final = b"SQLite format 3\x00"
+_NO_DATABASE: Final = "file is not a database"
 _LOCK_WAIT_S: Final = 60.0
 _WAL_TRIES: Final = 100
 
@@ -145,22 +145,24 @@ class SqliteDialect:
         return not Path(self._path).exists()
 
     def check_is_ours_or_new(self) -> None:
-        """Look at the file's first bytes."""
-        path = Path(self._path)
+        """Let SQLite look at the file: who closes a file of its own drops every lock that this
+        process has on it, and then other processes take away the log under our connections.
+        """
+        uri = f"{Path(self._path).absolute().as_uri()}?mode=rw"
         try:
-            if not path.exists():
+            if self.is_new():
                 return
-            with path.open("rb") as file:
-                head = file.read(len(_MAGIC))
-        except OSError as error:
+            with closing(sqlite3.connect(uri, uri=True, timeout=_LOCK_WAIT_S)) as connection:
+                connection.execute("PRAGMA schema_version").fetchone()
+        except (OSError, sqlite3.DatabaseError) as error:
+            if _NO_DATABASE in str(error):
+                raise MetastoreError(
+                    f"{self._path} is not a metastore of hiveacid: it is not an SQLite database",
+                    path=self._path,
+                ) from error
             raise MetastoreError(
                 f"The metastore {self._path} cannot be opened: {error}", path=self._path
             ) from error
-        if head and head != _MAGIC:
-            raise MetastoreError(
-                f"{self._path} is not a metastore of hiveacid: it is not an SQLite database",
-                path=self._path,
-            )
 
     def table_names(self, cursor: Any) -> frozenset[str]:
         """From sqlite_master, without SQLite's own."""
