@@ -68,7 +68,7 @@ def isolation_named(name: str | None) -> Isolation | None:
         raise InvalidInputError(f"isolation is one of {known}, not {name!r}") from error
 
 
-def _checked(name: str) -> str:
+def _checked(name: object) -> str:
     if not isinstance(name, str) or not name:  # None would roll everything back
         raise InvalidInputError(f"A savepoint's name is a text, not {name!r}")
     return name
