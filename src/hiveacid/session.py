@@ -193,13 +193,14 @@ class Session(CompactionMethods):
         """Begins a transaction of several statements on any tables; use it in ``with``.
 
         What goes through it (``txn.sql``, ``txn.table``) belongs to it, nothing else does.
-        ``isolation``: ``snapshot`` or ``serializable``; None: as the settings say.
+        ``isolation``: ``snapshot`` or ``serializable``; None: as SET TRANSACTION or settings say.
         """
         self._names()
         within = Session(self._runtime, self._compacting)
         within._spark = self._spark
         within._settings, within._database = self._settings, self._database
-        unit = within._control.begin(scoped=True, isolation=isolation_named(isolation))
+        chosen = isolation_named(isolation) or self._control.take_isolation()
+        unit = within._control.begin(scoped=True, isolation=chosen)
         self._control.end_with_me(unit)
         return AcidTransaction(within, unit)
 

@@ -251,6 +251,10 @@ class TransactionControl:
         """
         if self._unit is None and not self._autocommit:
             self.begin()
+        return self.take_isolation()
+
+    def take_isolation(self) -> Isolation | None:
+        """What SET TRANSACTION said of the next transaction; said once, taken once."""
         if self._unit is not None:
             return None
         isolation, self._isolation = self._isolation, None

@@ -37,7 +37,14 @@ def _by_statement(acid: Session) -> hiveacid.transaction.AcidTransaction:
     return txn
 
 
-@pytest.mark.parametrize("begin", [_by_python, _by_setting, _by_table, _by_statement])
+def _by_statement_before(acid: Session) -> hiveacid.transaction.AcidTransaction:
+    acid.sql("set transaction isolation level serializable")
+    return acid.transaction()
+
+
+@pytest.mark.parametrize(
+    "begin", [_by_python, _by_setting, _by_table, _by_statement, _by_statement_before]
+)
 def test_of_two_merges_that_insert_one_key_the_second_loses(
     acid: Session, other: Session, begin: Callable[[Session], hiveacid.transaction.AcidTransaction]
 ) -> None:
