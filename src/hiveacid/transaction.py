@@ -68,6 +68,12 @@ def isolation_named(name: str | None) -> Isolation | None:
         raise InvalidInputError(f"isolation is one of {known}, not {name!r}") from error
 
 
+def _checked(name: object) -> str:
+    if not isinstance(name, str) or not name:  # None would roll everything back
+        raise InvalidInputError(f"A savepoint's name is a text, not {name!r}")
+    return name
+
+
 class Within(Protocol):
     """A session all of whose statements belong to one transaction."""
 
@@ -126,8 +132,9 @@ class AcidTransaction:
 
         Raises:
             TransactionError: the transaction is not open.
+            InvalidInputError: that is no name.
         """
-        self._within.execute(Savepoint(name))
+        self._within.execute(Savepoint(_checked(name)))
 
     def rollback_to(self, name: str) -> None:
         """Takes back what was done since the savepoint, which stays.
@@ -136,7 +143,7 @@ class AcidTransaction:
             NotFoundError: there is none of that name.
             TransactionError: not open, or aborted because something could not be taken back.
         """
-        self._within.execute(Rollback(name))
+        self._within.execute(Rollback(_checked(name)))
 
     def release(self, name: str) -> None:
         """Forgets the savepoint and later ones; what was done stays.
@@ -145,7 +152,7 @@ class AcidTransaction:
             NotFoundError: there is none of that name.
             TransactionError: the transaction is not open.
         """
-        self._within.execute(ReleaseSavepoint(name))
+        self._within.execute(ReleaseSavepoint(_checked(name)))
 
     def commit(self) -> None:
         """Makes everything visible in one step.

@@ -14,6 +14,7 @@ from tests.e2e.tables import committed, data_of, directories, rows_of
 import hiveacid
 from hiveacid.errors import (
     AlreadyExistsError,
+    ConflictError,
     ConversionError,
     InvalidInputError,
     LockError,
@@ -267,3 +268,34 @@ def test_existing_error_types_pass_through(acid: Session) -> None:
         txn.sql("insert into nosuch values (1)")
     with pytest.raises(AlreadyExistsError):
         acid.sql("create table t (a int)")
+
+
+@pytest.mark.parametrize("name", [None, "", 7])
+def test_a_savepoint_has_a_name(acid: Session, name: Any) -> None:
+    with acid.transaction() as txn:
+        txn.sql("insert into t values (1, 'a')")
+        for use in (txn.savepoint, txn.rollback_to, txn.release):
+            with pytest.raises(InvalidInputError, match="savepoint's name"):
+                use(name)
+    assert rows_of(acid) == [(1, "a")]
+
+
+def test_rows_are_not_lost_in_a_partition_that_was_added_elsewhere_meanwhile(
+    acid: Session, other: Session, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    txn = acid.transaction()
+    txn.sql("insert into p partition (k='new') values (1, 'a')")
+    with acid.transaction() as good:
+        good.sql("insert into p partition (k='a b/c') values (3, 'c')")
+        other.sql("alter table p add partition (k='a b/c')")
+    other.sql(f"alter table p add partition (k='new') location '{elsewhere}'")
+    with pytest.raises(ConflictError, match="added in another place"):
+        txn.commit()
+    assert not txn.is_open
+    assert acid.sql("show locks").rows == ()
+    acid.sql("insert into p partition (k='new') values (2, 'b')")
+    with acid.transaction() as txn:
+        txn.sql("insert into p partition (k='new') values (4, 'd')")
+    assert rows_of(other, "p") == [(2, "b", "new"), (3, "c", "a b/c"), (4, "d", "new")]

@@ -213,6 +213,8 @@ class InsertWork:
             return write_empty_base(target)
         if is_static and table.partition_columns and not written.files:
             values = tuple(self.static[c.name] for c in table.partition_columns)
+            if any(one.values == values for one in job.txn.partitions(table)):
+                return written
             place = default_location(table, values)
             fs, path = file_system_for(place)
             fs.create_directory(path)

@@ -251,7 +251,10 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
         statistics = initial_statistics(()) if owns_files(table) else {}
         txn.pending.add_partitions(
             table.name,
-            [Partition(values, placement.location(values), statistics) for values in touched],
+            [
+                Partition(values, placement.location(values), statistics)
+                for values in touched - {part.values for part in known}
+            ],
         )
     _record(txn, work, written)
     exact = {one.partition: one for one in remade}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from hiveacid.errors import ConflictError
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import Partition, TableName
@@ -42,7 +43,18 @@ class Pending:
         """Make them now; those that exist stay as they are.
 
         Raises:
+            ConflictError: somebody made one of them in another place, where nothing was written.
             MetastoreError: the metastore failed.
         """
         for table in dict.fromkeys(name for name, _ in self.partitions):
-            catalog.add_partitions(table, self.with_new(table, ()))
+            wanted = self.with_new(table, ())
+            if len(catalog.add_partitions(table, wanted)) == len(wanted):
+                continue
+            there = {one.values: one.location for one in catalog.list_partitions(table)}
+            for one in wanted:
+                if there.get(one.values) != one.location:
+                    raise ConflictError(
+                        f"Partition {one.values} of {table} was added in another place meanwhile: "
+                        f"what was written is in {one.location}",
+                        table=str(table),
+                    )

@@ -315,6 +315,7 @@ class Transaction:
                 self._commit_rows(overlap)
         except ConflictError as error:
             self._end(_Phase.ABORTED, "write conflict")
+            self._store.abort_txns([self._id], reason=AbortReason.WRITE_CONFLICT)
             raise ConflictError(
                 f"Transaction manager has aborted the transaction txnid:{self._id}. "
                 f"Reason: {error.message}",
@@ -443,16 +444,12 @@ class Transaction:
         return found
 
     def _commit_rows(self, overlap: Overlap) -> None:
-        try:
-            commit_rows(
-                self._id,
-                commit=lambda checked: self._commit_or_look_up(ConflictUnit.ROW, checked),
-                sees=self.valid_txns.is_valid,
-                overlap=overlap,
-            )
-        except ConflictError:
-            self._store.abort_txns([self._id], reason=AbortReason.WRITE_CONFLICT)
-            raise
+        commit_rows(
+            self._id,
+            commit=lambda checked: self._commit_or_look_up(ConflictUnit.ROW, checked),
+            sees=self.valid_txns.is_valid,
+            overlap=overlap,
+        )
 
     def _commit_or_look_up(
         self, unit: ConflictUnit, checked: Collection[TxnId]
