@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.compaction.dying import EXIT_CODE, POINTS
 from tests.compaction.world import MAJOR, MINOR, World
 
+from hiveacid.compaction.compactor import Compactor
+from hiveacid.compaction.rewrites import rewrite
+from hiveacid.compaction.service import run_once
 from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.transactions import TxnState
@@ -84,6 +88,19 @@ def test_a_worker_killed_at_any_point_is_followed_by_another(
     later(world)
     assert world.rows("b") == rows
     assert all(one.state is not TxnState.OPEN for one in world.runtime.metastore.show_txns())
+
+
+def test_one_round_takes_up_what_a_killed_worker_left_where_nobody_writes(world: World) -> None:
+    buckets(world)
+    rows = world.rows("b")
+    world.request(MAJOR, "b")
+    die(world, Step.PUBLISHED.value)
+    world.clock.advance_ms(400_000)
+    compactor = Compactor(world.connect(), partial(rewrite, settings=world.settings), version="1")
+    (result,) = run_once(compactor, pool=None, clock=world.clock)
+    assert result.outcome is Outcome.COMPACTED
+    assert world.states("b") == [CompactionState.SUCCEEDED]
+    assert (world.rows("b"), len(world.directories("b"))) == (rows, 1)
 
 
 def test_a_cleaner_killed_half_way_is_followed_by_another(world: World) -> None:

@@ -136,6 +136,16 @@ class Compactor:
             return True
         return any(one.state is CompactionState.READY_FOR_CLEANING for one in entries)
 
+    def housekeep(self, *, always: bool = False) -> None:
+        """End transactions that have timed out, of killed workers and readers, and forget what
+        nobody needs; once in the interval of the settings for all processes, unless ``always``.
+        """
+        interval_s = 0.0 if always else self._runtime.settings.housekeeping_interval_s
+        try:
+            self._runtime.metastore.run_housekeeping(interval_s=interval_s)
+        except AcidError as error:
+            self._failed("housekeeper", error)
+
     def sweep(self, *, always: bool = False) -> None:
         """Remove what killed writers left staged, in all tables; once an hour for all processes of
         a metastore, unless ``always``.

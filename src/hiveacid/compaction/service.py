@@ -77,6 +77,7 @@ class CompactionService:
             work = partial(self._work, self._compactor.worker())
             self._loop(f"worker-{number}", work, settings.compactor_worker_pause_s)
         self._loop("cleaner", self._compactor.clean, settings.compactor_cleaner_interval_s)
+        self._loop("housekeeper", self._compactor.housekeep, settings.housekeeping_interval_s)
         self._loop("sweeper", self._compactor.sweep, interval_s)
 
     def drain(self, *, timeout_s: float) -> int:
@@ -113,6 +114,7 @@ def run_once(
     compactor: Compactor, *, pool: str | None, clock: Clock
 ) -> tuple[CompactionResult, ...]:
     """One round for cron: look at everything, work until a pool's queue is empty, clean."""
+    compactor.housekeep(always=True)
     compactor.initiate_all()
     worker = compactor.worker()
     results: list[CompactionResult] = []
