@@ -25,6 +25,8 @@ except ImportError:  # Windows
 
 _NO_DATABASE: Final = "file is not a database"
 _LOCK_WAIT_S: Final = 60.0
+_GLANCES: Final = 40
+_GLANCE_PAUSE_S: Final = 0.0005
 _WAL_TRIES: Final = 100
 
 
@@ -241,6 +243,13 @@ def _locked_in_time(file: int) -> bool:
     """
     mutex = threading.Lock()
     done = threading.Event()
+    for _ in range(_GLANCES):  # a turn is short as a rule, a thread dear
+        done.wait(_GLANCE_PAUSE_S)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        return True
     locked = abandoned = False
 
     def wait() -> None:
