@@ -66,6 +66,38 @@ def test_a_result_says_which_version_of_the_format_it_is(world: World) -> None:
 
 
 @KINDS
+def test_what_is_interrupted_once_it_is_committed_stays(world: World, kind: CompactionType) -> None:
+    """The cleaner may have been there already: the result is all there is."""
+    _three_deltas(world)
+    before = _with_row_ids(world)
+
+    def interrupt(step: Step) -> None:
+        if step is Step.COMMITTED:
+            world.clean()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.compact(kind, reached=interrupt)
+    assert _with_row_ids(world) == before
+    assert world.states() == [CompactionState.SUCCEEDED]
+
+
+@pytest.mark.parametrize("step", [Step.REWRITTEN, Step.PUBLISHED, Step.MARKED])
+def test_what_is_interrupted_before_its_commit_leaves_nothing(world: World, step: Step) -> None:
+    _three_deltas(world)
+    before = world.directories()
+
+    def interrupt(reached: Step) -> None:
+        if reached is step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.compact(MAJOR, reached=interrupt)
+    assert world.directories() == before
+    assert world.states() == [CompactionState.FAILED]
+
+
+@KINDS
 @UNITS
 def test_an_update_begun_before_a_compaction_commits_after_it(
     tmp_path: Path, kind: CompactionType, unit: str

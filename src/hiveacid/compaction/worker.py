@@ -40,7 +40,7 @@ from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
 from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import AcidMode, Table
-from hiveacid.model.transactions import OperationType
+from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.runtime import Runtime
 from hiveacid.storage.filesystem import FileSystem, file_system_for
@@ -177,11 +177,12 @@ class Worker:
         except CommitOutcomeUnknownError as error:
             return CompactionResult(entry, Outcome.UNKNOWN, message=str(error))
         except BaseException as error:
+            if txn is not None and (txn.is_committed or _look_up(txn) is TxnState.COMMITTED):
+                raise  # interrupted when it counted already
             failed = self._fail(entry, error)
-            for fs, path in published:
-                _take_back(fs, path)
-            if txn is not None:
-                _abort(txn, because=error)
+            if txn is None or _is_aborted(txn, because=error):
+                for fs, path in published:
+                    _take_back(fs, path)
             if isinstance(error, AcidError):
                 return failed
             raise
@@ -211,7 +212,10 @@ class Worker:
         try:
             yield
         finally:
-            manager.unlock(lock)
+            try:
+                manager.unlock(lock)
+            except AcidError as error:
+                _LOG.warning("Unlock failed, the time-out will do: %s", error)
 
     def _compact(
         self, entry: CompactionInfo, txn: Transaction, published: list[tuple[FileSystem, str]]
@@ -416,8 +420,18 @@ def _take_back(fs: FileSystem, path: str) -> None:
         _LOG.warning("A compaction's directory stays: %s", error, extra={"path": path})
 
 
-def _abort(txn: Transaction, *, because: BaseException) -> None:
+def _is_aborted(txn: Transaction, *, because: BaseException) -> bool:
+    """Abort; whether it is known to be: until then its result may count, and be all there is."""
     try:
         txn.abort(f"compaction failed: {because}")
     except AcidError as error:
         _LOG.warning("Abort failed, the time-out will do: %s", error, extra={"txn": txn.id})
+    return _look_up(txn) is TxnState.ABORTED
+
+
+def _look_up(txn: Transaction) -> TxnState | None:
+    try:
+        return txn.look_up()
+    except AcidError as error:
+        _LOG.warning("The outcome cannot be looked up: %s", error, extra={"txn": txn.id})
+        return None
