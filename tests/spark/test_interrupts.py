@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
+Interrupted = Callable[[Callable[[], Any]], None]
 
 
 @pytest.fixture
-def interrupted(tmp_path: Path) -> Callable[[Callable[[], Any]], None]:
+def interrupted(tmp_path: Path) -> Interrupted:
     """Runs something and presses Ctrl-C once a task of it runs."""
 
     def run(statement: Callable[[], Any]) -> None:
@@ -60,7 +61,7 @@ def test_its_tasks_end_too(
     acid: Session,
     spark: SparkSession,
     tmp_path: Path,
-    interrupted: Callable[[Callable[[], Any]], None],
+    interrupted: Interrupted,
 ) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     tracker = spark.sparkContext.statusTracker()
@@ -73,7 +74,7 @@ def test_a_statement_is_taken_back_and_the_session_goes_on(
     acid: Session,
     spark: SparkSession,
     tmp_path: Path,
-    interrupted: Callable[[Callable[[], Any]], None],
+    interrupted: Interrupted,
 ) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     acid.sql("insert into t values (1)")
@@ -91,7 +92,7 @@ def test_within_a_transaction_only_the_statement_is_taken_back(
     acid: Session,
     spark: SparkSession,
     tmp_path: Path,
-    interrupted: Callable[[Callable[[], Any]], None],
+    interrupted: Interrupted,
 ) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     rows = slow_rows(spark, tmp_path, sleep_s=20)
@@ -110,7 +111,7 @@ def test_a_with_block_that_ctrl_c_leaves_is_rolled_back(
     acid: Session,
     spark: SparkSession,
     tmp_path: Path,
-    interrupted: Callable[[Callable[[], Any]], None],
+    interrupted: Interrupted,
 ) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     rows = slow_rows(spark, tmp_path, sleep_s=20)
@@ -132,7 +133,7 @@ def test_a_query_is_interrupted(
     acid: Session,
     spark: SparkSession,
     tmp_path: Path,
-    interrupted: Callable[[Callable[[], Any]], None],
+    interrupted: Interrupted,
 ) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     acid.sql("insert into t values (1)")

@@ -314,8 +314,7 @@ class Transaction:
             else:
                 self._commit_rows(overlap)
         except ConflictError as error:
-            self._end(_Phase.ABORTED, "write conflict")
-            self._store.abort_txns([self._id], reason=AbortReason.WRITE_CONFLICT)
+            self._abort_quietly(AbortReason.WRITE_CONFLICT, because=error)
             raise ConflictError(
                 f"Transaction manager has aborted the transaction txnid:{self._id}. "
                 f"Reason: {error.message}",
