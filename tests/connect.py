@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ def connect_session(master: str, *, conf: Mapping[str, str]) -> SparkSession:
     """
     from pyspark.sql import SparkSession
 
+    # the server's Python workers; its default is the first python3 in PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.remote(master)
     settings = {
         "spark.sql.session.timeZone": "UTC",

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
@@ -85,12 +85,18 @@ def test_columns_of_a_text_table_change_places(acid, rows):
     assert rows("select b, a from t") == [("1", "2")]  # Hive too: files keep their order
 
 
-def test_unions_may_be_declared_and_are_not_written(acid, rows):
+def test_unions_are_written_from_structs_of_tag_and_alternatives(acid, rows):
     acid.sql(f"create table t (i int, u uniontype<int,string>) {ACID}")
     assert rows("select u.tag, u.field1 from t") == []
-    with pytest.raises(UnsupportedError, match="uniontype"):
-        acid.sql("insert into t select 1, named_struct('tag', 0Y, 'field0', 1, 'field1', 'x')")
-    assert rows("select * from t") == []
+    union = "named_struct('tag', {}Y, 'field0', 7, 'field1', 'x')"
+    acid.sql(f"insert into t select 1, {union.format(0)}")
+    acid.sql(f"insert into t select 2, {union.format(1)}")
+    acid.sql("update t set i = i + 10 where u.tag = 1")
+    assert sorted(rows("select i, u.* from t")) == [(1, 0, 7, None), (12, 1, None, "x")]
+    for tag in (2, -1):
+        with pytest.raises(ConversionError, match=f"has no alternative {tag}"):
+            acid.sql(f"insert into t select 3, {union.format(tag)}")
+    assert len(rows("select * from t")) == 2
 
 
 def test_intervals_are_no_column_types(acid):

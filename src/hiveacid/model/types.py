@@ -90,7 +90,7 @@ class StructType:
 
 @dataclass(frozen=True, slots=True)
 class UnionType:
-    """uniontype<a,b,...>; read only."""
+    """uniontype<a,b,...>."""
 
     alternatives: tuple[HiveType, ...]
 

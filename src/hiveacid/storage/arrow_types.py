@@ -161,7 +161,7 @@ def conform(array: pa.Array, kind: HiveType) -> pa.Array:
     which Arrow's ORC writer ignores.
 
     Raises:
-        ConversionError: a value does not fit the type.
+        ConversionError: a value does not fit the type, or no alternative has a union's tag.
         UnsupportedError: a union that is not given as such a struct, or inside another type.
     """
     try:
@@ -205,6 +205,9 @@ def _conform_union(array: pa.Array, kind: UnionType) -> pa.Array:
     if not pa.types.is_struct(array.type) or array.type.num_fields != len(kind.alternatives) + 1:
         raise UnsupportedError(f"columns of type {kind} are written from structs", type=str(kind))
     tags = pc.fill_null(array.field(0), 0).to_numpy()
+    unknown = tags[(tags < 0) | (tags >= len(kind.alternatives))]
+    if len(unknown):  # Arrow does not look, and reads past the ends of its arrays
+        raise ConversionError(f"{kind} has no alternative {unknown[0]}", type=str(kind))
     offsets = np.zeros(len(array), dtype=np.int32)
     children = []
     for tag, alternative in enumerate(kind.alternatives):
