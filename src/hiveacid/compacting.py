@@ -56,7 +56,7 @@ class Compacting:
         self._spark = spark
         self._making = threading.Lock()
         self._compactor: Compactor | None = None
-        self._rewrite: PoliteRewrite | None = None
+        self._rewrites: tuple[PoliteRewrite, ...] = ()
         self._embedded: EmbeddedCompactor | None = None
         if is_embedded(runtime):
             self._embedded = EmbeddedCompactor(
@@ -110,9 +110,23 @@ class Compacting:
                 from hiveacid.compaction.compactor import Compactor
                 from hiveacid.compaction.process import PoliteRewrite
 
-                self._rewrite = PoliteRewrite(self._runtime.settings, spark=self._spark)
-                self._compactor = Compactor(self._runtime, self._rewrite, version=VERSION)
+                settings = self._runtime.settings
+                waited = PoliteRewrite(settings, spark=self._spark)
+                beside = PoliteRewrite(settings, spark=self._spark_elsewhere)
+                self._rewrites = (waited, beside)
+                self._compactor = Compactor(self._runtime, beside, waited=waited, version=VERSION)
             return self._compactor
+
+    def _spark_elsewhere(self) -> SparkSession | None:
+        """The session's Spark, unless its tasks are run on this machine: there a compaction's would
+        hold the places of the application's own.
+        """
+        spark = self._spark()
+        if spark is None:
+            return None
+        from hiveacid.spark.local import is_local
+
+        return None if is_local(spark) else spark
 
     @property
     def is_idle(self) -> bool:
@@ -123,8 +137,8 @@ class Compacting:
         """End the background work."""
         if self._embedded is not None:
             self._embedded.close()
-        if self._rewrite is not None:
-            self._rewrite.stop()
+        for rewrite in self._rewrites:
+            rewrite.stop()
 
     def _compact(self, value: Compact) -> tuple[CompactionInfo, ...]:
         metastore = self._runtime.metastore
@@ -186,7 +200,7 @@ class Compacting:
     def _until_done(self, entry: CompactionInfo) -> CompactionInfo:
         """Wait, lending a hand: what nobody has begun is done here."""
         metastore, clock = self._runtime.metastore, self._runtime.clock
-        worker = self.compactor().worker()
+        worker = self.compactor().worker(waited=True)
         until_s = clock.monotonic_s() + self._runtime.settings.compactor_wait_timeout_s
         pause_s = _PAUSE_MIN_S
         while entry.state in _UNFINISHED:

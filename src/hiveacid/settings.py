@@ -189,14 +189,14 @@ class Settings(CompactorSettings):
     compactor_process_bytes: int = _setting(
         8 * 1024 * 1024,
         "compactor.process_bytes",
-        "A compaction that reads more bytes than this, and is not done by Spark, is done by a "
-        "process of its own at low priority; a smaller one by a thread.",
+        "A compaction that reads more bytes than this, and is not done by Spark, is done by "
+        "processes of its own at low priority; a smaller one by a thread.",
     )
     compactor_spark_bytes: int = _setting(
         256 * 1024 * 1024,
         "compactor.spark_bytes",
-        "A compaction that reads more bytes than this is done by Spark where there is a session, "
-        "by the process itself otherwise.",
+        "A compaction that reads more bytes than this is done by Spark where there is a session: "
+        "one on a cluster, or any if somebody waits for it.",
     )
     compactor_stripe_bytes: int = _setting(
         64 * 1024,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.running import wait_for
 
 import hiveacid
+from hiveacid.compaction import spark_rewrite
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import Outcome, Step, Worker
 from hiveacid.model.compactions import CompactionRequest, CompactionType
@@ -65,3 +69,29 @@ def test_an_update_and_a_compaction_of_the_same_rows_both_succeed(acid: Session)
         assert done.outcome is Outcome.COMPACTED, done.message
     found = acid.sql("select v, count(*) n from t group by v").collect()
     assert {row.v: row.n for row in found} == {ROUNDS: 50, 2 * ROUNDS: 50}
+
+
+def test_this_machines_spark_compacts_only_for_who_waits(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = spark_rewrite.rewrite_with_spark
+
+    def rewrite_with_spark(*given: Any) -> Any:
+        asked.append(threading.current_thread().name)
+        return real(*given)
+
+    monkeypatch.setattr(spark_rewrite, "rewrite_with_spark", rewrite_with_spark)
+    with hiveacid.connect(
+        acid.spark,
+        acid.runtime.metastore.url,
+        warehouse=str(Path(acid.table("t").definition.location).parent),
+        settings=replace(SETTINGS, compactor_auto="embedded", compactor_spark_bytes=0),
+    ) as session:
+        session.sql("update t set v = v + 1 where id <= 50")
+        session.sql("alter table t compact 'minor'")
+        wait_for(lambda: bool(session.compactions("t", status="succeeded")))
+        assert asked == []
+        session.sql("alter table t compact 'major' and wait")
+        assert asked == [threading.current_thread().name]
+        assert session.sql("select sum(v) s from t").collect()[0].s == 50

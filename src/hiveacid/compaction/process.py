@@ -1,4 +1,4 @@
-"""A rewrite in a process of its own, at low priority: the application hardly notices it.
+"""A rewrite in processes of its own, at low priority: the application hardly notices it.
 
 In a thread it would share the interpreter with the application's statements and its turn on the
 processors. A small one is done by the thread nevertheless: it is over before a process has started.
@@ -12,10 +12,19 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.compaction.rewrites import Method, choose_method, rewrite
+from hiveacid.compaction.rewrites import (
+    Method,
+    Share,
+    choose_method,
+    rewrite,
+    rewrite_share,
+    share_count_max,
+    whole_result,
+)
 from hiveacid.errors import AcidError, CompactionError
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile, input_bytes
 from hiveacid.settings import Settings
@@ -27,10 +36,12 @@ if TYPE_CHECKING:
 _NICENESS: Final = 10
 _MODULE: Final = "hiveacid.compaction.process"
 _ERROR_CHARACTERS: Final = 500
+_SHARE_BYTES: Final = 64 * 1024 * 1024
+"""What is worth a process more."""
 
 
 class PoliteRewrite:
-    """The rewrites as an application's or a service's workers call them: by Spark, in a process of
+    """The rewrites as an application's or a service's workers call them: by Spark, in processes of
     its own, or in the calling thread, by size. Safe to share between threads.
     """
 
@@ -46,13 +57,13 @@ class PoliteRewrite:
 
         Raises:
             FormatError, MissingFileError, StorageError, UnsupportedError: as ``rewrite``.
-            CompactionError: the process was stopped or has died.
+            CompactionError: a process was stopped or has died.
         """
         settings, spark = self._settings, self._spark()
         method = choose_method(plan, spark=spark is not None, settings=settings)
         if method is Method.SPARK or input_bytes(plan) <= settings.compactor_process_bytes:
             return rewrite(fs, plan, settings=settings, spark=spark, method=method)
-        return self._in_process(plan, method)
+        return whole_result(fs, plan, self._in_processes(plan, method))
 
     def stop(self) -> None:
         """End the processes; what they have staged counts for nobody."""
@@ -62,7 +73,19 @@ class PoliteRewrite:
         for process in running:
             process.terminate()
 
-    def _in_process(self, plan: RewritePlan, method: Method) -> tuple[RewrittenFile, ...]:
+    def _in_processes(self, plan: RewritePlan, method: Method) -> tuple[RewrittenFile, ...]:
+        worth = -(-input_bytes(plan) // _SHARE_BYTES)
+        count = max(1, min(worth, share_count_max(plan), (os.cpu_count() or 1) // 2))
+        orders = [
+            pickle.dumps((plan, Share(i, count), self._settings, method)) for i in range(count)
+        ]
+        with ExitStack() as stack:
+            processes = [stack.enter_context(self._started(one)) for one in orders]
+            return tuple(file for process in processes for file in _answer_of(process, plan))
+
+    @contextmanager
+    def _started(self, order: bytes) -> Iterator[subprocess.Popen[bytes]]:
+        """A process at its work; it does not outlive the block."""
         path = os.pathsep.join(filter(None, sys.path))
         process = subprocess.Popen(
             [sys.executable, "-m", _MODULE],
@@ -72,28 +95,38 @@ class PoliteRewrite:
             env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for the application's statement
         )
-        with self._mutex:
-            self._running.add(process)
         try:
-            if self._stopped:
-                process.terminate()
-            answer, errors = process.communicate(pickle.dumps((plan, self._settings, method)))
+            with self._mutex:
+                self._running.add(process)
+                if self._stopped:
+                    process.terminate()
+            assert process.stdin is not None
+            with suppress(BrokenPipeError), process.stdin:  # it was ended already
+                process.stdin.write(order)
+            process.stdin = None  # communicate would close it again
+            yield process
         finally:
+            process.terminate()
+            process.communicate()
             with self._mutex:
                 self._running.discard(process)
-        if process.returncode:
-            text = errors.decode("utf-8", "replace").strip()[-_ERROR_CHARACTERS:]
-            raise CompactionError(
-                f"The process of a rewrite of {plan.table.name} has ended with status "
-                f"{process.returncode}",
-                note=text or None,
-                table=str(plan.table.name),
-                location=plan.location,
-            )
-        found: tuple[RewrittenFile, ...] | AcidError = pickle.loads(answer)
-        if isinstance(found, AcidError):
-            raise found
-        return found
+
+
+def _answer_of(process: subprocess.Popen[bytes], plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+    answer, errors = process.communicate()
+    if process.returncode:
+        text = errors.decode("utf-8", "replace").strip()[-_ERROR_CHARACTERS:]
+        raise CompactionError(
+            f"The process of a rewrite of {plan.table.name} has ended with status "
+            f"{process.returncode}",
+            note=text or None,
+            table=str(plan.table.name),
+            location=plan.location,
+        )
+    found: tuple[RewrittenFile, ...] | AcidError = pickle.loads(answer)
+    if isinstance(found, AcidError):
+        raise found
+    return found
 
 
 def main() -> None:
@@ -106,11 +139,11 @@ def main() -> None:
 
 
 def _answer(
-    plan: RewritePlan, settings: Settings, method: Method
+    plan: RewritePlan, share: Share, settings: Settings, method: Method
 ) -> tuple[RewrittenFile, ...] | AcidError:
     fs = file_system_for(plan.location)[0]
     try:
-        return rewrite(fs, plan, settings=settings, method=method)
+        return rewrite_share(fs, plan, share, settings=settings, method=method)
     except AcidError as error:
         return error
 

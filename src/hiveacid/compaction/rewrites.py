@@ -12,6 +12,7 @@ ones; it is done here or by Spark, sorted by columns always here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from hiveacid.layout.compaction import (
     Rebalance,
     RewritePlan,
     RewrittenFile,
+    bucket_bytes,
     input_bytes,
 )
 from hiveacid.layout.names import (
@@ -72,6 +74,23 @@ def choose_method(plan: RewritePlan, *, spark: bool, settings: Settings) -> Meth
     return Method.STRIPE_COPY if large else Method.ARROW
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Part ``number`` of ``of`` of a rewrite, for processes side by side."""
+
+    number: int = 0
+    of: int = 1
+
+
+def share_count_max(plan: RewritePlan) -> int:
+    """Into how many shares, none of them empty, a rewrite can be divided at most."""
+    if plan.table.acid_mode is AcidMode.INSERT_ONLY:
+        return 1
+    if isinstance(plan.compaction, Rebalance):
+        return 1 if plan.compaction.order_by is not None else plan.compaction.buckets
+    return max(1, len(bucket_bytes(plan)))
+
+
 def rewrite(
     fs: FileSystem,
     plan: RewritePlan,
@@ -82,8 +101,41 @@ def rewrite(
 ) -> tuple[RewrittenFile, ...]:
     """Stage the result of a compaction below ``plan.staging``, which is created.
 
-    A base always has a file, one without rows where none is left: it must exist to hide what it
-    replaces. A minor compaction that leaves no event has none. ``method`` None is chosen by size.
+    ``method`` None is chosen by size.
+
+    Raises:
+        FormatError, MissingFileError, StorageError, SparkNeededError, UnsupportedError: as
+        ``rewrite_share``.
+    """
+    method = method or choose_method(plan, spark=spark is not None, settings=settings)
+    files = rewrite_share(fs, plan, Share(), settings=settings, method=method, spark=spark)
+    return whole_result(fs, plan, files)
+
+
+def whole_result(
+    fs: FileSystem, plan: RewritePlan, files: tuple[RewrittenFile, ...]
+) -> tuple[RewrittenFile, ...]:
+    """The result that all shares' ``files`` are. A base always has one, without rows where none is
+    left: it must exist to hide what it replaces. A minor compaction that leaves no event has none.
+
+    Raises:
+        StorageError: writing failed.
+    """
+    if not files and isinstance(plan.compaction, MajorCompaction):
+        return (_empty_base(fs, plan, plan.compaction),)
+    return files
+
+
+def rewrite_share(
+    fs: FileSystem,
+    plan: RewritePlan,
+    share: Share,
+    *,
+    settings: Settings,
+    method: Method,
+    spark: SparkSession | None = None,
+) -> tuple[RewrittenFile, ...]:
+    """Stage a share's files below ``plan.staging``, which is created.
 
     Raises:
         FormatError: a damaged input file; the context names it.
@@ -93,24 +145,8 @@ def rewrite(
         UnsupportedError: a value that cannot be written.
     """
     fs.create_directory(path_of(plan.staging))
-    method = method or choose_method(plan, spark=spark is not None, settings=settings)
     if plan.table.acid_mode is AcidMode.INSERT_ONLY:
-        files = copy_files(fs, plan)
-    else:
-        files = _rewritten(fs, plan, method, settings=settings, spark=spark)
-    if not files and isinstance(plan.compaction, MajorCompaction):
-        return (_empty_base(fs, plan, plan.compaction),)
-    return files
-
-
-def _rewritten(
-    fs: FileSystem,
-    plan: RewritePlan,
-    method: Method,
-    *,
-    settings: Settings,
-    spark: SparkSession | None,
-) -> tuple[RewrittenFile, ...]:
+        return copy_files(fs, plan)
     make: Make
     if isinstance(plan.compaction, Rebalance):
         make = partial(Rebalancer, plan=plan, unit=_unit(plan))
@@ -126,7 +162,8 @@ def _rewritten(
 
         return rewrite_with_spark(spark, fs, plan, make)
     rewriter = make(fs)
-    return tuple(file for work in rewriter.works() for file in rewriter.rewrite(work))
+    works = rewriter.works()[share.number :: share.of]
+    return tuple(file for work in works for file in rewriter.rewrite(work))
 
 
 def _unit(plan: RewritePlan) -> str:

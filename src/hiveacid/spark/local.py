@@ -63,12 +63,16 @@ def prepare(spark: SparkSession) -> None:
             "Spark needs pandas to hand rows to Python, and it is not installed",
             note="pip install 'hiveacid[spark]'",
         )
+    chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", None)
+    if is_local(spark) and not chosen:
+        spark.sparkContext.pythonExec = sys.executable
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether the tasks of a session are run on this machine; of Spark Connect nobody knows."""
     from pyspark.errors import PySparkException
 
     try:
-        context = spark.sparkContext
+        return (spark.sparkContext.master or "").startswith("local")
     except PySparkException:
-        return
-    chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", None)
-    if (context.master or "").startswith("local") and not chosen:
-        context.pythonExec = sys.executable
+        return False

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -376,6 +377,50 @@ def test_a_large_compaction_is_done_by_a_process_of_its_own(url: str, tmp_path: 
         acid.table("t").compact("major", wait=True)
         assert any(name.startswith("base_") for name in _names(acid))
         assert _rows(acid) == before
+
+
+def test_processes_share_the_buckets_of_a_compaction(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[list[str]] = []
+
+    class Counted(subprocess.Popen[bytes]):
+        def __init__(self, command: list[str], **options: Any) -> None:
+            begun.append(command)
+            super().__init__(command, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", Counted)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr("hiveacid.compaction.process._SHARE_BYTES", 1)
+    with _session(url, tmp_path, compactor_process_bytes=0) as acid:
+        acid.sql(f"create table t (id int) clustered by (id) into 4 buckets {ACID}")
+        _write(acid)
+        acid.table("t").delete_arrow("id = 3")
+        before = _rows(acid)
+        acid.table("t").compact("major", wait=True)
+        assert len(begun) == 3
+        base = next(Path(acid.table("t").definition.location).glob("base_*"))
+        assert len(list(base.glob("bucket_*"))) >= 3
+        assert _rows(acid) == before
+        damaged = max(base.glob("bucket_*"))
+        damaged.write_bytes(b"no ORC file")
+        acid.sql("insert into t values (100)")
+        with pytest.raises(CompactionError, match=damaged.name):
+            acid.table("t").compact("major", wait=True)
+
+
+def test_a_base_is_left_where_no_share_has_rows(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr("hiveacid.compaction.process._SHARE_BYTES", 1)
+    with _session(url, tmp_path, compactor_process_bytes=0) as acid:
+        acid.sql(f"create table t (id int) clustered by (id) into 4 buckets {ACID}")
+        _write(acid)
+        acid.table("t").delete_arrow("id >= 0")
+        acid.table("t").compact("major", wait=True)
+        assert any(name.startswith("base_") for name in _names(acid))
+        assert _rows(acid) == []
 
 
 def test_what_the_process_runs_into_is_raised_here(url: str, tmp_path: Path) -> None:
