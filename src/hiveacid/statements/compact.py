@@ -44,7 +44,8 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
     Raises:
         NotFoundError: 10001 no such table, 10006 no such partition.
         InvalidInputError: 10002 (no such column), 10282 (type), 10284 (several partitions), 10286
-            (not transactional), a table that is not compacted, or what this type of compaction cannot do with this table.
+            (not transactional), a table that is not compacted, or what this type of compaction
+            cannot do with this table.
     """
     kind = _TYPES.get(value.kind)
     if kind is None:
