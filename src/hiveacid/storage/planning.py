@@ -356,7 +356,8 @@ def _reach(part: SnapshotPart, chosen: Sequence[DataFile]) -> Mapping[int, _Reac
 
     widen(directory.originals, 0, 0)
     if directory.base is not None:
-        widen(directory.base.files, 0, directory.base.name.write_id)
+        # that of originals alone is base_-9223372036854775808; their rows have write id 0
+        widen(directory.base.files, 0, max(0, directory.base.name.write_id))
     for delta in directory.insert_deltas:
         widen(delta.files, delta.name.min_write_id, delta.name.max_write_id)
     return found

@@ -139,6 +139,22 @@ def test_delete_files_that_cannot_touch_the_chosen_rows_are_left_out(sorted_tabl
     ]
 
 
+def test_deletes_reach_the_base_of_files_of_before_the_table_was_transactional(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, 0, [7], bucket=0)
+    write(tmp_path, 0, [8, 9], bucket=1)
+    (tmp_path / "delta_0000000_0000000_0000").rename(
+        tmp_path / "base_-9223372036854775808_v0000023"
+    )
+    delete(tmp_path, 10_000_001, 1, 0, 0)
+    deleted = "delete_delta_10000001_10000001_0000/bucket_00001"
+    for predicate, expected in ((ANYTHING, [7, 9]), (Compare("k", Op.EQ, 8), [])):
+        plan = plan_scan(snapshot(tmp_path), predicate=predicate)
+        assert rows(plan) == expected
+        assert [file.path for part in plan.parts for file in part.delete_files] == [deleted]
+
+
 def bucketed_table(root: Path, spec: BucketSpec, *, version: int) -> list[int]:
     """Rows 0..99 put by ``version``, whatever the table says."""
     kind = parse_type("int")
