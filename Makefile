@@ -31,8 +31,8 @@ java:
 demo: java $(STAMP)  ## orders and lineitem of TPC-H end to end (SF=1 for ten times the rows)
 	$(BIN)/hiveacid demo --scale $(SF)
 
-test: java $(STAMP)  ## all tests
-	$(BIN)/python -m pytest -q
+test: java $(STAMP)  ## all tests, in two processes
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal
 
 test-connect: java $(STAMP)  ## the Spark tests over Spark Connect, all that do not look into the JVM
 	HIVEACID_TEST_CONNECT=1 $(BIN)/python -m pytest -q tests/spark

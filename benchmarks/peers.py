@@ -54,6 +54,8 @@ LIMITS: Final = (
     Limit("B8", "update_one_row_of_big_cpu_s", "same, CPU", "iceberg_v3", 0.5),
 )
 
+_B7: Final = ("compact_s", "q1_after_compact_s", "q1_clean_s")
+_B7_AT_ONCE: Final = ("concurrent_compact", "concurrent_update")
 _B9: Final = ("commits", "aborts", "wall_s")
 
 
@@ -175,11 +177,31 @@ def _report(results: dict[str, Any], scale: float) -> bool:
     if not console.is_terminal:
         console = Console(width=Console(width=10_000).measure(table).maximum, soft_wrap=True)
     console.print(table)
+    all_met &= _report_compaction(console, found)
     all_met &= _report_concurrency(console, found)
     for key, value in found.items():
         if key[2] == "check" or key[2].endswith("error"):
             console.print(" ".join(key), value, markup=False, highlight=False)
     return all_met and _checks_agree(found)
+
+
+def _report_compaction(console: Console, found: dict[tuple[str, str, str], Any]) -> bool:
+    """Prints B7, where it ran; whether neither of ours failed."""
+    systems = dict.fromkeys(system for workload, system, _ in found if workload == "B7")
+    if not systems:
+        return True
+    table = Table(title="B7: compaction of the B6 table; then one beside an UPDATE of its rows")
+    for name in ("system", "compact s", "q1 after s", "q1 clean s", "compaction", "UPDATE"):
+        table.add_column(name, justify="right" if name.endswith(" s") else "left")
+    all_met = True
+    for system in systems:
+        seconds = [found.get(("B7", system, one)) for one in _B7]
+        ends = [str(found.get(("B7", system, one), "not run"))[:60] for one in _B7_AT_ONCE]
+        all_met &= system != OURS or all(end.startswith("ok") for end in ends)
+        figures = ["" if one is None else f"{one:.2f}" for one in seconds]
+        table.add_row(system, *figures, *ends)
+    console.print(table)
+    return all_met
 
 
 def _report_concurrency(console: Console, found: dict[tuple[str, str, str], Any]) -> bool:

@@ -13,13 +13,15 @@ exit code says whether all limits are met.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import shutil
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -243,34 +245,47 @@ def beside(spark: SparkSession, work: Path, given: argparse.Namespace, report: R
     rows, count = int(ROWS * given.scale), int(CHANGES * given.scale)
     for table in ("t", "other"):
         side.load(base_rows(spark, rows), table)
-    turns = iter(range(1, 1000))
-    work_s = lambda: timed_s(  # noqa: E731
-        lambda: merge(side, changes(spark, rows=rows, count=count, turn=next(turns)))
-    )
+        side.acid.sql(f"alter table {table} set tblproperties ('no_auto_compaction'='true')")
+    turns, deletes = itertools.count(1), itertools.count()
+
+    def work_s() -> float:
+        source = changes(spark, rows=rows, count=count, turn=next(turns))
+        return timed_s(partial(merge, side, source))
+
     work_s()
-    alone = [work_s() for _ in range(given.times)]
-    busy = threading.Event()
-    compacted = threading.Thread(target=_compact_on, args=(side.acid, busy), daemon=True)
-    compacted.start()
-    together = [work_s() for _ in range(given.times)]
-    busy.set()
-    compacted.join()
+    alone: list[float] = []
+    together: list[float] = []
+    for _ in range(given.times):
+        alone.append(work_s())
+        with _compacted(side, deletes):
+            together.append(work_s())
     side.acid.close()
     print(f"alone {statistics.median(alone):.2f} s, beside {statistics.median(together):.2f} s")
     ratio = statistics.median(together) / statistics.median(alone)
     report.judge("statement beside a compaction / alone", ratio, BESIDE_LIMIT)
 
 
-def _compact_on(acid: Session, ended: threading.Event) -> None:
-    """Give the background compactor one major compaction after the other."""
-    done = 0
-    while not ended.is_set():
-        acid.sql("delete from other where id = " + str(2 * done))
-        acid.table("other").compact("major")
-        while any(one.state in _UNFINISHED for one in acid.compactions("other")):
-            if ended.wait(0.1):
-                break
-        done += 1
+@contextmanager
+def _compacted(side: Side, deletes: Iterator[int]) -> Iterator[None]:
+    """Meanwhile the other table is being compacted in the background, all the time."""
+    ended, begun = threading.Event(), threading.Event()
+
+    def run() -> None:
+        for turn in deletes:
+            side.acid.table("other").delete_arrow(f"id = {2 * turn}")
+            side.acid.table("other").compact("major")
+            while any(one.state in _UNFINISHED for one in side.acid.compactions("other")):
+                begun.set()
+                if ended.wait(0.1):
+                    return
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    begun.wait()
+    yield
+    ended.set()
+    thread.join()
+    side.settle()
 
 
 def b7(spark: SparkSession, work: Path, given: argparse.Namespace, report: Report) -> None:

@@ -237,7 +237,9 @@ class Settings(CompactorSettings):
             pattern = one.metadata.get("pattern")
             if pattern and not re.fullmatch(pattern, value):
                 raise InvalidInputError(
-                    f"Setting {_name(one)} cannot be {value!r}", setting=_name(one)
+                    f"Setting {_name(one)} cannot be {value!r}",
+                    setting=_name(one),
+                    note=one.metadata["text"],
                 )
             if choices and value not in choices:
                 raise InvalidInputError(

@@ -219,6 +219,31 @@ def test_files_of_aborted_transactions_go_without_a_compaction(any_world: World)
     assert world.ids() == [1, 2]
 
 
+def test_files_of_aborted_transactions_go_where_no_committed_one_is_remembered(
+    any_world: World,
+) -> None:
+    """A reader's list ends at the first of them then: what is above is not known to be aborted."""
+    world = any_world
+    two_deltas(world)
+    world.compact()
+    assert [one.outcome for one in world.clean()] == [CleaningOutcome.CLEANED]
+    world.clock.advance_ms(301_000)
+    housekeeping(world)
+    for number in (7, 8, 9):
+        killed_write(world, number)
+    (valid,) = world.runtime.metastore.valid_write_ids([world.acid.table("t").definition.name])
+    assert (valid.hwm, valid.aborted) == (3, (3,))
+    assert set(reasons(preview(world)).values()) == {Kept.CURRENT, Kept.ABORTED_LATELY}
+    world.clock.advance_ms(3_600_000)
+    (cleaned,) = world.clean()
+    assert len(cleaned.removed) == 3
+    housekeeping(world)
+    assert len(world.directories()) == 1
+    assert world.ids() == [1, 2, 3]
+    world.insert(4)
+    assert world.ids() == [1, 2, 3, 4]
+
+
 def test_a_writer_that_lost_its_heartbeat_has_time_to_notice(world: World) -> None:
     """It began long ago and was alive until a moment ago: it may publish yet."""
     world.insert(1)

@@ -452,19 +452,8 @@ class History:
 
     def _check_compaction(self, before: tuple[_Balances, _Ledger]) -> None:
         compaction = Compaction(self.world, self.world.healthy)
-        self._write_everywhere()
         compaction.settle()
         with self.world.healthy.session.transaction() as txn:
             after = everything(txn)
         assert after == before, f"a compaction changed rows: {before}, {after}"
         compaction.check_the_end()
-
-    def _write_everywhere(self) -> None:
-        """Nothing, but under the highest write id: a list of valid ids ends at the first invalid
-        one where no committed one is remembered, and what is above it is not known to be aborted.
-        """
-        with self.world.healthy.session.transaction() as txn:
-            for table in ("t", "p", "ledger"):
-                handle = txn.table(table)
-                nothing = pa.array([], pa.int32())
-                handle.write_arrow(pa.table(dict.fromkeys(handle.columns, nothing)))

@@ -17,6 +17,7 @@ _metastore = click.option(
     help="Where the metastore is, as sqlite:///path [env: HIVEACID_METASTORE].",
 )
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_ID = click.IntRange(1, 2**63 - 1)
 _format = click.option(
     "--format",
     "form",
@@ -163,9 +164,9 @@ def locks(url: str | None, as_json: bool) -> None:
 @app.command()
 @click.argument("table")
 @click.option("--partition", metavar="P=X/Q=Y", help="As SHOW PARTITIONS prints it.")
-@click.option("--major", "kind", flag_value="major", default=True, help="Into one base [default].")
-@click.option("--minor", "kind", flag_value="minor", help="Deltas into one, the base stays.")
-@click.option("--rebalance", "kind", flag_value="rebalance", help="New row ids, even files.")
+@click.option("--major", is_flag=True, help="Into one base [default].")
+@click.option("--minor", is_flag=True, help="Deltas into one, the base stays.")
+@click.option("--rebalance", is_flag=True, help="New row ids, even files.")
 @click.option("--wait", is_flag=True, help="Do it, or wait until it is done.")
 @click.option("--pool", metavar="NAME", help="For the workers of this pool.")
 @click.option("--buckets", type=click.IntRange(min=1), help="Files of a rebalance.")
@@ -175,7 +176,9 @@ def locks(url: str | None, as_json: bool) -> None:
 def compact(
     table: str,
     partition: str | None,
-    kind: str,
+    major: bool,
+    minor: bool,
+    rebalance: bool,
     wait: bool,
     pool: str | None,
     buckets: int | None,
@@ -186,10 +189,12 @@ def compact(
     """Ask for a compaction of TABLE; a service does it, or with --wait this command."""
     from hiveacid.cli import compaction
 
+    if major + minor + rebalance > 1:
+        raise click.UsageError("--major, --minor and --rebalance exclude each other")
     compaction.compact(
         _required(url),
         table,
-        kind=kind,
+        kind="minor" if minor else "rebalance" if rebalance else "major",
         partition=partition,
         wait=wait,
         pool=pool,
@@ -253,7 +258,7 @@ def why(table: str, url: str | None, as_json: bool) -> None:
 
 
 @compactions.command()
-@click.argument("ids", nargs=-1, required=True, type=int, metavar="ID...")
+@click.argument("ids", nargs=-1, required=True, type=_ID, metavar="ID...")
 @_metastore
 @_as_json
 def abort(ids: tuple[int, ...], url: str | None, as_json: bool) -> None:
@@ -291,6 +296,8 @@ def run_compactor(
     """Compact and clean until SIGTERM or Ctrl-C; what is under way is finished or given back."""
     from hiveacid.cli import compaction
 
+    if once and metrics_port is not None:
+        raise click.UsageError("--once serves no metrics: leave --metrics-port out")
     for pair in pairs:
         if "=" not in pair:
             raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="'--set'")

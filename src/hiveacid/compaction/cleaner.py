@@ -132,7 +132,14 @@ class Cleaner:
             done = Cleaned(entry, CleaningOutcome.FAILED, message=error.message)
             self._retry(entry, error)
         if done.removed:
-            _LOG.info("Cleaned %s %s", entry.table, done.removed, extra={"table": str(entry.table)})
+            _LOG.info(
+                "Cleaned %s %s: %s removed, %s bytes",
+                entry.table,
+                entry.partition or "",
+                len(done.removed),
+                done.removed_bytes,
+                extra={"table": str(entry.table)},
+            )
         return done
 
     def _clean_entry(self, entry: CompactionInfo, table: Table | None) -> Cleaned:

@@ -6,7 +6,8 @@
 them. A table is looked at again only some time after its last look, however often it is written to;
 what is replaced is cleaned when its last reader has gone, so the cleaner comes again, ever more
 seldom, while there is something for it to do. A session that lives long takes turns with others in
-looking at everything; one that ends soon looks at what it has written before it ends.
+looking at everything, and cleans then; one that ends soon looks at what it has written before it
+ends.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ class EmbeddedCompactor:
             self._cycle_due_s = now_s + self._settings.compactor_check_interval_s
             pools |= self._make().initiate()
             self._make().sweep()
+            self._cleaning_due_s = now_s  # of aborted transactions no compaction need tell
         for pool in pools:
             self._work(pool)
         if pools:

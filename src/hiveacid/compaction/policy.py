@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import BaseName, parse_directory
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import CompactionType
-from hiveacid.model.properties import NO_AUTO_COMPACTION, parse_properties
+from hiveacid.model.properties import (
+    DELTA_NUM,
+    DELTA_PCT,
+    NO_AUTO_COMPACTION,
+    parse_properties,
+    threshold,
+)
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.settings import Settings
-
-_DELTAS_KEY: Final = "hive.compactor.delta.num.threshold"
-_FRACTION_KEY: Final = "hive.compactor.delta.pct.threshold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,13 @@ def thresholds_of(table: Table, settings: Settings) -> Thresholds:
     """The session's thresholds with what the table says of its own.
 
     Raises:
-        InvalidInputError: a table property is no number.
+        InvalidInputError: a table property is no such number.
     """
-    own = {key.lower(): text for key, text in parse_properties(table.properties).thresholds.items()}
+    deltas = threshold(table.properties, DELTA_NUM)
+    fraction = threshold(table.properties, DELTA_PCT)
     return Thresholds(
-        deltas=int(_number(table, own, _DELTAS_KEY, settings.compactor_delta_num_threshold)),
-        fraction=_number(table, own, _FRACTION_KEY, settings.compactor_delta_pct_threshold),
+        deltas=settings.compactor_delta_num_threshold if deltas is None else int(deltas),
+        fraction=settings.compactor_delta_pct_threshold if fraction is None else fraction,
         major=Hours.parse(settings.compactor_offpeak),
     )
 
@@ -166,16 +168,3 @@ def _decide(contents: Contents, thresholds: Thresholds) -> Decision:
 
 def _deltas(count: int) -> str:
     return "1 delta" if count == 1 else f"{count} deltas"
-
-
-def _number(table: Table, own: Mapping[str, str], key: str, default: float) -> float:
-    text = own.get(key)
-    if text is None:
-        return default
-    try:
-        return float(text)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"Table property compactorthreshold.{key} of {table.name} is no number: {text!r}",
-            table=str(table.name),
-        ) from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hiveacid.layout.cleaning import CleaningPlan, plan_cleaning
 from hiveacid.layout.resolve import Entry
-from hiveacid.metastore.api import TxnStore
+from hiveacid.metastore.api import Metastore
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.properties import parse_properties
 from hiveacid.model.tables import Partition, Table
@@ -53,10 +53,10 @@ def old_aborts(runtime: Runtime, txns: ValidTxnList) -> ValidTxnList:
     )
 
 
-def lists_of(store: TxnStore, entry: CompactionInfo, txns: ValidTxnList | None) -> Lists:
+def lists_of(store: Metastore, entry: CompactionInfo, txns: ValidTxnList | None) -> Lists:
     """The lists for an entry, up to what its compaction saw; ``txns`` None for those of now."""
     chosen = store.valid_txns() if txns is None else txns
-    (valid,) = store.valid_write_ids((entry.table,), chosen)
+    valid = store.cleaner_write_ids(entry.table, chosen)
     return Lists(valid.for_cleaner(hwm=entry.highest_write_id), chosen)
 
 

@@ -33,15 +33,14 @@ from hiveacid.layout.names import (
     format_directory,
     format_original_file,
 )
-from hiveacid.layout.snapshot import Snapshot, SnapshotPart
-from hiveacid.model.tables import AcidMode, Partition
+from hiveacid.model.tables import AcidMode
 from hiveacid.settings import Settings
 from hiveacid.storage.bucket_rewrite import BucketRewriter
 from hiveacid.storage.file_copy import copy_files
 from hiveacid.storage.filesystem import FileSystem, path_of
 from hiveacid.storage.plain_files import write_no_rows
 from hiveacid.storage.rebalance import Rebalancer
-from hiveacid.storage.timestamp_units import unit_of
+from hiveacid.storage.timestamp_units import unit_of_rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,12 +148,16 @@ def rewrite_share(
         return copy_files(fs, plan)
     make: Make
     if isinstance(plan.compaction, Rebalance):
-        make = partial(Rebalancer, plan=plan, unit=_unit(plan))
+        make = partial(Rebalancer, plan=plan, unit=unit_of_rewrite(plan))
         if plan.compaction.order_by is not None:
-            return Rebalancer(fs, plan, unit=_unit(plan)).rewrite_sorted(plan.compaction.order_by)
+            return Rebalancer(fs, plan, unit=unit_of_rewrite(plan)).rewrite_sorted(
+                plan.compaction.order_by
+            )
     else:
         least = None if method is Method.ARROW else settings.compactor_stripe_bytes
-        make = partial(BucketRewriter, plan=plan, unit=_unit(plan), stripe_bytes_min=least)
+        make = partial(
+            BucketRewriter, plan=plan, unit=unit_of_rewrite(plan), stripe_bytes_min=least
+        )
     if method is Method.SPARK:
         if spark is None:
             raise SparkNeededError("a compaction by Spark needs a session")
@@ -164,14 +167,6 @@ def rewrite_share(
     rewriter = make(fs)
     works = rewriter.works()[share.number :: share.of]
     return tuple(file for work in works for file in rewriter.rewrite(work))
-
-
-def _unit(plan: RewritePlan) -> str:
-    part = SnapshotPart(Partition((), plan.location), plan.directory)
-    snapshot = Snapshot(plan.table, plan.valid, (part,))
-    # the writer takes nanoseconds of early times from beside the microseconds only
-    types = [column.type for column in plan.table.columns]
-    return unit_of(snapshot, types, since_1970=True)
 
 
 def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) -> RewrittenFile:

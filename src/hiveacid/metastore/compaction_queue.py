@@ -15,7 +15,7 @@ from hiveacid.model.compactions import (
 )
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import TableName
-from hiveacid.model.valid import ValidTxnList
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 _DAY_MS: Final = 86_400_000
 
@@ -169,6 +169,10 @@ class CompactionQueue(Protocol):
     def cleaner_txns(self, compaction: CompactionInfo) -> ValidTxnList:
         """The transactions as a cleaner of this entry must see them: none is open, all above the
         oldest reader is not there yet. For ABORT_TXN_CLEANUP: all below the oldest writer."""
+
+    def cleaner_write_ids(self, table: TableName, txns: ValidTxnList) -> ValidWriteIdList:
+        """A table's write ids with these transactions, each aborted one named: a reader's list may
+        end below some of them, whose files would stay."""
 
     def note_cleaning(self, compaction: CompactionInfo, *, started: bool) -> None:
         """Stamp, or take back the stamp of, the cleaner's start."""

@@ -19,9 +19,14 @@ NO_AUTO_COMPACTION: Final = "no_auto_compaction"
 NO_CLEANUP: Final = "no_cleanup"
 WORKER_POOL: Final = "hive.compactor.worker.pool"
 
+DELTA_NUM: Final = "hive.compactor.delta.num.threshold"
+DELTA_PCT: Final = "hive.compactor.delta.pct.threshold"
+"""What may follow ``compactorthreshold.``."""
+
 CREATE_FAILED: Final = 40000
 """Hive's return code of a refused CREATE TABLE."""
 
+_THRESHOLD: Final = "compactorthreshold."
 _FULL_ACID_WORDS = frozenset({"split_update", "hash_merge"})
 
 
@@ -59,7 +64,7 @@ def parse_properties(properties: Mapping[str, str]) -> TableProperties:
         worker_pool=lower.get(WORKER_POOL),
         orc={key: value for key, value in lower.items() if key.startswith("orc.")},
         compactor=_below(properties, "compactor."),
-        thresholds=_below(properties, "compactorthreshold."),
+        thresholds=_below(properties, _THRESHOLD),
         own=_below(properties, "hiveacid."),
     )
 
@@ -84,6 +89,29 @@ def acid_mode(properties: Mapping[str, str], *, name: str) -> AcidMode:
         code=CREATE_FAILED,
         table=name,
     )
+
+
+def threshold(properties: Mapping[str, str], key: str) -> float | None:
+    """A table's own threshold (``DELTA_NUM``, ``DELTA_PCT``), None where it has none.
+
+    Raises:
+        InvalidInputError: it is no number, or negative.
+    """
+    own = {name.lower(): text for name, text in _below(properties, _THRESHOLD).items()}
+    text = own.get(key)
+    if text is None:
+        return None
+    try:
+        number = int(text) if key == DELTA_NUM else float(text)
+        if not 0 <= number < float("inf"):
+            raise ValueError(text)
+    except ValueError as error:
+        kind = "a whole number" if key == DELTA_NUM else "a number"
+        raise InvalidInputError(
+            f"Table property '{_THRESHOLD}{key}' is {kind}, not negative: '{text}'",
+            property=_THRESHOLD + key,
+        ) from error
+    return number
 
 
 def _below(properties: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from hiveacid.sql.ddl import optional_partition
 from hiveacid.sql.lexer import TokenKind, tokenize
 from hiveacid.sql.properties import property_list
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.arguments import check_arguments
 from hiveacid.statements.values_compactions import (
     AbortCompactions,
     Compact,
@@ -47,7 +48,9 @@ def parse_sort_items(text: str) -> tuple[SortItem, ...]:
     Raises:
         SqlSyntaxError: the text is not a list of sort items.
         UnsupportedError: an expression is in it.
+        InvalidInputError: it is no text.
     """
+    check_arguments(str, order_by=text)
     cursor = Cursor(source=text, tokens=tokenize(text))
     found = _sort_items(cursor)
     cursor.end_statement()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hiveacid.errors import SqlSyntaxError
+from hiveacid.model.ids import LONG_MAX
 from hiveacid.model.tables import TableName
 from hiveacid.sql.lexer import Token, TokenKind, name_of, syntax_error
 from hiveacid.sql.literals import string_value
@@ -104,8 +105,10 @@ class Cursor:
         return text
 
     def integer(self, what: str = "number") -> int:
-        """A whole number without suffix."""
-        if self.token.kind is not TokenKind.NUMBER or not self.token.text.isdigit():
+        """A whole number without suffix, up to the largest of a bigint."""
+        text = self.token.text
+        is_whole = self.token.kind is TokenKind.NUMBER and text.isdigit()
+        if not is_whole or int(text) > LONG_MAX:
             raise self.unrecognized(what)
         return int(self.next().text)
 

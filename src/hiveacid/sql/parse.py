@@ -48,6 +48,7 @@ from hiveacid.sql.transactions import (
 )
 from hiveacid.sql.upkeep import parse_analyze, parse_repair
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.arguments import check_arguments
 from hiveacid.statements.values_transactions import TransactionStatement
 
 
@@ -200,7 +201,9 @@ def parse_table_name(text: str) -> TableName:
 
     Raises:
         SqlSyntaxError: it is neither.
+        InvalidInputError: it is no text.
     """
+    check_arguments(str, table=text)
     cursor = Cursor(source=text, tokens=tokenize(text))
     name = cursor.table_name()
     cursor.end_statement()

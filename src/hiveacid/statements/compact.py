@@ -15,6 +15,7 @@ from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.model.compactions import CompactionId, CompactionRequest, CompactionType
 from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind
+from hiveacid.statements.arguments import check_arguments, check_properties
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import normal_spec
 from hiveacid.statements.values_compactions import AbortCompactions, Compact
@@ -44,8 +45,12 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
     Raises:
         NotFoundError: 10001 no such table, 10006 no such partition.
         InvalidInputError: 10002 (no such column), 10282 (type), 10284 (several partitions), 10286
-            (not transactional), or what this type of compaction cannot do with this table.
+            (not transactional), or what this type of compaction cannot do with this table; an
+            argument that is of no such type.
     """
+    check_arguments(str, pool=value.pool)
+    check_arguments(int, buckets=value.buckets)
+    check_properties(value.properties)
     kind = _TYPES.get(value.kind)
     if kind is None:
         raise InvalidInputError(
@@ -66,7 +71,7 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
         partition=partition_name(keys, chosen[0].values) if value.partition else None,
         type=kind,
         properties=value.properties,
-        pool=value.pool,
+        pool=value.pool or None,
         buckets=value.buckets,
         order_by=", ".join(map(str, value.order_by)) or None,
         initiator=f"{host}-manual",

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.properties import DELTA_NUM, DELTA_PCT, threshold
 from hiveacid.model.tables import (
     FILE_NAMES,
     HIVE_3,
@@ -121,6 +122,8 @@ def _check_ours(properties: Mapping[str, str]) -> None:
             raise InvalidInputError(
                 f"'{name}' is '{one}' or '{other}', not '{wanted}'", property=name
             )
+    for key in (DELTA_NUM, DELTA_PCT):
+        threshold(properties, key)
     text = properties.get(RETENTION, "0")
     try:
         parse_seconds(text)

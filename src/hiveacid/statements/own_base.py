@@ -16,14 +16,11 @@ rows in them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-import pyarrow as pa
-
-from hiveacid.layout.events import EVENT_FIELDS, Operation
+from hiveacid.layout.compaction import MajorCompaction, RewritePlan
 from hiveacid.layout.markers import DataFormat, format_marker
 from hiveacid.layout.names import (
     METADATA_FILE,
@@ -37,20 +34,18 @@ from hiveacid.layout.names import (
     partition_name,
 )
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.snapshot import AcidDirectory, Snapshot, SnapshotPart
+from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.layout.target import FileKind, WriteResult, WrittenFile
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.job import Job
 from hiveacid.statements.placement import Placement
-from hiveacid.storage.arrow_types import struct_of
-from hiveacid.storage.bucket_writer import BucketFile, BucketFileWriter
+from hiveacid.storage.bucket_rewrite import BucketRewriter
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
-from hiveacid.storage.merge import merge_read
 from hiveacid.storage.publish import publish as publish_files
-from hiveacid.storage.timestamp_units import unit_of
+from hiveacid.storage.timestamp_units import unit_of_rewrite
 from hiveacid.txn.unit import UnitOfWork
 
 _Values = tuple[str | None, ...]
@@ -232,59 +227,20 @@ def _merged(
     job: Job, partition: Partition, directory: AcidDirectory, valid: ValidWriteIdList, staging: str
 ) -> list[WrittenFile]:
     """The rows that are left, with their identities: one staged file for each bucket number."""
-    fs, root = file_system_for(partition.location)
-    snapshot = Snapshot(job.table, valid, (SnapshotPart(partition, directory),))
-    unit = unit_of(snapshot, [column.type for column in job.table.columns])
-    found = []
-    for bucket in sorted({file.bucket for file in directory.row_files}):
-        path = f"{staging}/{bucket:06d}"
-        with BucketFileWriter(
-            fs,
-            path,
-            columns=job.table.columns,
-            kind=FileKind.BASE,
-            write_id=int(job.write_id),
-            properties=job.table.properties,
-        ) as writer:
-            for batch in merge_read(
-                fs,
-                root,
-                _of_bucket(directory, bucket),
-                table_columns=job.table.columns,
-                valid=valid,
-                row_ids=True,
-                unit=unit,
-            ):
-                writer.write_events(_events(batch))
-            file: BucketFile | None = writer.close()
-        if file is not None:
-            base = format_base(BaseName(job.write_id))
-            name = _bucket_file(job, bucket)
-            found.append(
-                WrittenFile((), base, name, path, FileKind.BASE, file.rows, file.size_bytes)
-            )
-    return found
-
-
-def _of_bucket(directory: AcidDirectory, bucket: int) -> AcidDirectory:
-    """The files of one bucket number, in the order of their row identities."""
-    assert directory.base is not None
-    base = replace(
-        directory.base, files=tuple(f for f in directory.base.files if f.bucket == bucket)
-    )
-    deltas = tuple(
-        replace(delta, files=tuple(f for f in delta.files if f.bucket == bucket))
-        for delta in directory.deltas
-    )
-    return replace(directory, base=base, deltas=deltas)
-
-
-def _events(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows with ``row__id`` as insert events (format.md 4.1)."""
-    *columns, row_id = batch.columns
-    write_id, bucket, number = row_id.flatten()
-    names: Sequence[str] = batch.schema.names[:-1]
-    operation = pa.array(np.full(batch.num_rows, Operation.INSERT, dtype=np.int32))
-    rows = struct_of(columns, names, mask=None)
-    arrays = [operation, write_id, bucket, number, write_id, rows]
-    return pa.RecordBatch.from_arrays(arrays, names=list(EVENT_FIELDS))
+    fs, _ = file_system_for(partition.location)
+    major = MajorCompaction(directory.base, (), directory.deltas, BaseName(job.write_id))
+    plan = RewritePlan(job.table, partition.location, directory, valid, major, staging)
+    rewriter = BucketRewriter(fs, plan, unit=unit_of_rewrite(plan), stripe_bytes_min=None)
+    return [
+        WrittenFile(
+            (),
+            file.directory,
+            _bucket_file(job, bucket),
+            file.staged_path,
+            FileKind.BASE,
+            file.rows or 0,
+            file.size_bytes,
+        )
+        for bucket in rewriter.works()
+        for file in rewriter.rewrite(bucket)
+    ]

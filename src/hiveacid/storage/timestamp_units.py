@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hiveacid.layout.snapshot import Snapshot
+from hiveacid.layout.compaction import RewritePlan
+from hiveacid.layout.snapshot import DataFile, Snapshot
 from hiveacid.model.types import HiveType
 from hiveacid.storage.arrow_types import MICROSECONDS, NANOSECONDS
 from hiveacid.storage.footers import tail_of
@@ -20,23 +21,38 @@ _NARROW_MS: Final = (2**63 // 10**6) - 2 * 86_400_000
 """How far from 1970 nanoseconds reach, with two days to spare: bounds may be of another zone."""
 
 
-def unit_of(snapshot: Snapshot, types: Iterable[HiveType], *, since_1970: bool = False) -> str:
+def unit_of(snapshot: Snapshot, types: Iterable[HiveType]) -> str:
     """The unit for a scan of columns with these types; reads the tails of the files if needed.
-
-    ``since_1970`` asks for microseconds where earlier timestamps may be, too.
 
     Raises:
         FormatError: a file is not ORC, or truncated.
         MissingFileError: a listed file does not exist.
     """
+    files = (
+        (part.partition.location, f) for part in snapshot.parts for f in part.directory.row_files
+    )
+    return _unit(files, types, least_ms=-_NARROW_MS)
+
+
+def unit_of_rewrite(plan: RewritePlan) -> str:
+    """The unit for the rows of a rewrite: the writer takes nanoseconds of times before 1970 from
+    beside the microseconds only.
+
+    Raises:
+        FormatError, MissingFileError: as ``unit_of``.
+    """
+    files = ((plan.location, file) for file in plan.directory.row_files)
+    return _unit(files, (column.type for column in plan.table.columns), least_ms=0)
+
+
+def _unit(
+    files: Iterable[tuple[str, DataFile]], types: Iterable[HiveType], *, least_ms: int
+) -> str:
     if not any("timestamp" in str(kind) for kind in types):
         return NANOSECONDS
-    for part in snapshot.parts:
-        for file in part.directory.row_files:
-            if file.size_bytes and not _fits(
-                tail_of(part.partition.location, file), 0 if since_1970 else -_NARROW_MS
-            ):
-                return MICROSECONDS
+    for location, file in files:
+        if file.size_bytes and not _fits(tail_of(location, file), least_ms):
+            return MICROSECONDS
     return NANOSECONDS
 
 

@@ -92,7 +92,15 @@ def test_a_metastore_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_setting_without_a_value_is_wrong_usage(url: str) -> None:
-    arguments = ["compactor", "run", "--once", "--set", "hiveacid.retention_s", "--metastore", url]
-    result = CliRunner().invoke(app, arguments)
-    assert (result.exit_code, "is not NAME=VALUE" in result.output) == (2, True)
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compactor", "run", "--once", "--set", "hiveacid.retention_s"], "is not NAME=VALUE"),
+        (["compactor", "run", "--once", "--metrics-port", "0"], "--once serves no metrics"),
+        (["compact", "t", "--major", "--minor"], "exclude each other"),
+        (["compactions", "abort", str(2**63)], "is not in the range"),
+    ],
+)
+def test_wrong_usage_ends_with_2(url: str, arguments: list[str], words: str) -> None:
+    result = CliRunner().invoke(app, [*arguments, "--metastore", url])
+    assert (result.exit_code, words in result.output) == (2, True)

@@ -10,6 +10,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,52 @@ def test_a_table_is_looked_at_again_only_after_a_pause(url: str, tmp_path: Path)
     embedded.step()
     embedded.step()
     assert looked == [{table}, {table}]
+    embedded.close()
+    opened.close()
+
+
+def test_where_nobody_commits_the_hours_are_noticed_and_aborted_writes_cleaned(
+    url: str, tmp_path: Path
+) -> None:
+    clock = ManualClock()
+
+    def hour() -> int:
+        return datetime.fromtimestamp(clock.now_ms() / 1000).hour
+
+    opens = (hour() + 3) % 24
+    settings = _settings(
+        compactor_offpeak=f"{opens}-{(opens + 3) % 24}",
+        compactor_delta_pct_threshold=0.0,
+        compactor_check_interval_s=300.0,
+    )
+    opened = open_runtime(
+        url, warehouse=str(tmp_path / "wh"), settings=settings, clock=clock, threads=NoThreads()
+    )
+    acid = Session(opened)
+    embedded = EmbeddedCompactor(
+        lambda: Compactor(opened, _arrow, version="1"),
+        clock=clock,
+        settings=settings,
+        threads=NoThreads(),
+    )
+    _write(acid, deltas=2)
+    acid.table("t").compact(wait=True)
+    acid.sql("insert into t values (8)")
+    txn = acid.transaction()
+    txn.__enter__()
+    txn.sql("insert into t values (9)")
+    opened.metastore.abort_txns([one.id for one in opened.metastore.show_txns()])
+    embedded.note({TableName("default", "t")})
+    while hour() != opens:
+        embedded.step()
+        clock.sleep_s(301)
+    assert len(acid.compactions("t", status="succeeded")) == 1
+    assert len(_names(acid)) == 2, "what was aborted is gone"
+    while hour() != (opens + 2) % 24:
+        embedded.step()
+        clock.sleep_s(301)
+    assert len(_names(acid)) == 1
+    assert _rows(acid) == [0, 1, 8]
     embedded.close()
     opened.close()
 

@@ -92,9 +92,13 @@ def test_a_table_goes_before_the_session() -> None:
     assert thresholds_of(_table(), settings).deltas == 7
 
 
-def test_a_threshold_that_is_no_number_is_named() -> None:
-    table = _table(**{"compactorthreshold.hive.compactor.delta.num.threshold": "many"})
-    with pytest.raises(InvalidInputError, match=r"db\.t is no number: 'many'"):
+@pytest.mark.parametrize(
+    ("which", "text"),
+    [("num", "many"), ("num", "nan"), ("num", "2.5"), ("num", "-1"), ("pct", "inf"), ("pct", "-1")],
+)
+def test_a_threshold_that_is_no_such_number_is_named(which: str, text: str) -> None:
+    table = _table(**{f"compactorthreshold.hive.compactor.delta.{which}.threshold": text})
+    with pytest.raises(InvalidInputError, match=rf"{which}\.threshold' is a .*: '{text}'"):
         thresholds_of(table, Settings())
 
 

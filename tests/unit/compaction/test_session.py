@@ -255,6 +255,16 @@ def test_partition_values_of_python_count_as_their_text(acid: Session) -> None:
         (lambda t: t.compact(None), "Invalid compaction type"),
         (lambda t: t.session.compactions(limit=-1), "must not be negative"),
         (lambda t: t.session.compactions(partition={"p": "x"}), "none is named"),
+        (lambda t: t.compact("rebalance", buckets="x"), "buckets is a whole number, not 'x'"),
+        (lambda t: t.compact("rebalance", buckets=True), "buckets is a whole number"),
+        (lambda t: t.compact("rebalance", order_by=["id"]), "order_by is a text"),
+        (lambda t: t.compact(pool=5), "pool is a text, not 5"),
+        (lambda t: t.compact(properties="x"), "properties maps texts to texts"),
+        (lambda t: t.compact(properties={"compactor.x": 1}), "properties maps texts to texts"),
+        (lambda t: t.session.compactions(limit="x"), "limit is a whole number"),
+        (lambda t: t.session.compactions(status=5), "status is a text"),
+        (lambda t: t.session.compactions(type=5), "type is a text"),
+        (lambda t: t.session.clean(5), "table is a text, not 5"),
     ],
 )
 def test_wrong_arguments_are_named(

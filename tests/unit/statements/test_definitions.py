@@ -25,6 +25,17 @@ def _changed(table: Table, changes: dict[str, str | None]) -> dict[str, str]:
     return dict(table.properties)
 
 
+@pytest.mark.parametrize(
+    ("key", "text"), [("num", "many"), ("num", "-1"), ("pct", "ten"), ("pct", "nan")]
+)
+def test_a_threshold_that_is_no_such_number_is_refused(key: str, text: str) -> None:
+    properties = {f"compactorthreshold.hive.compactor.delta.{key}.threshold": text}
+    with pytest.raises(InvalidInputError, match=f"not negative: '{text}'"):
+        altered(ACID, properties)
+    with pytest.raises(InvalidInputError, match=f"not negative: '{text}'"):
+        checked(replace(PLAIN, properties=properties))
+
+
 def test_create_completes_the_properties() -> None:
     table = replace(PLAIN, properties={"Transactional": "TRUE", "x": "y"})
     assert dict(checked(table).properties) == {

@@ -35,6 +35,7 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
 )
 from hiveacid.metastore.sql.txns import FIRST_UNSEEN, min_open_txn, read_open_txns
+from hiveacid.metastore.sql.write_ids import read_valid_write_ids
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionInfo,
@@ -44,7 +45,7 @@ from hiveacid.model.compactions import (
 from hiveacid.model.ids import LONG_MAX, WriteId
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType, TxnState
-from hiveacid.model.valid import ValidTxnList
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 _T = TXN_COMPONENTS.c
 _C = COMPLETED_TXN_COMPONENTS.c
@@ -215,6 +216,13 @@ class SqlCleaning:
             open=(txn for txn in found.open if txn <= hwm),
             aborted=(txn for txn in found.aborted if txn <= hwm),
         )
+
+    def cleaner_write_ids(self, table: TableName, txns: ValidTxnList) -> ValidWriteIdList:
+        """See ``CompactionQueue``."""
+        timeout_ms = self._db.options.open_txn_timeout_ms
+        with self._db.read() as unit:
+            (valid,) = read_valid_write_ids(unit, (table,), txns, timeout_ms=timeout_ms, whole=True)
+        return valid
 
     def note_cleaning(self, compaction: CompactionInfo, *, started: bool) -> None:
         """See ``CompactionQueue``."""

@@ -133,13 +133,18 @@ def read_valid_write_ids(
     valid_txns: ValidTxnList | None = None,
     *,
     timeout_ms: int,
+    whole: bool = False,
 ) -> tuple[ValidWriteIdList, ...]:
-    """What a reader with these transactions, or one that comes now, sees of each table."""
+    """What a reader with these transactions, or one that comes now, sees of each table.
+
+    ``whole``: named are all that are not committed, also where none below them is remembered to
+    be. A reader's list, as Hive's, ends at the first of them then (metastore.md, surprise 4).
+    """
     if valid_txns is None:
         found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
         valid_txns = ValidTxnList.of(hwm=found.hwm, open=found.open, aborted=found.aborted)
     hidden = frozenset(valid_txns.open), frozenset(valid_txns.aborted)
-    return tuple(_valid_of_table(unit, table, valid_txns, *hidden) for table in tables)
+    return tuple(_valid_of_table(unit, one, valid_txns, *hidden, whole=whole) for one in tables)
 
 
 def _valid_of_table(
@@ -148,6 +153,8 @@ def _valid_of_table(
     valid: ValidTxnList,
     open_txns: frozenset[int],
     aborted_txns: frozenset[int],
+    *,
+    whole: bool,
 ) -> ValidWriteIdList:
     # All transactions below the first exception are valid: their rows need no look.
     doubted = min([*valid.exceptions[:1], valid.hwm + 1])
@@ -164,7 +171,8 @@ def _valid_of_table(
     later = {txn for txn in txns if txn > valid.hwm} - aborted_txns
     aborted, opened = of(aborted_txns), of(open_txns | later if later else open_txns)
     min_open = opened[0] if opened else LONG_MAX
-    found_valid = len(aborted) + len(opened) < len(txns) or (lowest_txn or doubted) < doubted
+    found_valid = whole or len(aborted) + len(opened) < len(txns)
+    found_valid = found_valid or (lowest_txn or doubted) < doubted
     if not found_valid and (opened or aborted):
         # All valid writes were compacted and forgotten: below the first exception all is valid.
         first = min(opened[:1] + aborted[:1])
