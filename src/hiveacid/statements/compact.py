@@ -14,7 +14,7 @@ from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.model.compactions import CompactionId, CompactionRequest, CompactionType
 from hiveacid.model.ids import MAX_BUCKET_ID
-from hiveacid.model.tables import AcidMode, Partition, Table, TableKind
+from hiveacid.model.tables import FILE_NAMES, HIVE_4, AcidMode, Partition, Table, TableKind
 from hiveacid.statements.arguments import check_arguments, check_properties
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import normal_spec
@@ -45,8 +45,8 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
     Raises:
         NotFoundError: 10001 no such table, 10006 no such partition.
         InvalidInputError: 10002 (no such column), 10282 (type), 10284 (several partitions), 10286
-            (not transactional), or what this type of compaction cannot do with this table; an
-            argument that is of no such type.
+            (not transactional), a table that is not compacted, or what this type of compaction
+            cannot do with this table; an argument that is of no such type.
     """
     check_arguments(str, pool=value.pool)
     check_arguments(int, buckets=value.buckets)
@@ -114,6 +114,14 @@ def _check_table(table: Table, kind: CompactionType) -> None:
         raise InvalidInputError(
             f"{table.name} is sorted: compaction of sorted tables is not supported",
             table=str(table.name),
+        )
+    if table.has_hive_3_names:
+        raise InvalidInputError(
+            f"{table.name} is not compacted here: its files are named for Hive 3.1 ({FILE_NAMES}), "
+            f"which does not know the suffix that hides a compaction until it is complete",
+            table=str(table.name),
+            note=f"Compact it with Hive 3.1. If that need not read it any more: ALTER TABLE "
+            f"{table.name} SET TBLPROPERTIES ('{FILE_NAMES}'='{HIVE_4}').",
         )
     if kind is not CompactionType.REBALANCE:
         return

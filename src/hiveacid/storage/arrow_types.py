@@ -204,16 +204,17 @@ def _conform_union(array: pa.Array, kind: UnionType) -> pa.Array:
     """
     if not pa.types.is_struct(array.type) or array.type.num_fields != len(kind.alternatives) + 1:
         raise UnsupportedError(f"columns of type {kind} are written from structs", type=str(kind))
-    tags = pc.fill_null(array.field(0), 0).to_numpy()
+    tags, *alternatives = array.flatten()  # what lies below a null struct does not count
+    tags = pc.fill_null(tags, 0).to_numpy()
     unknown = tags[(tags < 0) | (tags >= len(kind.alternatives))]
     if len(unknown):  # Arrow does not look, and reads past the ends of its arrays
         raise ConversionError(f"{kind} has no alternative {unknown[0]}", type=str(kind))
     offsets = np.zeros(len(array), dtype=np.int32)
     children = []
-    for tag, alternative in enumerate(kind.alternatives):
+    for tag, (values, alternative) in enumerate(zip(alternatives, kind.alternatives, strict=True)):
         chosen = tags == tag
         offsets[chosen] = np.arange(int(chosen.sum()), dtype=np.int32)
-        children.append(_conform(array.field(tag + 1).filter(pa.array(chosen)), alternative))
+        children.append(_conform(values.filter(pa.array(chosen)), alternative))
     return pa.UnionArray.from_dense(pa.array(tags), pa.array(offsets), children)
 
 

@@ -211,6 +211,7 @@ def test_show_compactions_filters_and_sorts(acid: Session) -> None:
         ("alter table t partition (p='nosuch') compact 'major'", 10006),
         ("alter table two partition (p='x') compact 'major'", 10284),
         ("alter table t partition (nosuch='x') compact 'major'", 10098),
+        ("alter table of_hive_3 compact 'major'", None),
         ("alter table bucketed compact 'rebalance'", None),
         ("alter table appended compact 'rebalance'", None),
         ("alter table t partition (p='x') compact 'major' clustered into 2 buckets", None),
@@ -231,6 +232,8 @@ def test_wrong_statements_leave_the_queue_empty(acid: Session, text: str, code: 
     acid.sql(f"create table two (id int) partitioned by (p string, q int) {ACID}")
     acid.sql("insert into two values (1, 'x', 1), (1, 'x', 2)")
     acid.sql(f"create table bucketed (id int) clustered by (id) into 2 buckets {ACID}")
+    names = "'transactional'='true', 'hiveacid.file.names'='hive3'"
+    acid.sql(f"create table of_hive_3 (id int) stored as orc tblproperties ({names})")
     only = "'transactional'='true', 'transactional_properties'='insert_only'"
     acid.sql(f"create table appended (id int) stored as orc tblproperties ({only})")
     with pytest.raises((InvalidInputError, NotFoundError)) as caught:

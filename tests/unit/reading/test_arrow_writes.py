@@ -47,6 +47,27 @@ def plain(acid: Session) -> AcidTable:
 # -------------------------------------------------------------------- insert
 
 
+def test_unions_are_structs_of_a_tag_and_the_alternatives_in_order(acid: Session) -> None:
+    acid.sql(f"create table u (id int, u uniontype<int,struct<a:varchar(3)>>) {ACID}")
+    table = acid.table("u")
+    inner = pa.array([None, {"b": "x"}, {"b": "hidden"}, {"b": "cut?"}])
+    unions = pa.StructArray.from_arrays(
+        [pa.array([0, 1, 9, 1], pa.int8()), pa.array([7, 8, None, None]), inner],
+        names=["t", "x", "y"],
+        mask=pa.array([False, False, True, False]),
+    )
+    source = pa.table({"id": pa.array([1, 2, 3, 4], pa.int32()), "u": unions})
+    table.write_arrow(source.slice(1, 2))
+    table.write_arrow(source.slice(0, 1))
+    with pytest.raises(ConversionError, match="cut"):
+        table.write_arrow(source.slice(3))
+    assert [tuple(u.values()) for _, u in rows(table)] == [
+        (0, 7, None),
+        (1, None, {"a": "x"}),
+        (0, None, None),
+    ]
+
+
 @pytest.mark.parametrize("kind", ["table", "batch", "reader", "polars", "pandas", "duckdb"])
 def test_rows_come_from_anything_that_gives_a_stream(plain: AcidTable, kind: str) -> None:
     table = pa.table({"V": ["z"], "id": pa.array([9], pa.int64())})
