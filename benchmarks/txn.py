@@ -1,4 +1,4 @@
-"""Transactions a second, without Spark: ``make bench-txn`` (`--only sqlite`, `--seconds 2`).
+"""Transactions a second, without Spark: ``make bench-txn`` (`--only sqlite`, `--part snapshot`).
 
 A cycle is what every write does: open a transaction, allocate a write id, commit, each a durable
 commit of the database (so at most a third of the bare fsyncs). Clients are processes. Settings:
@@ -149,18 +149,36 @@ def _line(what: str, figure: float, unit: str, wanted: str) -> None:
     print(f"{what:<68} {figure:>9.1f} {unit:<6} {wanted}", flush=True)
 
 
-def measure(name: str, new: Callable[[], str], *, seconds: float, committed: int) -> None:
-    """All figures of one kind of database; ``new`` gives the URL of a new metastore."""
+_PARTS = ("cycles", "snapshot", "committed")
+
+
+def measure(name: str, new: Callable[[], str], chosen: argparse.Namespace) -> None:
+    """The chosen figures of one kind of database; ``new`` gives the URL of a new metastore."""
+    if "cycles" in chosen.part:
+        _measure_cycles(name, new, chosen.seconds)
+    if "snapshot" in chosen.part:
+        _measure_snapshot(name, new())
+    if "committed" in chosen.part:
+        _measure_committed(name, new, chosen.committed)
+
+
+def _measure_cycles(name: str, new: Callable[[], str], seconds: float) -> None:
     floors = {"sqlite": {1: ">= 600", 8: ">= 400"}, "postgres": {8: ">= 300"}}[name]
     for clients, same in ((1, True), (8, True), (8, False)):
         figure = cycles_a_second(new(), clients=clients, seconds=seconds, same=same)
         where = "one table" if same else "own tables"
         what = f"{name}: open + write id + commit, {clients} client(s), {where}"
         _line(what, figure, "/s", floors.get(clients, ""))
-    with connect(new(), clock=SystemClock()) as metastore:
+
+
+def _measure_snapshot(name: str, url: str) -> None:
+    with connect(url, clock=SystemClock()) as metastore:
         fill_uncommitted(metastore, 10_000)
         took_ms = 1000 * median_s(lambda: _snapshot(metastore), times=15)
         _line(f"{name}: snapshot of 3 tables, 10,000 open or aborted", took_ms, "ms", "< 20")
+
+
+def _measure_committed(name: str, new: Callable[[], str], committed: int) -> None:
     url = new()
     with (
         connect(new(), clock=SystemClock()) as empty,
@@ -204,18 +222,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--committed", type=int, default=1_000_000)
     parser.add_argument("--dir", type=Path, help="where the SQLite files go")
+    parser.add_argument("--part", choices=_PARTS, nargs="+", default=_PARTS)
     chosen = parser.parse_args()
-    amounts = {"seconds": chosen.seconds, "committed": chosen.committed}
     print(f"{os.cpu_count()} cores")
     if chosen.only != "postgres":
         with tempfile.TemporaryDirectory(dir=chosen.dir) as directory:
             load = os.getloadavg()[0]
             print(f"{_syncs_a_second(directory):.0f} bare fsyncs a second; load average {load:.1f}")
             numbers = iter(range(100))
-            measure("sqlite", lambda: f"sqlite:///{directory}/{next(numbers)}.db", **amounts)
+            measure("sqlite", lambda: f"sqlite:///{directory}/{next(numbers)}.db", chosen)
     if chosen.only != "sqlite":
         with postgres_server() as server:
-            measure("postgres", server.metastore, **amounts)
+            measure("postgres", server.metastore, chosen)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
+from operator import eq
 
 from hiveacid.errors import FormatError
 from hiveacid.model.ids import LONG_MAX, TxnId
@@ -295,11 +297,15 @@ class ValidTxnWriteIdList:
 def _normalise(
     target: ValidTxnList | ValidWriteIdList, opened: Iterable[int], aborted: Iterable[int]
 ) -> None:
-    gone = set(aborted)
-    still_open = set(opened) - gone
-    object.__setattr__(target, "open", tuple(sorted(still_open)))
-    object.__setattr__(target, "aborted", tuple(sorted(gone)))
-    object.__setattr__(target, "exceptions", tuple(sorted(still_open | gone)))
+    gone, still_open = sorted(aborted), sorted(opened)
+    exceptions = sorted(gone + still_open)
+    if any(map(eq, exceptions, islice(exceptions, 1, None))):  # an id is there twice
+        gone = sorted(set(gone))
+        still_open = sorted(set(still_open).difference(gone))
+        exceptions = sorted(gone + still_open)
+    object.__setattr__(target, "open", tuple(still_open))
+    object.__setattr__(target, "aborted", tuple(gone))
+    object.__setattr__(target, "exceptions", tuple(exceptions))
 
 
 def _contains(ids: tuple[int, ...], wanted: int) -> bool:

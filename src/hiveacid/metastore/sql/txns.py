@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from functools import cache
+from itertools import pairwise
+from typing import Final, cast
 
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo
 from hiveacid.metastore.sql.compaction_rows import give_back
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Row, Unit
+from hiveacid.metastore.sql.packed import packed, unpacked
 from hiveacid.metastore.sql.schema import (
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
@@ -95,7 +98,6 @@ _FIND_REPL: Final = select(REPL_TXN_MAP.c.RTM_TARGET_TXN_ID).where(
     REPL_TXN_MAP.c.RTM_REPL_POLICY == bindparam("policy"),
     REPL_TXN_MAP.c.RTM_SRC_TXN_ID == bindparam("source"),
 )
-_UNCOMMITTED: Final = select(_T.TXN_ID, _T.TXN_TYPE).where(_T.TXN_STATE == bindparam("state"))
 _YOUNG: Final = select(_T.TXN_ID).where(_T.TXN_STARTED > bindparam("young")).order_by(_T.TXN_ID)
 _BEFORE: Final = select(func.max(_T.TXN_ID)).where(_T.TXN_ID < bindparam("txn"))
 _OPEN_TYPE: Final = select(_T.TXN_TYPE).where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
@@ -303,35 +305,70 @@ def _insert_txns(
     return txns
 
 
+@cache
+def _open_txns_except(excluded: frozenset[TxnType]) -> ClauseElement:
+    """The highest id, the lowest open one; packed the open and the aborted ids; of the young ones
+    how many, the lowest and the highest, and the highest below.
+    """
+
+    def in_state(state: str) -> ColumnElement[str]:
+        kind = func.coalesce(_T.TXN_TYPE, int(TxnType.DEFAULT))
+        wanted = (kind != int(one) for one in sorted(excluded))
+        return select(packed(_T.TXN_ID)).where(_T.TXN_STATE == state, *wanted).scalar_subquery()
+
+    young = (
+        select(
+            func.count().label("count"),
+            func.min(_T.TXN_ID).label("lowest"),
+            func.max(_T.TXN_ID).label("highest"),
+        )
+        .where(_T.TXN_STARTED > bindparam("young"))
+        .subquery("young")
+    )
+    return select(
+        _HWM.scalar_subquery(),
+        _MIN_OPEN.scalar_subquery(),
+        in_state(_OPEN),
+        in_state(TxnState.ABORTED.value),
+        young,
+        select(func.max(_T.TXN_ID)).where(_T.TXN_ID < young.c.lowest).scalar_subquery(),
+    )
+
+
 def read_open_txns(unit: Unit, timeout_ms: int, exclude_types: Collection[TxnType]) -> OpenTxns:
     """Take the snapshot of metastore.md 2.3.
 
     Ids come from a sequence, so a row may become visible after one with a higher id: a hole just
     below a row younger than ``timeout_ms`` counts as open.
     """
-    excluded = {int(kind) for kind in exclude_types}
-    hwm = unit.scalar(_HWM)
-    holes = _young_holes(unit, unit.now_ms - timeout_ms)
-    open_rows = unit.rows(_UNCOMMITTED, state=_OPEN)
-    aborted_rows = unit.rows(_UNCOMMITTED, state=TxnState.ABORTED.value)
-    opened = [txn for txn, kind in open_rows if (kind or 0) not in excluded]
-    lowest = min((*(txn for txn, _ in open_rows), *holes), default=None)
+    since = unit.now_ms - timeout_ms
+    row = unit.row(_open_txns_except(frozenset(exclude_types)), young=since)
+    assert row is not None
+    hwm, min_open, opened, aborted, count, lowest, highest, before = row
+    holes = [] if lowest is None else list(range((before or 0) + 1, lowest))
+    if count and highest - lowest + 1 != count:
+        holes += _holes_between(unit, since)
+    lowest = min((one for one in (min_open, *holes) if one is not None), default=None)
     return OpenTxns(
         hwm=TxnId(hwm),
-        open=tuple(sorted(opened + holes)),
-        aborted=tuple(sorted([txn for txn, kind in aborted_rows if (kind or 0) not in excluded])),
+        open=_sorted(unpacked(opened) + holes),
+        aborted=_sorted(unpacked(aborted)),
         min_open=None if lowest is None else TxnId(lowest),
     )
 
 
-def _young_holes(unit: Unit, young: int) -> list[TxnId]:
-    holes: list[TxnId] = []
-    previous = -1
-    for (txn,) in unit.rows(_YOUNG, young=young):
+def _sorted(txns: Iterable[int]) -> tuple[TxnId, ...]:
+    return tuple(sorted(cast("Iterable[TxnId]", txns)))
+
+
+def _holes_between(unit: Unit, since: int) -> list[int]:
+    """Ids without rows below young ones but the lowest."""
+    young = [txn for (txn,) in unit.rows(_YOUNG, young=since)]
+    holes: list[int] = []
+    for previous, txn in pairwise(young):
         if txn - previous > 1:
-            before = int(unit.scalar(_BEFORE, txn=txn) or 0)
-            holes.extend(TxnId(hole) for hole in range(before + 1, txn))
-        previous = txn
+            before = unit.scalar(_BEFORE, txn=txn)
+            holes.extend(range(before + 1, txn))
     return holes
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from itertools import compress
 from typing import Final
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, TransactionError
 from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.packed import packed, unpacked
 from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_TO_WRITE_ID
 from hiveacid.metastore.sql.txns import open_txn_type, read_open_txns
 from hiveacid.model.ids import LONG_MAX, TxnId, WriteId
@@ -35,24 +37,24 @@ _SET_NEXT: Final = update(NEXT_WRITE_ID).where(*_NEXT_OF_TABLE).values(NWI_NEXT=
 _INSERT_NEXT: Final = insert(NEXT_WRITE_ID).values(
     NWI_DATABASE=bindparam("db"), NWI_TABLE=bindparam("table"), NWI_NEXT=bindparam("next")
 )
-# Adding 0 keeps the planner off the index of that column: walk down the write ids here, ...
+# Adding 0 keeps planners off the index of that column: walk down the write ids here, ...
 _HIGHEST_SEEN: Final = (
     select(_W.T2W_WRITEID)
     .where(*_OF_TABLE, _W.T2W_TXNID + 0 <= bindparam("hwm"))
     .order_by(_W.T2W_WRITEID.desc())
     .limit(1)
 )
+_WATERMARK: Final = select(
+    func.coalesce(_HIGHEST_SEEN.scalar_subquery(), _NEXT.scalar_subquery() - 1, 0).label("hwm")
+).cte("watermark")
+_HWM: Final = select(_WATERMARK.c.hwm).scalar_subquery()
 # ... and look up the few transactions here.
-_OF_TABLE_UP_TO: Final = select(_W.T2W_WRITEID, _W.T2W_TXNID).where(
-    *_OF_TABLE, _W.T2W_WRITEID + 0 <= bindparam("hwm"), _W.T2W_TXNID >= bindparam("first_doubtful")
+_DOUBTFUL: Final = select(packed(_W.T2W_TXNID, _W.T2W_WRITEID)).where(
+    *_OF_TABLE, _W.T2W_WRITEID + 0 <= _HWM, _W.T2W_TXNID >= bindparam("first_doubtful")
 )
-_ANY_BEFORE: Final = (
-    select(_W.T2W_WRITEID)
-    .where(
-        *_OF_TABLE, _W.T2W_WRITEID <= bindparam("hwm"), _W.T2W_TXNID < bindparam("first_doubtful")
-    )
-    .limit(1)
-)
+_LOWEST_TXN: Final = select(func.min(_W.T2W_TXNID)).where(*_OF_TABLE)
+_SEEN: Final = select(_HWM, _LOWEST_TXN.scalar_subquery(), _DOUBTFUL.scalar_subquery())
+"""The watermark, who wrote first, packed the transactions and write ids that may not be valid."""
 
 
 class SqlWriteIds:
@@ -154,25 +156,23 @@ def _valid_of_table(
     *,
     whole: bool,
 ) -> ValidWriteIdList:
-    where: dict[str, object] = {"db": table.database, "table": table.table}
-    hwm = unit.scalar(_HIGHEST_SEEN, **where, hwm=valid.hwm)
-    if not hwm:
-        following = unit.scalar(_NEXT, **where)
-        hwm = 0 if following is None else following - 1
     # All transactions below the first exception are valid: their rows need no look.
-    where |= {"hwm": hwm, "first_doubtful": min([*valid.exceptions[:1], valid.hwm + 1])}
-    rows = unit.rows(_OF_TABLE_UP_TO, **where)
-    aborted = sorted([write_id for write_id, txn in rows if txn in aborted_txns])
-    opened = sorted(
-        [
-            write_id
-            for write_id, txn in rows
-            if (txn in open_txns or txn > valid.hwm) and txn not in aborted_txns
-        ]
-    )
+    doubted = min([*valid.exceptions[:1], valid.hwm + 1])
+    where = {"db": table.database, "table": table.table}
+    row = unit.row(_SEEN, **where, hwm=valid.hwm, first_doubtful=doubted)
+    assert row is not None
+    hwm, lowest_txn, doubtful = row
+    numbers = unpacked(doubtful)
+    txns, write_ids = numbers[::2], numbers[1::2]
+
+    def of(those: Set[int]) -> list[int]:
+        return sorted(compress(write_ids, map(those.__contains__, txns)))
+
+    later = {txn for txn in txns if txn > valid.hwm} - aborted_txns
+    aborted, opened = of(aborted_txns), of(open_txns | later if later else open_txns)
     min_open = opened[0] if opened else LONG_MAX
-    found_valid = whole or len(aborted) + len(opened) < len(rows)
-    found_valid = found_valid or unit.row(_ANY_BEFORE, **where) is not None
+    found_valid = whole or len(aborted) + len(opened) < len(txns)
+    found_valid = found_valid or (lowest_txn or doubted) < doubted
     if not found_valid and (opened or aborted):
         # All valid writes were compacted and forgotten: below the first exception all is valid.
         first = min(opened[:1] + aborted[:1])
