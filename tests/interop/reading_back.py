@@ -163,7 +163,7 @@ def _rows_lie_in_chosen(answer: HiveAnswer, parts: list[dict[str, Any]]) -> Iter
     ranges = [(n.min_write_id, n.max_write_id) for n in names if n and not n.is_delete]
     bases = [parse_directory(part["base"]).write_id for part in parts if part["base"]]
     if bases:
-        ranges.append((0, max(bases)))
+        ranges.append((0, max(0, *bases)))  # that of originals alone is the lowest number
     if any(part["originals"] for part in parts):
         ranges.append((0, 0))
     for write_id in sorted({int(row[0]) for row in answer.rows()}):
