@@ -8,7 +8,7 @@ remembered where a stripe may end: the ORC writer looks whether it is full once 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -91,7 +91,7 @@ class BucketFileWriter:
         self._bucket_property = bucket_property
         self._first_row_id = first_row_id
         self._names = [column.name for column in self._columns]
-        self._row_type = pa.struct([(c.name, arrow_type(c.type)) for c in self._columns])
+        self._row_type = _absent_row(self._columns)
         self._has_times = any("timestamp" in str(c.type) for c in self._columns)
         self._batch_rows = _EVENT_BATCH_ROWS if kind is FileKind.DELETE else _ROW_BATCH_ROWS
         self._output = OrcOutput(
@@ -316,8 +316,7 @@ def write_empty_file(
     """
     settings = writer_settings(FileKind.BASE, properties=properties)
     output = OrcOutput(fs, path, settings=settings)
-    row = pa.struct([(column.name, arrow_type(column.type)) for column in columns])
-    kinds = (pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int64(), row)
+    kinds = (pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int64(), _absent_row(columns))
     output.write(_event_table(*(pa.array([], kind) for kind in kinds)))
     _, size = output.close(
         user_metadata=lambda _: {KEY_INDEX_KEY: b"", STATS_KEY: b"0,0,0"},
@@ -353,6 +352,26 @@ def _number_types(kind: HiveType, number: int, found: dict[int, CharType | Varch
     for child in _children(kind):
         number = _number_types(child, number, found)
     return number
+
+
+def _absent_row(columns: Iterable[Column]) -> pa.DataType:
+    """The type of rows that are not there. Arrow has no null unions, so those are structs of as
+    many ORC columns.
+    """
+    return pa.struct([(c.name, arrow_type(_without_unions(c.type))) for c in columns])
+
+
+def _without_unions(kind: HiveType) -> HiveType:
+    if isinstance(kind, ListType):
+        return ListType(_without_unions(kind.element))
+    if isinstance(kind, MapType):
+        return MapType(_without_unions(kind.key), _without_unions(kind.value))
+    if isinstance(kind, StructType):
+        return StructType(tuple((name, _without_unions(child)) for name, child in kind.fields))
+    if isinstance(kind, UnionType):
+        children = map(_without_unions, kind.alternatives)
+        return StructType(tuple((f"field{place}", child) for place, child in enumerate(children)))
+    return kind
 
 
 def _children(kind: HiveType) -> tuple[HiveType, ...]:

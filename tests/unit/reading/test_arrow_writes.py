@@ -66,6 +66,10 @@ def test_unions_are_structs_of_a_tag_and_the_alternatives_in_order(acid: Session
         (1, None, {"a": "x"}),
         (0, None, None),
     ]
+    table.delete_arrow("id = 2")
+    for kind in ("minor", "major"):
+        table.compact(kind, wait=True)
+        assert [row[0] for row in rows(table)] == [1, 3]
 
 
 @pytest.mark.parametrize("kind", ["table", "batch", "reader", "polars", "pandas", "duckdb"])
