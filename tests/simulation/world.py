@@ -145,8 +145,8 @@ class World:
         self.scheduler.spawn(name, run)
 
     def note(self, what: str) -> None:
-        """A line of the trace."""
-        self.scheduler.note(what)
+        """A line of the trace, the same wherever the files are."""
+        self.scheduler.note(what.replace(self.root, ""))
 
     def kill(self, client: Client) -> None:
         """Its process is gone."""
@@ -169,7 +169,7 @@ class World:
         self.must_live()
         client.operations += 1
         if operation != "statement":
-            self.note(f"{operation} {subject}".replace(self.root, ""))
+            self.note(f"{operation} {subject}")
         if client.operations == client.dies_at:
             self.kill(client)
             raise Killed
