@@ -111,7 +111,8 @@ class FaultySqlite(SqliteDialect):
 
     def create_engine(self) -> Engine:
         """An engine whose connections ask the wire."""
-        self._lines = _IDLE.pop(self._path, None) or _Lines(super().create_engine())
+        is_known = self._path in _IDLE
+        self._lines = _IDLE.pop(self._path) if is_known else _Lines(super().create_engine())
         self._lines.wire = self._wire
         return self._lines.engine
 
