@@ -470,25 +470,6 @@ def test_a_base_is_left_where_no_share_has_rows(
         assert _rows(acid) == []
 
 
-def test_a_process_ends_with_whoever_was_killed() -> None:
-    """Its order is still to come: only that its parent is gone ends it, and with it the output."""
-    order, never = os.pipe()
-    text = (
-        "import os, subprocess, sys\n"
-        "what = ['-m', 'hiveacid.compaction.process', str(os.getpid())]\n"
-        "subprocess.Popen([sys.executable, *what])\n"
-        "print('started', flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", text], stdin=order, stdout=subprocess.PIPE)
-    assert parent.stdout is not None
-    assert parent.stdout.readline() == b"started\n"
-    parent.kill()
-    assert parent.communicate(timeout=60) == (b"", None)
-    os.close(order)
-    os.close(never)
-
-
 def test_what_the_process_runs_into_is_raised_here(url: str, tmp_path: Path) -> None:
     with _session(url, tmp_path, compactor_process_bytes=0) as acid:
         _write(acid)
