@@ -137,7 +137,8 @@ class Scheduler:
             raise Stopped
 
     def _next(self) -> _Actor:
-        awake = [one for one in self._actors if one.wakes_ms <= self._clock.now_ms()]
+        now_ms = self._clock.now_ms()
+        awake = [one for one in self._actors if one.wakes_ms <= now_ms]
         if not awake:
             first = min(self._actors, key=lambda one: one.wakes_ms)
             self._clock.advance_ms(first.wakes_ms - self._clock.now_ms())

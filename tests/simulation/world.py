@@ -64,7 +64,8 @@ class ClientClock:
 
     def now_ms(self) -> int:
         """The time as the client believes."""
-        return self._world.clock.now_ms() + self._world.client.skew_ms
+        world = self._world
+        return world.clock.now_ms() + world.client.skew_ms
 
     def monotonic_s(self) -> float:
         """Never wrong."""
@@ -145,8 +146,8 @@ class World:
         self.scheduler.spawn(name, run)
 
     def note(self, what: str) -> None:
-        """A line of the trace."""
-        self.scheduler.note(what)
+        """A line of the trace, the same wherever the files are."""
+        self.scheduler.note(what.replace(self.root, ""))
 
     def kill(self, client: Client) -> None:
         """Its process is gone."""
@@ -156,7 +157,8 @@ class World:
 
     def must_live(self) -> None:
         """Raise where the client whose turn it is is dead."""
-        if self.client.is_dead and self.scheduler.is_running:
+        owner = self.scheduler.owner
+        if owner is not None and owner.is_dead:
             raise Killed
 
     # ---------------------------------------------------------------- faults
@@ -166,10 +168,11 @@ class World:
         if not self.scheduler.is_running:
             return None
         client = self.client
-        self.must_live()
+        if client.is_dead:
+            raise Killed
         client.operations += 1
         if operation != "statement":
-            self.note(f"{operation} {subject}".replace(self.root, ""))
+            self.note(f"{operation} {subject}")
         if client.operations == client.dies_at:
             self.kill(client)
             raise Killed
@@ -189,7 +192,8 @@ class World:
         self.scheduler.pause()
         if client.slowness and self.random.random() < client.slowness:
             self.scheduler.sleep_s(self.random.choice([0.1, 2, 30]))
-        self.must_live()
+        if client.is_dead:
+            raise Killed
 
     def _fault(self, operation: str, subject: str, client: Client) -> Fault | None:
         is_database = operation in _DATABASE
@@ -221,7 +225,7 @@ def prepare_process() -> None:
     """Arrow's results do not depend on threads then; little is collected as garbage."""
     pa.set_cpu_count(1)
     gc.freeze()
-    gc.set_threshold(20_000)
+    gc.set_threshold(100_000)
 
 
 def emptied(path: Path) -> Path:

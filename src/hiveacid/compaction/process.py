@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.compaction.rewrites import (
@@ -29,12 +30,14 @@ from hiveacid.errors import AcidError, CompactionError
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile, input_bytes
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.txn.threads import DaemonThreads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NICENESS: Final = 10
 _MODULE: Final = "hiveacid.compaction.process"
+_LOOK_S: Final = 1.0
 _ERROR_CHARACTERS: Final = 500
 _SHARE_BYTES: Final = 64 * 1024 * 1024
 """What is worth a process more."""
@@ -88,7 +91,7 @@ class PoliteRewrite:
         """A process at its work; it does not outlive the block."""
         path = os.pathsep.join(filter(None, sys.path))
         process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE],
+            [sys.executable, "-m", _MODULE, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -129,13 +132,22 @@ def _answer_of(process: subprocess.Popen[bytes], plan: RewritePlan) -> tuple[Rew
     return found
 
 
-def main() -> None:
-    """Do the rewrite that the standard input describes, answer on the standard output."""
+def main(parent: int) -> None:
+    """Do the rewrite that the standard input describes, answer on the standard output; ``parent``
+    is the process that asked.
+    """
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
+    DaemonThreads().every(_LOOK_S, partial(_end_with, parent), name="hiveacid-parent")
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # whatever a library prints is no answer
         out.write(pickle.dumps(_answer(*pickle.load(sys.stdin.buffer))))
+
+
+def _end_with(parent: int) -> None:
+    """Whoever asked was killed: nobody waits for the answer, and another worker begins anew."""
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _answer(
@@ -149,4 +161,4 @@ def _answer(
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import BUCKET_PREFIX, is_hidden, is_marker, looks_acid
@@ -39,7 +39,6 @@ _log = logging.getLogger(__name__)
 _FOUND = TableName("path", "path")
 
 
-@runtime_checkable
 class Leasing(Protocol):
     """A table of a session: ``AcidTable``."""
 
@@ -149,8 +148,8 @@ def _found(
     return PathSource(Snapshot(definition, write_ids, parts))
 
 
-def _table_source(table: object, *, lists: tuple[object, object]) -> TableSource:
-    if not isinstance(table, Leasing):
+def _table_source(table: Leasing, *, lists: tuple[object, object]) -> TableSource:
+    if not hasattr(table, "lease"):  # isinstance may look at the definition: in the catalog
         raise InvalidInputError(
             f"a path or a table of a session is read, not {type(table).__name__}"
         )

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
+from weakref import WeakSet
 
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import make_url
@@ -110,19 +111,16 @@ class FaultySqlite(SqliteDialect):
 
     def create_engine(self) -> Engine:
         """An engine whose connections ask the wire."""
-        engine = super().create_engine()
-        wire = self._wire
+        is_known = self._path in _IDLE
+        self._lines = _IDLE.pop(self._path) if is_known else _Lines(super().create_engine())
+        self._lines.wire = self._wire
+        return self._lines.engine
 
-        class Connection(_FaultySqliteConnection):
-            pass
-
-        Connection.wire = wire
-
-        def connecting(_dialect: Any, _record: Any, _args: Any, params: dict[str, Any]) -> None:
-            params["factory"] = Connection
-
-        event.listen(engine, "do_connect", connecting)
-        return engine
+    def close(self) -> None:
+        """Close the file; the next metastore of this path goes on with what is compiled."""
+        super().close()
+        self._lines.close()
+        _IDLE[self._path] = self._lines
 
     def begin(self, cursor: Any, kind: UnitKind) -> Begun:
         """BEGIN, unless the connection fails."""
@@ -145,14 +143,61 @@ class FaultySqlite(SqliteDialect):
         return self._wire.outcome(unit)
 
 
+class _Lines:
+    """The connections of an engine. One that is lost, or given up, has its file open for the next:
+    to open a file and to prepare all statements again takes longer than most units.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.wire: Wire | None = None
+        self.free: list[_FaultySqliteConnection] = []
+        lines = self
+
+        class Connection(_FaultySqliteConnection):
+            pass
+
+        Connection.lines = lines
+
+        def connecting(_dialect: Any, _record: Any, _args: Any, params: dict[str, Any]) -> Any:
+            params["factory"] = Connection
+            return lines.free.pop().again() if lines.free else None
+
+        event.listen(engine, "do_connect", connecting)
+
+    def close(self) -> None:
+        while self.free:
+            self.free.pop().hang_up()
+        self.wire = None
+
+
+_IDLE: Final[dict[str, _Lines]] = {}
+"""Of closed metastores, by path: with its engine SQLAlchemy forgets what it has compiled."""
+
+
 class _FaultySqliteConnection(sqlite3.Connection):
-    wire: Wire
+    lines: _Lines
     unit: int
     kind: UnitKind
+    is_lost = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._cursors: WeakSet[Any] = WeakSet()
+
+    @property
+    def wire(self) -> Wire:
+        """Of the metastore that is open now."""
+        assert self.lines.wire is not None
+        return self.lines.wire
 
     def cursor(self, *args: Any, **kwargs: Any) -> Any:
         """Cursors whose statements may fail."""
-        return super().cursor(_FaultySqliteCursor, *args, **kwargs)
+        if self.is_lost:
+            raise sqlite3.ProgrammingError(_CLOSED)
+        made = super().cursor(_FaultySqliteCursor, *args, **kwargs)
+        self._cursors.add(made)
+        return made
 
     def commit(self) -> None:
         """Commit, with faults."""
@@ -161,7 +206,24 @@ class _FaultySqliteConnection(sqlite3.Connection):
 
     def cut(self) -> None:
         """The connection is lost."""
+        for cursor in list(self._cursors):  # what they have not read keeps a snapshot
+            cursor.close()
         super().rollback()
+        self.is_lost = True
+
+    def close(self) -> None:
+        """Whose it was gives it up."""
+        if self not in self.lines.free:
+            self.cut()
+            self.lines.free.append(self)
+
+    def again(self) -> _FaultySqliteConnection:
+        """As good as a new one."""
+        self.is_lost = False
+        return self
+
+    def hang_up(self) -> None:
+        """Close the file."""
         super().close()
 
 

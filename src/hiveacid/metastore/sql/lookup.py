@@ -16,15 +16,17 @@ CATALOG: Final = "hive"
 _DATABASE: Final = select(DBS.c.DB_ID).where(
     DBS.c.NAME == bindparam("name"), DBS.c.CTLG_NAME == CATALOG
 )
+NAMED_TABLE: Final = (
+    TBLS.c.DB_ID == DBS.c.DB_ID,
+    DBS.c.NAME == bindparam("database"),
+    DBS.c.CTLG_NAME == CATALOG,
+    TBLS.c.TBL_NAME == bindparam("table"),
+)
+"""Conditions on TBLS and DBS that one table meets, ``database`` and ``table``."""
 _TABLE: Final = (
     select(TBLS.c.TBL_ID, TBLS.c.DB_ID, TBLS.c.SD_ID, SDS.c.CD_ID, SDS.c.SERDE_ID, SDS.c.LOCATION)
-    .join_from(TBLS, DBS, TBLS.c.DB_ID == DBS.c.DB_ID)
-    .join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
-    .where(
-        DBS.c.NAME == bindparam("database"),
-        DBS.c.CTLG_NAME == CATALOG,
-        TBLS.c.TBL_NAME == bindparam("table"),
-    )
+    .join_from(TBLS, SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
+    .where(*NAMED_TABLE)
 )
 
 

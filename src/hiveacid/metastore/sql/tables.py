@@ -32,6 +32,7 @@ from hiveacid.metastore.sql.definitions import (
 )
 from hiveacid.metastore.sql.engine import Database, Row, Unit
 from hiveacid.metastore.sql.lookup import (
+    NAMED_TABLE,
     TableIds,
     database_id,
     find_table,
@@ -47,6 +48,9 @@ from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 _T = TBLS.c
 _HEAD: Final = (
     select(
+        _T.TBL_ID,
+        _T.SD_ID,
+        SDS.c.CD_ID,
         _T.OWNER,
         _T.CREATE_TIME,
         _T.TBL_TYPE,
@@ -57,7 +61,7 @@ _HEAD: Final = (
         SDS.c.NUM_BUCKETS,
     )
     .join_from(TBLS, SDS, SDS.c.SD_ID == _T.SD_ID)
-    .where(_T.TBL_ID == bindparam("id"))
+    .where(*NAMED_TABLE)
 )
 _PARAMS: Final = select(TABLE_PARAMS.c.PARAM_KEY, TABLE_PARAMS.c.PARAM_VALUE).where(
     TABLE_PARAMS.c.TBL_ID == bindparam("id")
@@ -205,15 +209,17 @@ class SqlTables:
 
 def read_table(unit: Unit, name: TableName) -> Table:
     """Raises: NotFoundError (Hive's 10001)."""
-    ids = table_ids(unit, name)
-    head = unit.rows(_HEAD, id=ids.table)[0]
+    row = unit.row(_HEAD, database=name.database, table=name.table)
+    if row is None:
+        raise no_such_table(name)
+    table, storage, columns, *head = row
     kinds: tuple[list[Row], ...] = ([], [], [], [], [])
-    found = unit.rows(_DETAILS, columns=ids.columns, table=ids.table, storage=ids.storage)
+    found = unit.rows(_DETAILS, columns=columns, table=table, storage=storage)
     for kind, _, *facts in sorted(found, key=itemgetter(0, 1)):
         kinds[kind].append(tuple(facts))
     return table_from_rows(
         name,
-        head,
+        tuple(head),
         columns=kinds[_COLUMN],
         partition_columns=kinds[_KEY],
         parameters={key: value for key, value, _ in kinds[_PARAM]},
