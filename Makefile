@@ -66,7 +66,7 @@ sim: $(STAMP)  ## seeded histories of writers, readers, compactors, deaths, faul
 soak: $(STAMP)  ## 8 writer processes killed at random, on both databases (SECONDS=300)
 	$(BIN)/python -m tests.soak.run --seconds $(or $(SECONDS),300)
 
-bench-txn: $(STAMP)  ## transactions a second on SQLite and PostgreSQL (BENCH='--only sqlite --seconds 2')
+bench-txn: $(STAMP)  ## transactions a second on SQLite and PostgreSQL (BENCH='--only sqlite --part snapshot')
 	$(BIN)/python -m benchmarks.txn $(BENCH)
 
 bench-rounds: java $(STAMP)  ## queries, commits and statements beside automatic compaction (BENCH='--scale 0.02 --rounds 3')

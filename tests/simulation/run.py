@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.postgres import PostgresServer, postgres_server
 from tests.simulation.bank import VARIANTS, History, make_tables
-from tests.simulation.world import World, emptied, prepare_process, scratch
+from tests.simulation.world import World, emptied, keep_what_is_there, prepare_process, scratch
 
 _TRACE_LINES = 400
 
@@ -39,6 +39,7 @@ class Place:
         if variant not in self._templates:
             self._templates[variant] = self._make(variant, emptied(root))
             shutil.copytree(root, template)
+            keep_what_is_there()
         shutil.rmtree(root)
         shutil.copytree(template, root)
         return History(seed, root, url=self._copied(self._templates[variant]))

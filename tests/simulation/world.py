@@ -224,8 +224,14 @@ def scratch() -> Path:
 def prepare_process() -> None:
     """Arrow's results do not depend on threads then; little is collected as garbage."""
     pa.set_cpu_count(1)
-    gc.freeze()
     gc.set_threshold(100_000)
+    keep_what_is_there()
+
+
+def keep_what_is_there() -> None:
+    """What is loaded and compiled by now is not looked at by the collector again."""
+    gc.collect()
+    gc.freeze()
 
 
 def emptied(path: Path) -> Path:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import delete
 
 from hiveacid.errors import InvalidInputError, NotFoundError, TransactionError
 from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockState, LockType
 from hiveacid.model.tables import TableName
@@ -35,6 +37,34 @@ def test_an_older_txn_with_a_higher_write_id_stays_visible_after_housekeeping(
     (valid,) = metastore.valid_write_ids([T])
     assert valid.is_valid(2)
     assert not valid.is_valid(1)
+
+
+def test_ids_without_rows_are_open_as_long_as_rows_above_them_are_young(
+    metastore: SqlMetastore, clock: ManualClock
+) -> None:
+    """Their rows may come yet (metastore.md 2.3)."""
+    txns = _open(metastore, 7)
+    metastore.abort_txn(txns[6])
+    with metastore.database.write() as unit:
+        unit.change(delete(TXNS).where(TXNS.c.TXN_ID.in_([txns[at] for at in (0, 2, 3, 5)])))
+    found = metastore.get_open_txns()
+    assert (found.open, found.aborted, found.min_open) == (txns[:6], txns[6:], txns[0])
+    clock.advance_ms(2_000)
+    found = metastore.get_open_txns()
+    assert (found.open, found.min_open) == ((txns[1], txns[4]), txns[1])
+
+
+def test_a_list_holds_each_id_that_thousands_of_rows_tell(metastore: SqlMetastore) -> None:
+    txns = [txn for _ in range(2) for txn in _open(metastore, 1_000)]
+    metastore.allocate_write_ids(txns[::2], T)
+    metastore.abort_txns(txns[::3])
+    for txn in txns[2::6]:
+        metastore.commit_txn(txn)
+    (valid,) = metastore.valid_write_ids([T])
+    of = {txn: at + 1 for at, txn in enumerate(txns[::2])}
+    aborted, committed = set(txns[::3]), set(txns[2::6])
+    assert valid.aborted == tuple(of[txn] for txn in txns[::2] if txn in aborted)
+    assert valid.open == tuple(of[txn] for txn in txns[::2] if txn not in aborted | committed)
 
 
 def test_housekeeping_runs_once_an_interval_whoever_asks(
