@@ -72,32 +72,6 @@ COMPACTED = (
         hive_3=False,
     ),
     Kind(
-        "compacted_types",
-        "id int, u uniontype<int,string>, s struct<a:array<struct<x:decimal(20,4),y:char(3)>>,"
-        "m:map<string,timestamp>>, t timestamp, b binary, d date, f float, vc varchar(4)",
-        (
-            *(
-                f"insert into {{t}} select id + {first}, if(id % 7 = 0, null,"
-                " named_struct('tag', cast(id % 2 as tinyint), 'field0', id, 'field1',"
-                " concat('u', id))), if(id % 5 = 0, null, named_struct('a', if(id % 3 = 0, null,"
-                " array(named_struct('x', cast(id as decimal(20,4)) / 4, 'y', 'q'), null)), 'm',"
-                " if(id % 4 = 0, null, map('k', timestamp'1969-12-31 23:59:58.25', concat('n', id),"
-                " null)))), if(id % 6 = 0, null, timestamp'1969-12-31 23:59:58.999999'),"
-                " cast(concat('b', id) as binary), date'1850-01-01', cast('NaN' as float),"
-                " substr(concat('v', id), 1, 4) from numbers where id < 300"
-                for first in (0, 300, 600)
-            ),
-            "delete from {t} where id % 10 = 3",
-            _compact("alter table {t} compact 'minor' and wait"),
-            "update {t} set t = null, vc = 'up' where id % 50 = 1",
-            _compact("alter table {t} compact 'major' and wait"),
-            "delete from {t} where id = 8",
-        ),
-        ("delete from {t} where id between 100 and 110",),
-        shown="t.id, t.s, t.t, t.b, t.d, t.vc, isnan(t.f) as f",
-        hive_3=False,
-    ),
-    Kind(
         "compacted_insert_only",
         "id int, v string, n int",
         (*_ROUNDS, _compact("alter table {t} compact 'minor' and wait"), _ROUNDS[0]),
