@@ -215,6 +215,26 @@ def test_the_first_to_commit_wins_and_nothing_of_the_other_stays(
     assert rows_of(acid, "u") == [] and directories(acid, "u") == []
 
 
+def test_an_overwrite_removes_no_row_that_its_transaction_does_not_see(
+    two_clients: tuple[Session, Session],
+) -> None:
+    acid, other = two_clients
+    acid.sql("insert into t values (1, 'a')")
+    acid.sql("insert into p partition (k='x') values (1, 'a')")
+    with acid.transaction() as txn:
+        assert rows_of(txn) == [(1, "a")]
+        other.sql("insert into t values (2, 'b')")
+        other.sql("insert into p partition (k='y') values (2, 'b')")
+        with pytest.raises(ConflictError, match="does not see") as caught:
+            txn.sql("insert overwrite table t values (3, 'c')")
+        assert caught.value.context["table"] == "default.t"
+        txn.sql("insert overwrite table p partition (k='x') values (3, 'c')")
+        with pytest.raises(ConflictError, match="p/k=y"):
+            txn.sql("insert overwrite table p partition (k='y') values (3, 'c')")
+    assert rows_of(other) == [(1, "a"), (2, "b")]
+    assert rows_of(other, "p") == [(2, "b", "y"), (3, "c", "x")]
+
+
 def test_statistics_stay_right(acid: Session) -> None:
     def known(table: str = "t") -> tuple[int | None, str]:
         found = acid.table(table).definition.properties

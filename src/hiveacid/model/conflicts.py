@@ -34,10 +34,17 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """A table that was read, all of it but the partitions ``left_out`` (names)."""
+    """A table that was read, all but the partitions ``left_out``, or ``only`` some (names)."""
 
     table: TableName
     left_out: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+    def includes(self, partition: str | None) -> bool:
+        """Whether a write to this partition, None for the whole table, touches what was read."""
+        if partition is None:
+            return True
+        return partition not in self.left_out and (self.only is None or partition in self.only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,11 @@ class UnseenWrite:
     winner: TxnId
     table: TableName
     partition: str | None
+
+    @property
+    def resource(self) -> str:
+        """Hive's ``db/table/partition``."""
+        return _resource(self.table, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +128,8 @@ def describe_conflict(txn: TxnId, lost_to: CommittedWrite, rows: Sequence[RowId]
 def describe_unseen(txn: TxnId, lost_to: UnseenWrite) -> str:
     """One sentence that starts as that of a write conflict."""
     return (
-        f"Aborting [txnid:{txn}] due to a read conflict on "
-        f"{_resource(lost_to.table, lost_to.partition)}: [txnid:{lost_to.winner}] committed a "
-        "write that it does not see"
+        f"Aborting [txnid:{txn}] due to a read conflict on {lost_to.resource}: "
+        f"[txnid:{lost_to.winner}] committed a write that it does not see"
     )
 
 

@@ -86,9 +86,18 @@ class Footprint:
 
     @property
     def overwritten_tables(self) -> tuple[ReadTable, ...]:
-        """The tables that lose rows unseen: all of them, or partitions that only rows tell."""
-        found = (one.table.name for one in self.writes if one.kind is WriteKind.OVERWRITE)
-        return tuple(ReadTable(name) for name in dict.fromkeys(found))
+        """What loses its rows, seen or not: tables, or the partitions known; all of a table where
+        only the rows tell them.
+        """
+        found = (
+            ReadTable(
+                one.table.name,
+                only=None if one.partitions is None else frozenset(one.partitions),
+            )
+            for one in self.writes
+            if one.kind is WriteKind.OVERWRITE
+        )
+        return tuple(dict.fromkeys(found))
 
 
 def lock_components(footprint: Footprint) -> tuple[LockComponent, ...]:

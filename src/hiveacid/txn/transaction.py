@@ -4,12 +4,11 @@ Order of a write, which keeps write ids and visibility in step:
 
 1. the valid transactions are taken, once for the whole transaction;
 2. write ids are allocated, so they are higher than all that the snapshot can see, and the lock
-request
-   records them;
+   request records them;
 3. locks are requested and waited for;
 4. if somebody committed meanwhile what mine would lose to (an overwrite of the targets; where a
-   partition decides, any change to them) and nothing was handed out yet, the transaction is opened
-   anew (a new id, a new snapshot), else the conflict check at commit decides;
+   partition decides, any change; mine overwrites, any write) and nothing was handed out yet, the
+   transaction is opened anew (a new id, a new snapshot), else the check at the commit decides;
 5. files are written and published, still invisible; what was written is recorded;
 6. commit: the one place where visibility flips.
 """
@@ -30,7 +29,7 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.metastore.api import ConflictUnit
-from hiveacid.model.conflicts import CommittedWrite, ReadSet, Written
+from hiveacid.model.conflicts import CommittedWrite, Written
 from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import StatisticsChange
@@ -38,8 +37,9 @@ from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason, Isolation, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.txn.committing import commit_or_look_up
-from hiveacid.txn.footprint import Footprint, WriteKind, lock_components
+from hiveacid.txn.footprint import Footprint, lock_components
 from hiveacid.txn.home import Home
+from hiveacid.txn.meanwhile import check_not_replaced, outdated_by
 from hiveacid.txn.overlaps import Overlap, commit_rows
 from hiveacid.txn.pending import Pending
 from hiveacid.txn.reads import Reads
@@ -119,7 +119,8 @@ class Transaction:
 
         Raises:
             LockError: not granted before the deadline; the context names the holder.
-            ConflictError: what is to be written was replaced meanwhile.
+            ConflictError: what is to be written was replaced meanwhile, or what is to be replaced
+            was written to.
             TransactionError: the transaction is not open.
         """
         self.require_open()
@@ -135,7 +136,7 @@ class Transaction:
             if winner is None:
                 return
             if not self._pristine or rounds == 0:
-                self._check_not_replaced()
+                check_not_replaced(self._store, self._id, footprint, sees=self.valid_txns)
                 return
             rounds -= 1
             _LOG.debug("Snapshot outdated by txn %s", winner, extra={"txn": self._id})
@@ -404,31 +405,14 @@ class Transaction:
         self._records.note_locks(components)
 
     def _outdated_by(self, footprint: Footprint) -> TxnId | None:
-        kinds = {one.kind for one in footprint.writes if one.changes_rows}
-        if kinds:
-            by_row = self._settings.conflict_unit == ConflictUnit.ROW.value
-            if WriteKind.OVERWRITE in kinds or self._reads.is_serializable:
-                by_row = False  # every change meanwhile is a conflict at the commit
-            unit = ConflictUnit.ROW if by_row else ConflictUnit.PARTITION
-            found = self._store.latest_txn_in_conflict(self._id, conflict_unit=unit)
-            if found is not None:
-                return found
-        overwritten = ReadSet(self.valid_txns, footprint.overwritten_tables)
-        if self._pristine and overwritten.tables:  # else rows inserted meanwhile would be lost
-            unseen = self._store.unseen_write(self._id, overwritten)
-            return None if unseen is None else unseen.winner
-        if footprint.written_tables:
-            return self._store.newer_overwrite(self._id)
-        return None
-
-    def _check_not_replaced(self) -> None:
-        winner = self._store.newer_overwrite(self._id)
-        if winner is not None:
-            raise ConflictError(
-                f"Transaction {winner} replaced what transaction {self._id} is to write to",
-                txn=self._id,
-                winner=winner,
-            )
+        by_row = self._settings.conflict_unit == ConflictUnit.ROW.value
+        return outdated_by(
+            self._store,
+            self._id,
+            footprint,
+            sees=self.valid_txns,
+            by_row=by_row and not self._reads.is_serializable,
+        )
 
     def _allocate(self, table: TableName) -> WriteId:
         found = self._write_ids.get(table)

@@ -412,7 +412,7 @@ def _unseen_write(unit: Unit, txn: TxnId, reads: ReadSet) -> UnseenWrite | None:
     for one in reads.tables:
         where = {"db": one.table.database, "table": one.table.table}
         for winner, partition in unit.rows(_COMPLETED_SINCE, **where, txn=txn, first=first):
-            if partition not in one.left_out and not reads.seen.is_valid(winner):
+            if one.includes(partition) and not reads.seen.is_valid(winner):
                 return UnseenWrite(TxnId(winner), one.table, partition)
     return None
 
