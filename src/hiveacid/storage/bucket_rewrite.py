@@ -7,6 +7,7 @@ in each task. Nothing is published here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile, bucket_bytes
 from hiveacid.layout.names import (
@@ -17,6 +18,7 @@ from hiveacid.layout.names import (
     format_directory,
 )
 from hiveacid.layout.target import FileKind
+from hiveacid.storage.ahead import made_ahead
 from hiveacid.storage.bucket_writer import BucketFile, BucketFileWriter
 from hiveacid.storage.event_merge import (
     Events,
@@ -29,6 +31,11 @@ from hiveacid.storage.event_merge import (
 from hiveacid.storage.filesystem import FileSystem, path_of
 from hiveacid.storage.sources import DirectorySources, Source
 from hiveacid.storage.stripe_copy import copy_stripes, copyable
+
+_AHEAD_BYTES: Final = 8 * 1024 * 1024
+"""What is worth a thread that reads while the other writes."""
+_AHEAD: Final = 6
+"""So many batches take as long to write as a stripe to read."""
 
 
 class RewriterBasis:
@@ -51,6 +58,7 @@ class RewriterBasis:
         self._unit = unit
         self._staging = path_of(plan.staging)
         self._attempt = attempt
+        self._bucket_bytes = bucket_bytes(plan)
         self._sources = DirectorySources(
             fs, path_of(plan.location), plan.directory, valid=plan.valid, foreign=foreign
         )
@@ -68,6 +76,8 @@ class RewriterBasis:
         """
         deletes = isinstance(directory, DeltaName) and directory.is_delete
         table = self._plan.table
+        if self._bucket_bytes.get(bucket, 0) >= _AHEAD_BYTES:
+            events = made_ahead(events, count=_AHEAD)
         path, name = self._place(directory, bucket)
         with BucketFileWriter(
             self._fs,
@@ -122,7 +132,7 @@ class BucketRewriter(RewriterBasis):
         else:
             buckets = {file.bucket for delta in directory.insert_deltas for file in delta.files}
             buckets |= self._sources.delete_buckets()
-        sizes = bucket_bytes(self._plan)
+        sizes = self._bucket_bytes
         return tuple(sorted(buckets, key=lambda bucket: (-sizes.get(bucket, 0), bucket)))
 
     def rewrite(self, work: object) -> tuple[RewrittenFile, ...]:

@@ -456,6 +456,24 @@ def test_processes_share_the_buckets_of_a_compaction(
             acid.table("t").compact("major", wait=True)
 
 
+@pytest.mark.parametrize("kind", ["minor", "major"])
+def test_a_large_bucket_is_read_by_a_thread_while_it_is_written(
+    kind: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hiveacid.storage.bucket_rewrite._AHEAD_BYTES", 1)
+    with _session(url, tmp_path) as acid:
+        _write(acid)
+        acid.table("t").delete_arrow("id in (0, 3)")
+        before = _rows(acid)
+        acid.table("t").compact(kind, wait=True)
+        assert _rows(acid) == before
+        acid.sql("insert into t values (100)")
+        damaged = min(Path(acid.table("t").definition.location).glob("[bd]*_v*/bucket_*"))
+        damaged.write_bytes(damaged.read_bytes()[:-40])
+        with pytest.raises(CompactionError, match=damaged.name):
+            acid.table("t").compact("major", wait=True)
+
+
 def test_a_base_is_left_where_no_share_has_rows(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
