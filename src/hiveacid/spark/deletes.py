@@ -27,8 +27,8 @@ KEY: Final = "__hiveacid_key"
 PART: Final = "__hiveacid_part"
 _RIGHT: Final = "__hiveacid_deleted_"
 BROADCAST_EVENTS_MAX: Final = 4_000_000
-"""Above this, Spark chooses the join itself (a packed key of 8 bytes each, about 64 MiB as a hash
-table).
+"""Up to this they are a hash table (a packed key of 8 bytes each, about 64 MiB), above it sorted
+and merged: Spark takes the bytes of the files, which are compressed well, for those of the rows.
 """
 
 _PART_BITS: Final = 14
@@ -99,8 +99,7 @@ def without_deleted(rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents)
         keys = (*_IDENTITY, PART) if by_part else _IDENTITY
         right = deletes.selectExpr(*[f"{key} as {_RIGHT}{key}" for key in keys])
     same = F.expr(" and ".join(f"{key} = {_RIGHT}{key}" for key in keys))
-    if known.rows <= BROADCAST_EVENTS_MAX:
-        right = F.broadcast(right)
+    right = right.hint("broadcast" if known.rows <= BROADCAST_EVENTS_MAX else "merge")
     return rows.join(right, same, "left_anti").drop(KEY)
 
 
