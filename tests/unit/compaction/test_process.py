@@ -1,10 +1,31 @@
-"""A process of a rewrite and the one that asked for it."""
+"""Rewrites in processes of their own, and those that asked for them; what a thread reads ahead."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.compaction.quick import (
+    ACID,
+    names_of,
+    rows_of,
+    session_of,
+    write,
+)
+
+from hiveacid.compaction.compactor import Compactor
+from hiveacid.compaction.process import PoliteRewrite
+from hiveacid.compaction.worker import Outcome
+from hiveacid.errors import CompactionError
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'metastore.db'}"
 
 
 def test_a_process_ends_with_whoever_was_killed() -> None:
@@ -24,3 +45,101 @@ def test_a_process_ends_with_whoever_was_killed() -> None:
     assert parent.communicate(timeout=60) == (b"", None)
     os.close(order)
     os.close(never)
+
+
+def test_a_large_compaction_is_done_by_a_process_of_its_own(url: str, tmp_path: Path) -> None:
+    with session_of(url, tmp_path, compactor_process_bytes=0) as acid:
+        write(acid)
+        acid.table("t").delete_arrow("id = 3")
+        before = rows_of(acid)
+        acid.table("t").compact("major", wait=True)
+        assert any(name.startswith("base_") for name in names_of(acid))
+        assert rows_of(acid) == before
+
+
+def test_processes_share_the_buckets_of_a_compaction(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[list[str]] = []
+
+    class Counted(subprocess.Popen[bytes]):
+        def __init__(self, command: list[str], **options: Any) -> None:
+            begun.append(command)
+            super().__init__(command, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", Counted)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr("hiveacid.compaction.process._SHARE_BYTES", 1)
+    with session_of(url, tmp_path, compactor_process_bytes=0) as acid:
+        acid.sql(f"create table t (id int) clustered by (id) into 4 buckets {ACID}")
+        write(acid)
+        acid.table("t").delete_arrow("id = 3")
+        before = rows_of(acid)
+        acid.table("t").compact("major", wait=True)
+        assert len(begun) == 3
+        base = next(Path(acid.table("t").definition.location).glob("base_*"))
+        assert len(list(base.glob("bucket_*"))) >= 3
+        assert rows_of(acid) == before
+        damaged = max(base.glob("bucket_*"))
+        damaged.write_bytes(b"no ORC file")
+        acid.sql("insert into t values (100)")
+        with pytest.raises(CompactionError, match=damaged.name):
+            acid.table("t").compact("major", wait=True)
+
+
+@pytest.mark.parametrize("kind", ["minor", "major"])
+def test_a_large_bucket_is_read_by_a_thread_while_it_is_written(
+    kind: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hiveacid.storage.bucket_rewrite._AHEAD_BYTES", 1)
+    with session_of(url, tmp_path) as acid:
+        write(acid)
+        acid.table("t").delete_arrow("id in (0, 3)")
+        before = rows_of(acid)
+        acid.table("t").compact(kind, wait=True)
+        assert rows_of(acid) == before
+        acid.sql("insert into t values (100)")
+        damaged = min(Path(acid.table("t").definition.location).glob("[bd]*_v*/bucket_*"))
+        damaged.write_bytes(damaged.read_bytes()[:-40])
+        with pytest.raises(CompactionError, match=damaged.name):
+            acid.table("t").compact("major", wait=True)
+
+
+def test_a_base_is_left_where_no_share_has_rows(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr("hiveacid.compaction.process._SHARE_BYTES", 1)
+    with session_of(url, tmp_path, compactor_process_bytes=0) as acid:
+        acid.sql(f"create table t (id int) clustered by (id) into 4 buckets {ACID}")
+        write(acid)
+        acid.table("t").delete_arrow("id >= 0")
+        acid.table("t").compact("major", wait=True)
+        assert any(name.startswith("base_") for name in names_of(acid))
+        assert rows_of(acid) == []
+
+
+def test_what_the_process_runs_into_is_raised_here(url: str, tmp_path: Path) -> None:
+    with session_of(url, tmp_path, compactor_process_bytes=0) as acid:
+        write(acid)
+        damaged = next(Path(acid.table("t").definition.location).glob("delta_0000002*/bucket*"))
+        damaged.write_bytes(b"no ORC file")
+        with pytest.raises(CompactionError, match=damaged.name):
+            acid.table("t").compact("major", wait=True)
+
+
+def test_a_process_that_is_stopped_is_an_error_and_publishes_nothing(
+    url: str, tmp_path: Path
+) -> None:
+    with session_of(url, tmp_path, compactor_process_bytes=0) as acid:
+        write(acid)
+        before = names_of(acid)
+        polite = PoliteRewrite(acid.settings, spark=lambda: None)
+        polite.stop()
+        worker = Compactor(acid.runtime, polite, version="1").worker()
+        acid.table("t").compact("major")
+        result = worker.run_next()
+        assert result is not None
+        assert result.outcome is Outcome.FAILED
+        assert "has ended with status" in (result.message or "")
+        assert names_of(acid) == before
