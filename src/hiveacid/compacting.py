@@ -111,10 +111,10 @@ class Compacting:
                 from hiveacid.compaction.process import PoliteRewrite
 
                 settings = self._runtime.settings
-                waited = PoliteRewrite(settings, spark=self._spark)
+                rewrite = PoliteRewrite(settings, spark=self._spark)
                 beside = PoliteRewrite(settings, spark=self._spark_elsewhere)
-                self._rewrites = (waited, beside)
-                self._compactor = Compactor(self._runtime, beside, waited=waited, version=VERSION)
+                self._rewrites = (rewrite, beside)
+                self._compactor = Compactor(self._runtime, rewrite, beside=beside, version=VERSION)
             return self._compactor
 
     def _spark_elsewhere(self) -> SparkSession | None:
@@ -200,7 +200,7 @@ class Compacting:
     def _until_done(self, entry: CompactionInfo) -> CompactionInfo:
         """Wait, lending a hand: what nobody has begun is done here."""
         metastore, clock = self._runtime.metastore, self._runtime.clock
-        worker = self.compactor().worker(waited=True)
+        worker = self.compactor().worker()
         until_s = clock.monotonic_s() + self._runtime.settings.compactor_wait_timeout_s
         pause_s = _PAUSE_MIN_S
         while entry.state in _UNFINISHED:

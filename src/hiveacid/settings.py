@@ -195,8 +195,8 @@ class Settings(CompactorSettings):
     compactor_spark_bytes: int = _setting(
         256 * 1024 * 1024,
         "compactor.spark_bytes",
-        "A compaction that reads more bytes than this is done by Spark where there is a session: "
-        "one on a cluster, or any if somebody waits for it.",
+        "A compaction that reads more bytes than this is done by Spark where there is a session; "
+        "in the background of an application by one on a cluster only.",
     )
     compactor_stripe_bytes: int = _setting(
         64 * 1024,

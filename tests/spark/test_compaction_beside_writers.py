@@ -16,6 +16,7 @@ from tests.spark.running import wait_for
 import hiveacid
 from hiveacid.compaction import spark_rewrite
 from hiveacid.compaction.rewrites import rewrite
+from hiveacid.compaction.service import run_once
 from hiveacid.compaction.worker import Outcome, Step, Worker
 from hiveacid.model.compactions import CompactionRequest, CompactionType
 from hiveacid.model.tables import TableName
@@ -71,23 +72,33 @@ def test_an_update_and_a_compaction_of_the_same_rows_both_succeed(acid: Session)
     assert {row.v: row.n for row in found} == {ROUNDS: 50, 2 * ROUNDS: 50}
 
 
-def test_this_machines_spark_compacts_only_for_who_waits(
-    acid: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads that had something rewritten by Spark."""
+    found: list[str] = []
     real = spark_rewrite.rewrite_with_spark
 
     def rewrite_with_spark(*given: Any) -> Any:
-        asked.append(threading.current_thread().name)
+        found.append(threading.current_thread().name)
         return real(*given)
 
     monkeypatch.setattr(spark_rewrite, "rewrite_with_spark", rewrite_with_spark)
-    with hiveacid.connect(
+    return found
+
+
+def _again(acid: Session, **settings: Any) -> Session:
+    return hiveacid.connect(
         acid.spark,
         acid.runtime.metastore.url,
         warehouse=str(Path(acid.table("t").definition.location).parent),
-        settings=replace(SETTINGS, compactor_auto="embedded", compactor_spark_bytes=0),
-    ) as session:
+        settings=replace(SETTINGS, compactor_spark_bytes=0, **settings),
+    )
+
+
+def test_beside_an_application_its_own_spark_compacts_only_for_who_waits(
+    acid: Session, asked: list[str]
+) -> None:
+    with _again(acid, compactor_auto="embedded") as session:
         session.sql("update t set v = v + 1 where id <= 50")
         session.sql("alter table t compact 'minor'")
         wait_for(lambda: bool(session.compactions("t", status="succeeded")))
@@ -95,3 +106,13 @@ def test_this_machines_spark_compacts_only_for_who_waits(
         session.sql("alter table t compact 'major' and wait")
         assert asked == [threading.current_thread().name]
         assert session.sql("select sum(v) s from t").collect()[0].s == 50
+
+
+def test_a_service_compacts_by_the_spark_that_it_has(acid: Session, asked: list[str]) -> None:
+    acid.sql("update t set v = v + 1 where id <= 50")
+    acid.table("t").compact("major")
+    with _again(acid) as session:
+        (done,) = run_once(session.compacting.compactor(), pool=None, clock=session.runtime.clock)
+    assert done.outcome is Outcome.COMPACTED, done.message
+    assert len(asked) == 1
+    assert acid.sql("select sum(v) s from t").collect()[0].s == 50

@@ -32,16 +32,16 @@ _SWEEP_S: Final = 3600.0
 
 
 class Compactor:
-    """The compactor of a process; safe to share between threads. ``waited`` is the rewrite for
-    somebody who waits for it, ``version`` is the program's, for the history.
+    """The compactor of a process; safe to share between threads. ``beside`` is the rewrite for
+    workers beside an application, ``version`` is the program's, for the history.
     """
 
     def __init__(
-        self, runtime: Runtime, rewrite: Rewrite, *, version: str, waited: Rewrite | None = None
+        self, runtime: Runtime, rewrite: Rewrite, *, version: str, beside: Rewrite | None = None
     ) -> None:
         self._runtime = runtime
         self._rewrite = rewrite
-        self._waited = waited or rewrite
+        self._beside = beside or rewrite
         self._version = version
         self._metrics = Metrics()
         self._prefix = f"{runtime.transactions.host}-{os.getpid()}.{next(_SERIAL)}."
@@ -113,10 +113,12 @@ class Compactor:
         show = self._runtime.metastore.show_compactions
         return frozenset(entry.pool for one in asked for entry in show(compaction=one))
 
-    def worker(self, *, waited: bool = False) -> Worker:
-        """A worker with a name of its own, for one thread; ``waited`` for one that waits for it."""
+    def worker(self, *, beside: bool = False) -> Worker:
+        """A worker with a name of its own, for one thread; ``beside``: of an application that goes
+        on meanwhile.
+        """
         name = f"{self._prefix}{next(self._workers)}"
-        rewrite = self._waited if waited else self._rewrite
+        rewrite = self._beside if beside else self._rewrite
         return Worker(self._runtime, rewrite, name=name, version=self._version)
 
     def work(self, worker: Worker, *, pool: str | None) -> CompactionResult | None:

@@ -150,7 +150,7 @@ class EmbeddedCompactor:
 
     def _work(self, pool: str | None) -> None:
         if self._worker is None:
-            self._worker = self._make().worker()
+            self._worker = self._make().worker(beside=True)
         while not self._is_over and self._make().work(self._worker, pool=pool) is not None:
             pass
 

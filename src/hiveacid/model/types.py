@@ -94,6 +94,12 @@ class UnionType:
 
     alternatives: tuple[HiveType, ...]
 
+    @property
+    def as_struct(self) -> StructType:
+        """What stands for it where there are no unions: the tag, then the alternatives."""
+        fields = ((f"field{place}", kind) for place, kind in enumerate(self.alternatives))
+        return StructType((("tag", PrimitiveType("tinyint")), *fields))
+
     def __str__(self) -> str:
         return "uniontype<" + ",".join(map(str, self.alternatives)) + ">"
 

@@ -63,8 +63,10 @@ def prepare(spark: SparkSession) -> None:
             "Spark needs pandas to hand rows to Python, and it is not installed",
             note="pip install 'hiveacid[spark]'",
         )
+    if not is_local(spark):
+        return
     chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", None)
-    if is_local(spark) and not chosen:
+    if not chosen:
         spark.sparkContext.pythonExec = sys.executable
 
 

@@ -59,10 +59,7 @@ def spark_type(kind: HiveType) -> t.DataType:
     if isinstance(kind, StructType):
         return t.StructType([t.StructField(name, spark_type(f)) for name, f in kind.fields])
     if isinstance(kind, UnionType):
-        fields = [t.StructField("tag", t.ByteType())]
-        for place, alternative in enumerate(kind.alternatives):
-            fields.append(t.StructField(f"field{place}", spark_type(alternative)))
-        return t.StructType(fields)
+        return spark_type(kind.as_struct)
     raise UnsupportedError(f"the type {kind} cannot be read through Spark", type=str(kind))
 
 

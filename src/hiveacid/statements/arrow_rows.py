@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, Table
-from hiveacid.model.types import DecimalType, PrimitiveType, StructType, UnionType
+from hiveacid.model.types import DecimalType, HiveType, UnionType
 from hiveacid.statements.arrow_casts import check_kept
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.storage.arrow_types import arrow_type, conform
@@ -66,9 +66,10 @@ def typed_column(rows: pa.Table, column: Column) -> pa.Array:
     try:
         if pa.types.is_integer(array.type) and isinstance(column.type, DecimalType):
             array = array.cast(pa.decimal128(38, min(column.type.scale, _BIGINT_SCALE)))
-        found, kind = conform(array, column.type), column.type
+        kind: HiveType = column.type
+        found = conform(array, kind)
         if isinstance(kind, UnionType):  # a struct until it is written
-            kind = _struct_of(kind)
+            kind = kind.as_struct
             found = conform(array, kind)
         check_kept(array, found, kind)
         target = arrow_type(column.type)
@@ -76,11 +77,6 @@ def typed_column(rows: pa.Table, column: Column) -> pa.Array:
     except (ConversionError, pa.ArrowException) as error:
         text = error.message if isinstance(error, ConversionError) else str(error)
         raise ConversionError(f"column {column.name}: {text}", column=column.name) from error
-
-
-def _struct_of(kind: UnionType) -> StructType:
-    fields = ((f"field{place}", child) for place, child in enumerate(kind.alternatives))
-    return StructType((("tag", PrimitiveType("tinyint")), *fields))
 
 
 def stored_arrays(table: Table, rows: pa.Table, columns: Sequence[Column]) -> list[pa.Array]:

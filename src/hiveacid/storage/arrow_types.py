@@ -73,10 +73,7 @@ def arrow_type(kind: HiveType, *, unit: str = MICROSECONDS) -> pa.DataType:
         return pa.struct(
             [pa.field(name, arrow_type(child, unit=unit)) for name, child in kind.fields]
         )
-    fields = [
-        (f"field{i}", arrow_type(child, unit=unit)) for i, child in enumerate(kind.alternatives)
-    ]
-    return pa.struct([("tag", pa.int8()), *fields])
+    return arrow_type(kind.as_struct, unit=unit)
 
 
 def hive_type(arrow: pa.DataType) -> HiveType:

@@ -369,8 +369,8 @@ def _without_unions(kind: HiveType) -> HiveType:
     if isinstance(kind, StructType):
         return StructType(tuple((name, _without_unions(child)) for name, child in kind.fields))
     if isinstance(kind, UnionType):
-        children = map(_without_unions, kind.alternatives)
-        return StructType(tuple((f"field{place}", child) for place, child in enumerate(children)))
+        _, *alternatives = kind.as_struct.fields  # ORC has no column of the tag
+        return _without_unions(StructType(tuple(alternatives)))
     return kind
 
 

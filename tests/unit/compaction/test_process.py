@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.process import PoliteRewrite
 from hiveacid.compaction.worker import Outcome
 from hiveacid.errors import CompactionError
+from hiveacid.session import Session
 
 
 @pytest.fixture
@@ -57,8 +59,19 @@ def test_a_large_compaction_is_done_by_a_process_of_its_own(url: str, tmp_path: 
         assert rows_of(acid) == before
 
 
+@pytest.fixture
+def acid(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session with a bucketed table that as many processes compact as half of six processors."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr("hiveacid.compaction.process._SHARE_BYTES", 1)
+    with session_of(url, tmp_path, compactor_process_bytes=0) as made:
+        made.sql(f"create table t (id int) clustered by (id) into 4 buckets {ACID}")
+        write(made)
+        yield made
+
+
 def test_processes_share_the_buckets_of_a_compaction(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    acid: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[list[str]] = []
 
@@ -68,23 +81,18 @@ def test_processes_share_the_buckets_of_a_compaction(
             super().__init__(command, **options)
 
     monkeypatch.setattr(subprocess, "Popen", Counted)
-    monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    monkeypatch.setattr("hiveacid.compaction.process._SHARE_BYTES", 1)
-    with session_of(url, tmp_path, compactor_process_bytes=0) as acid:
-        acid.sql(f"create table t (id int) clustered by (id) into 4 buckets {ACID}")
-        write(acid)
-        acid.table("t").delete_arrow("id = 3")
-        before = rows_of(acid)
+    acid.table("t").delete_arrow("id = 3")
+    before = rows_of(acid)
+    acid.table("t").compact("major", wait=True)
+    assert len(begun) == 3
+    base = next(Path(acid.table("t").definition.location).glob("base_*"))
+    assert len(list(base.glob("bucket_*"))) >= 3
+    assert rows_of(acid) == before
+    damaged = max(base.glob("bucket_*"))
+    damaged.write_bytes(b"no ORC file")
+    acid.sql("insert into t values (100)")
+    with pytest.raises(CompactionError, match=damaged.name):
         acid.table("t").compact("major", wait=True)
-        assert len(begun) == 3
-        base = next(Path(acid.table("t").definition.location).glob("base_*"))
-        assert len(list(base.glob("bucket_*"))) >= 3
-        assert rows_of(acid) == before
-        damaged = max(base.glob("bucket_*"))
-        damaged.write_bytes(b"no ORC file")
-        acid.sql("insert into t values (100)")
-        with pytest.raises(CompactionError, match=damaged.name):
-            acid.table("t").compact("major", wait=True)
 
 
 @pytest.mark.parametrize("kind", ["minor", "major"])
@@ -105,18 +113,11 @@ def test_a_large_bucket_is_read_by_a_thread_while_it_is_written(
             acid.table("t").compact("major", wait=True)
 
 
-def test_a_base_is_left_where_no_share_has_rows(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    monkeypatch.setattr("hiveacid.compaction.process._SHARE_BYTES", 1)
-    with session_of(url, tmp_path, compactor_process_bytes=0) as acid:
-        acid.sql(f"create table t (id int) clustered by (id) into 4 buckets {ACID}")
-        write(acid)
-        acid.table("t").delete_arrow("id >= 0")
-        acid.table("t").compact("major", wait=True)
-        assert any(name.startswith("base_") for name in names_of(acid))
-        assert rows_of(acid) == []
+def test_a_base_is_left_where_no_share_has_rows(acid: Session) -> None:
+    acid.table("t").delete_arrow("id >= 0")
+    acid.table("t").compact("major", wait=True)
+    assert any(name.startswith("base_") for name in names_of(acid))
+    assert rows_of(acid) == []
 
 
 def test_what_the_process_runs_into_is_raised_here(url: str, tmp_path: Path) -> None:
