@@ -16,7 +16,8 @@ from hiveacid.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from hiveacid.errors import AcidError
-    from hiveacid.reading import dataset, read_arrow
+    from hiveacid.reading.arrow_dataset import dataset
+    from hiveacid.reading.rows import read_arrow
     from hiveacid.session import Session, connect
     from hiveacid.table import AcidTable
     from hiveacid.writing import delete_arrow, merge_arrow, write_arrow
@@ -25,8 +26,8 @@ _HOMES = {
     "connect": "hiveacid.session",
     "Session": "hiveacid.session",
     "AcidTable": "hiveacid.table",
-    "read_arrow": "hiveacid.reading",
-    "dataset": "hiveacid.reading",
+    "read_arrow": "hiveacid.reading.rows",
+    "dataset": "hiveacid.reading.arrow_dataset",
     "write_arrow": "hiveacid.writing",
     "delete_arrow": "hiveacid.writing",
     "merge_arrow": "hiveacid.writing",

@@ -20,7 +20,7 @@ from tests.golden.test_read_arrow import WIDE_TIMESTAMPS
 
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.reading import read_arrow
+from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
 
 COPY_ALL = Settings(compactor_stripe_bytes=0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.reading import read_arrow
+from hiveacid.reading.rows import read_arrow
 
 _SPEC = importlib.util.spec_from_file_location(
     "golden_tables", Path(__file__).with_name("tables.py")

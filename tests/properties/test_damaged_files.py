@@ -28,7 +28,7 @@ from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType
-from hiveacid.reading import read_arrow
+from hiveacid.reading.rows import read_arrow
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.orc_tail import read_tail

@@ -20,7 +20,7 @@ from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.reading import read_arrow
+from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
 from hiveacid.storage.bucket_writer import BucketFileWriter
 

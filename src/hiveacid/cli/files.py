@@ -71,9 +71,9 @@ def dump(file: str) -> None:
         MissingFileError: no such file.
         FormatError: not an ORC file, or a truncated one.
     """
-    from hiveacid import reading
+    from hiveacid.reading.events import dump
 
-    for event in reading.dump(_location(file)):
+    for event in dump(_location(file)):
         print(to_json(event))
 
 

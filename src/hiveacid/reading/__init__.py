@@ -5,11 +5,3 @@ rows (``rows``: ``read_arrow``), the table as one object for DuckDB and Polars (
 the events of one file (``events``: ``dump``). Never comes in: writing, Spark, locks: a session's
 table hands its snapshot in. Read ``rows`` first.
 """
-
-from __future__ import annotations
-
-from hiveacid.reading.arrow_dataset import Dataset, dataset
-from hiveacid.reading.events import dump
-from hiveacid.reading.rows import read_arrow
-
-__all__ = ["Dataset", "dataset", "dump", "read_arrow"]

@@ -25,7 +25,7 @@ from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.reading import read_arrow
+from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
 from hiveacid.storage import event_merge
 from hiveacid.storage.bucket_reader import BucketFileReader

@@ -20,8 +20,7 @@ import pytest
 import hiveacid
 from hiveacid.errors import FormatError, InvalidInputError
 from hiveacid.model.predicates import ANYTHING, Anything, Compare, In, IsNull, Op, Or
-from hiveacid.reading import Dataset
-from hiveacid.reading.arrow_dataset import _predicate
+from hiveacid.reading.arrow_dataset import Dataset, _predicate
 from hiveacid.session import Session
 from hiveacid.table import AcidTable
 

@@ -25,7 +25,7 @@ from hiveacid.layout.events import EVENT_FIELDS
 from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.reading import dump
+from hiveacid.reading.events import dump
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.bucket_reader import BucketFileReader
 from hiveacid.storage.bucket_writer import BucketFileWriter, write_empty_file

@@ -21,7 +21,7 @@ from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.reading import read_arrow
+from hiveacid.reading.rows import read_arrow
 from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.delete_set import DeleteSet
 from hiveacid.storage.filesystem import file_system_for
