@@ -64,16 +64,7 @@ class OrcOutput:
         """
         if self._sink is None:
             self._sink = _Sink(self._fs, self._path)
-            self._writer = orc.ORCWriter(
-                self._sink,
-                batch_size=self._batch_rows,
-                stripe_size=self._settings.stripe_bytes,
-                compression=self._settings.compression,
-                compression_block_size=self._settings.buffer_bytes,
-                compression_strategy="speed",
-                row_index_stride=self._settings.row_index_stride,
-                dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
-            )
+            self._guarded(self._begin)
         if postponed and self._held_from is None:
             self._held_from = self._sink.size_bytes
             self._sink.hold()
@@ -139,6 +130,18 @@ class OrcOutput:
         sink.finish_discarded()
         if self._fs.exists(self._path):
             self._fs.delete_file(self._path)
+
+    def _begin(self) -> None:
+        self._writer = orc.ORCWriter(
+            self._sink,
+            batch_size=self._batch_rows,
+            stripe_size=self._settings.stripe_bytes,
+            compression=self._settings.compression,
+            compression_block_size=self._settings.buffer_bytes,
+            compression_strategy="speed",
+            row_index_stride=self._settings.row_index_stride,
+            dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
+        )
 
     def _guarded(self, step: Callable[[], object]) -> None:
         """Run one step; the sink remembers the file system's error, which the ORC writer

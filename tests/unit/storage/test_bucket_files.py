@@ -447,3 +447,20 @@ def test_parse_tail_refuses_a_damaged_footer(tmp_path: Path) -> None:
     data[-tail.tail_bytes + 5 : -60] = b"\xff" * (tail.tail_bytes - 65)
     with pytest.raises(FormatError):
         parse_tail(bytes(data)).stripe_statistics()
+
+
+def test_ctrl_c_while_a_file_is_written_is_no_error_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ORC writer keeps only the text of what its file object raises."""
+    path = tmp_path / "bucket_00000"
+    big = batch(200_000)
+
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hiveacid.storage.orc_output._Sink.put", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write(path, [big] * 20)
+    assert not path.exists()
