@@ -71,10 +71,7 @@ def wait_for_lock(
             clock.sleep_s(min(pause_s, left_s))
             pause_s = min(pause_s * 2, settings.lock_poll_max_s)
             metastore.perform_timeouts()
-            broken = metastore.break_deadlock(waiting=found.lock_id)
-            if broken and txn is None and broken[0].lock_id == found.lock_id:
-                raise _given_up(broken, found)
-            found = _check(metastore, found, txn, held())
+            found = _look_again(metastore, found, txn, held())
     except BaseException:
         if found.state is LockState.WAITING:
             metastore.unlock(found.lock_id)
@@ -82,9 +79,12 @@ def wait_for_lock(
     return found.lock_id
 
 
-def _check(
+def _look_again(
     metastore: Metastore, found: LockResponse, txn: TxnId | None, held: Collection[LockId]
 ) -> LockResponse:
+    broken = metastore.break_deadlock(waiting=found.lock_id)
+    if broken and txn is None and broken[0].lock_id == found.lock_id:
+        raise _given_up(broken, found)
     try:
         return metastore.check_lock(found.lock_id, held=held)
     except NotFoundError as error:
