@@ -404,7 +404,8 @@ class Transaction:
             host=self._manager.host,
             clock=self._manager.clock,
             settings=self._settings,
-            held=self._manager.held_locks,
+            agent_info=self._manager.agent_info,
+            held=lambda: self._manager.held_locks,
         )
         self._records.note_locks(components)
 
