@@ -237,15 +237,8 @@ def _mapped(path: str) -> Iterator[None]:
 
 
 def storage_error(error: OSError, *, path: str) -> StorageError:
-    """Our error for an operating system's or Arrow's one.
-
-    Raises:
-        KeyboardInterrupt: that is what it was; ORC's C++ code has only the text of what a file
-        object of Python raised.
-    """
+    """Our error for an operating system's or Arrow's one."""
     text = str(error)
-    if "Python exception: " in text and text.rstrip().endswith("KeyboardInterrupt"):
-        raise KeyboardInterrupt from error
     if isinstance(error, FileNotFoundError) or error.errno == errno.ENOENT:
         return MissingFileError(f"file {path} does not exist", path=path)
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in text:

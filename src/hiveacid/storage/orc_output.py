@@ -21,6 +21,7 @@ from hiveacid.errors import StorageError
 from hiveacid.model.types import CharType, VarcharType
 from hiveacid.storage.early_times import set_back
 from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.interrupts import held_back
 from hiveacid.storage.orc_streams import Int16s
 from hiveacid.storage.orc_tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
 from hiveacid.storage.writer_settings import WriterSettings
@@ -126,7 +127,8 @@ class OrcOutput:
             return
         sink.discard()
         if writer is not None:
-            writer.close()
+            with held_back():
+                writer.close()
         sink.finish_discarded()
         if self._fs.exists(self._path):
             self._fs.delete_file(self._path)
@@ -148,7 +150,8 @@ class OrcOutput:
         swallows.
         """
         try:
-            step()
+            with held_back():
+                step()
         except (pa.ArrowException, OSError) as error:
             cause = self._sink.error if self._sink is not None else None
             if cause is not None:
