@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 os.environ["TZ"] = "UTC"
 time.tzset()
+# For every JVM that a test starts: statements over few rows end before the second compiler's work
+# pays off, which takes a third of the time of both cores.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 PROJECT = Path(__file__).parents[1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import uuid
 from dataclasses import dataclass, field
 
 from hiveacid.clock import Clock, SystemClock
@@ -90,6 +91,7 @@ def open_runtime(
         user=_user(),
         host=socket.gethostname(),
         threads=the_threads,
+        session=uuid.uuid4().hex,
     )
     return Runtime(metastore, manager, the_clock, the_settings, root, the_threads)
 

@@ -369,10 +369,13 @@ class LockManager(Protocol):
         Raises: TransactionError: it is acquired and belongs to a transaction.
         """
 
-    def break_deadlock(self) -> tuple[TxnId, ...]:
-        """Abort the youngest of some transactions that wait for each other.
+    def break_deadlock(self, *, waiting: LockId | None = None) -> tuple[LockInfo, ...]:
+        """Of requests that wait for each other, abort the youngest transaction; where none has one,
+        drop the latest if that is the caller's own, ``waiting``.
 
-        Returns it, then whom it waited for, and so on round; empty where nobody does.
+        A lock without a transaction is held up by any request with the same agent info that waits,
+        if that begins with ``SESSION_PREFIX``. Returns the request that is gone, then that which it
+        waited for, and so on round; empty where nothing was done.
         """
 
     def release_locks(self, txn: TxnId) -> None:

@@ -7,7 +7,7 @@ per conflict.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -44,6 +44,10 @@ class LockSemantics(Enum):
 
     HIVE_4 = "4.1"
     HIVE_3 = "3.1"
+
+
+SESSION_PREFIX: Final = "hiveacid-session-"
+"""What the agent info (HL_AGENT_INFO) of a session's requests begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,17 @@ class LockInfo:
     blocked_by_lock_id: LockId | None = None
     blocked_by_component_id: int | None = None
 
+    @property
+    def holder(self) -> str:
+        """Whose it is, as messages name it: the transaction, or the request of a LOCK TABLE."""
+        return f"txnid:{self.txn_id}" if self.txn_id else f"lockid:{self.lock_id} (LOCK TABLE)"
+
+    @property
+    def session(self) -> str | None:
+        """The session of ours that it belongs to; None where another client made the request."""
+        found = self.agent_info or ""
+        return found if found.startswith(SESSION_PREFIX) else None
+
     def __str__(self) -> str:
         return (
             f"{{lockid:{self.lock_id} intLockId:{self.component_id} txnid:{self.txn_id} "
@@ -132,19 +147,58 @@ def overlaps(requested: LockInfo, existing: LockInfo) -> bool:
     )
 
 
-def find_deadlock(waits: Iterable[tuple[TxnId, TxnId]]) -> tuple[TxnId, ...]:
-    """A cycle among (who waits, for whom): the youngest transaction, then whom it waits for, and so
-    on; empty where there is none.
+def find_deadlock(
+    blocked: Iterable[tuple[LockInfo, LockInfo]], *, busy: Collection[str] = ()
+) -> tuple[LockInfo, ...]:
+    """Of (waiting request, what is in its way), requests that wait for each other: that of the
+    youngest transaction (where none has one, the latest), then for which it waits, and so on;
+    empty where none do.
 
-    >>> find_deadlock([(1, 2), (4, 3), (2, 3), (3, 2)])
-    (3, 2)
+    A request is waited for until it is granted, a transaction's lock while a request of the
+    transaction waits, a lock without one (LOCK TABLE) while a request of its session does, unless
+    that is ``busy``: for that long nobody commits, and nobody unlocks.
     """
-    follows: dict[TxnId, list[TxnId]] = {}
+    pairs = tuple(blocked)
+    waiting = {one.lock_id: one for one, _ in pairs}
+    by_owner: dict[TxnId | str, list[LockId]] = {}
+    for one in waiting.values():
+        by_owner.setdefault(one.txn_id, []).append(one.lock_id)
+        if one.session is not None and one.session not in busy:
+            by_owner.setdefault(one.session, []).append(one.lock_id)
+    cycle = find_cycle(
+        (one.lock_id, held_up)
+        for one, by in pairs
+        for held_up in (
+            (by.lock_id,)
+            if by.state is LockState.WAITING
+            else by_owner.get(by.txn_id or by.session or "", ())
+        )
+    )
+    if not cycle:
+        return ()
+    victim = max(cycle, key=lambda lock: (waiting[lock].txn_id, lock))
+    at = cycle.index(victim)
+    return tuple(waiting[lock] for lock in (*cycle[at:], *cycle[:at]))
+
+
+def deadlock_text(cycle: Sequence[LockInfo]) -> str:
+    """Who waits for whom, in a few words."""
+    return " waits for ".join(one.holder for one in (*cycle, cycle[0]))
+
+
+def find_cycle(waits: Iterable[tuple[LockId, LockId]]) -> tuple[LockId, ...]:
+    """A cycle among (who waits, for whom), each followed by whom it waits for; empty where there
+    is none.
+
+    >>> find_cycle([(1, 2), (4, 3), (2, 3), (3, 2)])
+    (2, 3)
+    """
+    follows: dict[LockId, list[LockId]] = {}
     for waiting, holder in waits:
         follows.setdefault(waiting, []).append(holder)
-    finished: set[TxnId] = set()
+    finished: set[LockId] = set()
     for start in sorted(follows):
-        path: list[TxnId] = []
+        path: list[LockId] = []
         branches = [iter((start,))]
         while branches:
             following = next(branches[-1], None)
@@ -153,9 +207,7 @@ def find_deadlock(waits: Iterable[tuple[TxnId, TxnId]]) -> tuple[TxnId, ...]:
                 if path:
                     finished.add(path.pop())
             elif following in path:
-                cycle = path[path.index(following) :]
-                first = cycle.index(max(cycle))
-                return tuple(cycle[first:] + cycle[:first])
+                return tuple(path[path.index(following) :])
             elif following not in finished:
                 path.append(following)
                 branches.append(iter(follows.get(following, ())))

@@ -21,6 +21,7 @@ from hiveacid.errors import StorageError
 from hiveacid.model.types import CharType, VarcharType
 from hiveacid.storage.early_times import set_back
 from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.interrupts import held_back
 from hiveacid.storage.orc_streams import Int16s
 from hiveacid.storage.orc_tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
 from hiveacid.storage.writer_settings import WriterSettings
@@ -64,16 +65,7 @@ class OrcOutput:
         """
         if self._sink is None:
             self._sink = _Sink(self._fs, self._path)
-            self._writer = orc.ORCWriter(
-                self._sink,
-                batch_size=self._batch_rows,
-                stripe_size=self._settings.stripe_bytes,
-                compression=self._settings.compression,
-                compression_block_size=self._settings.buffer_bytes,
-                compression_strategy="speed",
-                row_index_stride=self._settings.row_index_stride,
-                dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
-            )
+            self._guarded(self._begin)
         if postponed and self._held_from is None:
             self._held_from = self._sink.size_bytes
             self._sink.hold()
@@ -135,17 +127,31 @@ class OrcOutput:
             return
         sink.discard()
         if writer is not None:
-            writer.close()
+            with held_back():
+                writer.close()
         sink.finish_discarded()
         if self._fs.exists(self._path):
             self._fs.delete_file(self._path)
+
+    def _begin(self) -> None:
+        self._writer = orc.ORCWriter(
+            self._sink,
+            batch_size=self._batch_rows,
+            stripe_size=self._settings.stripe_bytes,
+            compression=self._settings.compression,
+            compression_block_size=self._settings.buffer_bytes,
+            compression_strategy="speed",
+            row_index_stride=self._settings.row_index_stride,
+            dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
+        )
 
     def _guarded(self, step: Callable[[], object]) -> None:
         """Run one step; the sink remembers the file system's error, which the ORC writer
         swallows.
         """
         try:
-            step()
+            with held_back():
+                step()
         except (pa.ArrowException, OSError) as error:
             cause = self._sink.error if self._sink is not None else None
             if cause is not None:

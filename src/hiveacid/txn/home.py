@@ -62,6 +62,10 @@ class Home(Protocol):
         """The machine it runs on."""
 
     @property
+    def agent_info(self) -> str | None:
+        """What its lock requests name as their session."""
+
+    @property
     def held_locks(self) -> Collection[LockId]:
         """The client's own locks, which do not stand in its transactions' way."""
 

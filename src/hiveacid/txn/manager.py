@@ -9,7 +9,7 @@ from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.ids import LockId, TxnId
-from hiveacid.model.locks import LockComponent
+from hiveacid.model.locks import SESSION_PREFIX, LockComponent
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation, TxnType
 from hiveacid.settings import Settings
@@ -37,12 +37,17 @@ class TransactionManager:
         user: str = "hiveacid",
         host: str = "localhost",
         threads: Threads | None = None,
+        session: str | None = None,
     ) -> None:
+        """``session`` is a name that no other manager has; without one a deadlock over the locks of
+        ``lock`` is not found.
+        """
         self._metastore = metastore
         self._clock = clock
         self._settings = settings
         self._user = user
         self._host = host
+        self._agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
         self._listeners: tuple[CommitListener, ...] = ()
         self._housekeeping_due_s = clock.monotonic_s()
         self._held: dict[LockId, Sequence[LockComponent]] = {}
@@ -74,6 +79,11 @@ class TransactionManager:
     def host(self) -> str:
         """The machine they run on."""
         return self._host
+
+    @property
+    def agent_info(self) -> str | None:
+        """What the lock requests name as their session, as SHOW LOCKS EXTENDED prints it."""
+        return self._agent_info
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -134,7 +144,8 @@ class TransactionManager:
         alive until they are given back. Transactions of this manager do not wait for them.
 
         Raises:
-            LockError: not granted before the deadline.
+            LockError: not granted before the deadline, or given up to break a deadlock; the locks
+            taken before stay.
         """
         lock = wait_for_lock(
             self._metastore,
@@ -144,7 +155,8 @@ class TransactionManager:
             host=self._host,
             clock=self._clock,
             settings=self._settings,
-            held=self.held_locks,
+            agent_info=self._agent_info,
+            held=lambda: self.held_locks,
         )
         self._held[lock] = components
         self._heartbeat.add_lock(lock)

@@ -15,13 +15,18 @@ from hiveacid.model.transactions import OperationType
 class Records:
     """The records, and the tables with a placeholder: a lock request left it where only the rows
     will tell the partitions.
+
+    ``asked``: more was asked for, and nobody knows whether it is recorded; a lock request records
+    what it is for, granted or not.
     """
 
     known: frozenset[Written] = frozenset()
     placeholders: set[TableName] = field(default_factory=set)
+    asked: bool = False
 
     def note_locks(self, components: Iterable[LockComponent]) -> None:
         """What the metastore recorded with a lock request."""
+        self.asked = False
         for one in components:
             if one.operation is None or not one.operation.is_write or one.table is None:
                 continue
@@ -49,17 +54,19 @@ class Records:
         self, table: TableName, partitions: Sequence[str | None], operation: OperationType
     ) -> None:
         """They are recorded, in place of the placeholder."""
+        self.asked = False
         self.known |= {Written(table, one, operation) for one in partitions}
         self.placeholders.discard(table)
 
     def differ_from(self, known: frozenset[Written]) -> bool:
-        """Whether the metastore has others than these."""
-        return self.known != known or bool(self.placeholders)
+        """Whether the metastore has others than these, or may have."""
+        return self.known != known or bool(self.placeholders) or self.asked
 
     def go_back(self, known: frozenset[Written]) -> None:
         """These are all that the metastore has."""
         self.known = known
         self.placeholders.clear()
+        self.asked = False
 
     def _is_known(self, one: Written) -> bool:
         if one.partition is None and one.operation is OperationType.INSERT:

@@ -266,6 +266,7 @@ class Transaction:
         if new is None:
             return
         write_id = self._allocate(table.name)
+        self._records.asked = True
         self._store.add_dynamic_partitions(self._id, write_id, table.name, new, operation)
         self._records.note(table.name, new, operation)
 
@@ -283,6 +284,8 @@ class Transaction:
             return
         try:
             self._store.replace_writes(self._id, but)
+        except TransactionError:
+            return  # aborted, and they with it
         except AcidError as error:
             _LOG.warning("Records of a statement stay: %s", error, extra={"txn": self._id})
         else:
@@ -392,6 +395,7 @@ class Transaction:
         _ = self.valid_txns
         for table in footprint.written_tables:
             self._allocate(table)
+        self._records.asked = True
         wait_for_lock(
             self._store,
             components,
@@ -400,7 +404,8 @@ class Transaction:
             host=self._manager.host,
             clock=self._manager.clock,
             settings=self._settings,
-            held=self._manager.held_locks,
+            agent_info=self._manager.agent_info,
+            held=lambda: self._manager.held_locks,
         )
         self._records.note_locks(components)
 

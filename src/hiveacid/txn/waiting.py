@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timezone
 
 from hiveacid.clock import Clock
 from hiveacid.errors import LockError, NotFoundError, TransactionError
 from hiveacid.metastore.api import LockResponse, Metastore, TxnInfo
 from hiveacid.model.ids import LockId, TxnId
-from hiveacid.model.locks import LockComponent, LockInfo, LockState
+from hiveacid.model.locks import LockComponent, LockInfo, LockState, deadlock_text
 from hiveacid.model.transactions import AbortReason
 from hiveacid.settings import Settings
+
+_KEEPS = (
+    "The session keeps what LOCK took before: UNLOCK it, so that the others go on, and take the "
+    "locks in one order."
+)
 
 
 def wait_for_lock(
@@ -23,25 +28,33 @@ def wait_for_lock(
     host: str,
     clock: Clock,
     settings: Settings,
-    held: Collection[LockId] = (),
+    agent_info: str | None = None,
+    held: Callable[[], Collection[LockId]] = tuple,
 ) -> LockId:
     """Request the components and wait until all are granted; without a transaction the caller sends
-    the lock's heartbeats and gives it back. ``held`` are the caller's own locks of that kind: it
-    does not wait for them, nor behind those who do.
+    the lock's heartbeats and gives it back. ``agent_info`` names the caller's session, ``held``
+    says which locks of that kind it has by now: it does not wait for them, nor behind those who do.
 
     While it waits, abandoned transactions are timed out and deadlocks are broken. On any failure
     the request is taken back.
 
     Raises:
-        LockError: the deadline passed, the transaction was aborted to break a deadlock, one of
-            ``held`` is lost, or it reads what is locked exclusively and ``lock.zero_wait_reads``.
+        LockError: the deadline passed, the transaction was aborted or the request given up to break
+            a deadlock, one of ``held`` is lost, or it reads what is locked exclusively and
+            ``lock.zero_wait_reads``.
         TransactionError: the transaction was ended meanwhile.
     """
     started_s = clock.monotonic_s()
     pause_s = settings.lock_poll_min_s
     zero = settings.lock_zero_wait_reads
     found = metastore.lock(
-        components, txn=txn, user=user, host=host, held=held, zero_wait_read=zero
+        components,
+        txn=txn,
+        user=user,
+        host=host,
+        agent_info=agent_info,
+        held=held(),
+        zero_wait_read=zero,
     )
     if found.state is LockState.NOT_ACQUIRED:
         raise LockError(
@@ -58,8 +71,7 @@ def wait_for_lock(
             clock.sleep_s(min(pause_s, left_s))
             pause_s = min(pause_s * 2, settings.lock_poll_max_s)
             metastore.perform_timeouts()
-            metastore.break_deadlock()
-            found = _check(metastore, found, txn, held)
+            found = _look_again(metastore, found, txn, held())
     except BaseException:
         if found.state is LockState.WAITING:
             metastore.unlock(found.lock_id)
@@ -67,9 +79,12 @@ def wait_for_lock(
     return found.lock_id
 
 
-def _check(
+def _look_again(
     metastore: Metastore, found: LockResponse, txn: TxnId | None, held: Collection[LockId]
 ) -> LockResponse:
+    broken = metastore.break_deadlock(waiting=found.lock_id)
+    if broken and txn is None and broken[0].lock_id == found.lock_id:
+        raise _given_up(broken, found)
     try:
         return metastore.check_lock(found.lock_id, held=held)
     except NotFoundError as error:
@@ -86,6 +101,7 @@ def _check(
                 f"Transaction {txn} was aborted to break a {reason}",
                 txn=txn,
                 blocked_by=found.blocked_by,
+                note=_KEEPS if held else None,
             ) from error
         what = "unknown" if info is None else info.state.name.lower()
         raise TransactionError(
@@ -94,6 +110,19 @@ def _check(
             txn=txn,
             state=what,
         ) from error
+
+
+def _given_up(broken: Sequence[LockInfo], found: LockResponse) -> LockError:
+    mine = broken[0]
+    return LockError(
+        f"The request for {mine.type.name} of {_resource(mine)} was given up to break a "
+        f"{AbortReason.DEADLOCK.value}: {deadlock_text(broken)}",
+        lock_id=mine.lock_id,
+        resource=_resource(mine),
+        blocked_by=found.blocked_by,
+        requests=tuple(str(one) for one in broken),
+        note=_KEEPS,
+    )
 
 
 def _timed_out(metastore: Metastore, found: LockResponse, *, waited_s: float) -> LockError:
@@ -105,7 +134,7 @@ def _timed_out(metastore: Metastore, found: LockResponse, *, waited_s: float) ->
     verb = "held" if blocker.state is LockState.ACQUIRED else "requested earlier"
     return LockError(
         f"Lock acquisition for {_resource(blocker)} timed out after {waited_ms}ms. "
-        f"{blocker.type.name} is {verb} by {_who(blocker)} of {blocker.user}@{blocker.host}"
+        f"{blocker.type.name} is {verb} by {blocker.holder} of {blocker.user}@{blocker.host}"
         + _since(blocker, holder),
         code=10307,
         lock_id=blocker.lock_id,
@@ -115,10 +144,6 @@ def _timed_out(metastore: Metastore, found: LockResponse, *, waited_s: float) ->
         since_ms=_since_ms(blocker, holder),
         resource=_resource(blocker),
     )
-
-
-def _who(blocker: LockInfo) -> str:
-    return f"txnid:{blocker.txn_id}" if blocker.txn_id else f"lockid:{blocker.lock_id} (LOCK TABLE)"
 
 
 def _resource(lock: LockInfo) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -30,6 +31,7 @@ from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.bucket_reader import BucketFileReader
 from hiveacid.storage.bucket_writer import BucketFileWriter, write_empty_file
 from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.orc_output import _Sink
 from hiveacid.storage.orc_tail import Compression, parse_tail, read_tail, rewrite_tail
 
 FS: FileSystem = file_system_for("/")[0]
@@ -447,3 +449,27 @@ def test_parse_tail_refuses_a_damaged_footer(tmp_path: Path) -> None:
     data[-tail.tail_bytes + 5 : -60] = b"\xff" * (tail.tail_bytes - 65)
     with pytest.raises(FormatError):
         parse_tail(bytes(data)).stripe_statistics()
+
+
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_ctrl_c_while_a_file_is_written_waits_for_the_orc_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    """Of what its file object raises that keeps the text only, or it ends the process."""
+    path = tmp_path / "bucket_00000"
+    calls = []
+
+    def interrupted(sink: _Sink, data: bytes) -> int:
+        calls.append(len(data))
+        if len(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+        return plain(sink, data)
+
+    plain = _Sink.write
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(_Sink, "write", interrupted)
+        write(path, [batch(3)])
+    assert not path.exists()
+    assert len(calls) >= call
+    write(path, [batch(3)])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -8,6 +8,7 @@ import pytest
 
 from hiveacid.errors import (
     CommitOutcomeUnknownError,
+    LockError,
     MetastoreError,
     NotFoundError,
     StorageError,
@@ -239,6 +240,20 @@ def test_the_records_of_what_is_taken_back_are_taken_back(
         ("p", "d"),
         ("t", "d"),
     ]
+
+
+def test_what_never_got_its_lock_is_not_recorded(
+    runtime: Runtime, table: Table, steps: _Steps
+) -> None:
+    """A lock request records what it is for when it is made, granted or not."""
+    overwrite = Footprint(writes=(TableWrite(table, WriteKind.OVERWRITE),))
+    with runtime.transactions.begin() as other:
+        other.lock(Footprint(writes=(TableWrite(table, WriteKind.DELETE),)))
+        with pytest.raises(LockError), steps.unit.statement():
+            steps.unit.txn.lock(overwrite)
+        steps.unit.commit(overlap=None)
+        other.record_write(table, [None], OperationType.DELETE)
+        other.commit(overlap=lambda *_: ())
 
 
 def test_records_that_cannot_be_taken_back_stay(

@@ -28,11 +28,13 @@ from hiveacid.metastore.sql.txns import (
 from hiveacid.metastore.sql.write_ids import write_id_of
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import (
+    SESSION_PREFIX,
     LockComponent,
     LockInfo,
     LockSemantics,
     LockState,
     LockType,
+    deadlock_text,
     find_deadlock,
     must_wait,
     passed_by,
@@ -111,8 +113,8 @@ _BLOCK: Final = (
     .values(HL_BLOCKEDBY_EXT_ID=bindparam("by"), HL_BLOCKEDBY_INT_ID=bindparam("by_component"))
 )
 _HOLDER = HIVE_LOCKS.alias("holder")
-_WAITS: Final = (
-    select(_L.HL_TXNID, _HOLDER.c.HL_TXNID)
+_BLOCKED: Final = (
+    select(*_COLUMNS, *(_HOLDER.c[column.name] for column in _COLUMNS))
     .join_from(
         HIVE_LOCKS,
         _HOLDER,
@@ -121,7 +123,18 @@ _WAITS: Final = (
             _HOLDER.c.HL_LOCK_INT_ID == _L.HL_BLOCKEDBY_INT_ID,
         ),
     )
-    .where(_L.HL_LOCK_STATE == LockState.WAITING.value, _L.HL_TXNID != 0, _HOLDER.c.HL_TXNID != 0)
+    .where(_L.HL_LOCK_STATE == LockState.WAITING.value)
+)
+_BUSY: Final = (
+    select(_L.HL_AGENT_INFO)
+    .distinct()
+    .where(
+        _L.HL_TXNID != 0,
+        _L.HL_AGENT_INFO.startswith(SESSION_PREFIX),
+        _L.HL_TXNID.not_in(
+            select(_HOLDER.c.HL_TXNID).where(_HOLDER.c.HL_LOCK_STATE == LockState.WAITING.value)
+        ),
+    )
 )
 _DELETE: Final = delete(HIVE_LOCKS).where(_OF_REQUEST)
 _RELEASE: Final = delete(HIVE_LOCKS).where(_L.HL_TXNID == bindparam("txn"))
@@ -216,19 +229,23 @@ class SqlLocks:
                 )
             unit.run(_DELETE, lock=lock)
 
-    def break_deadlock(self) -> tuple[TxnId, ...]:
+    def break_deadlock(self, *, waiting: LockId | None = None) -> tuple[LockInfo, ...]:
         """See ``LockManager``. A request notes one of those in its way: where that one ends, it
         looks again and notes another, so no cycle stays hidden.
         """
         with self._db.read() as unit:
-            if not find_deadlock(_waits(unit)):
+            if not _deadlock(unit, waiting):
                 return ()
         with self._db.write() as unit:
-            cycle = find_deadlock(_waits(unit))
+            cycle = _deadlock(unit, waiting)
             if not cycle:
                 return ()
-            detail = f": {' waits for '.join(f'txnid:{txn}' for txn in (*cycle, cycle[0]))}"
-            return cycle if abort(unit, cycle[0], AbortReason.DEADLOCK, detail=detail) else ()
+            victim = cycle[0]
+            if not victim.txn_id:
+                unit.run(_DELETE, lock=victim.lock_id)
+                return cycle
+            detail = f": {deadlock_text(cycle)}"
+            return cycle if abort(unit, victim.txn_id, AbortReason.DEADLOCK, detail=detail) else ()
 
     def release_locks(self, txn: TxnId) -> None:
         """See ``LockManager``."""
@@ -261,8 +278,22 @@ class SqlLocks:
         )
 
 
-def _waits(unit: Unit) -> list[tuple[TxnId, TxnId]]:
-    return [(TxnId(waiting), TxnId(holder)) for waiting, holder in unit.rows(_WAITS)]
+def _deadlock(unit: Unit, waiting: LockId | None) -> tuple[LockInfo, ...]:
+    """One that may be broken by whom the request ``waiting`` belongs to.
+
+    Where LOCK TABLE is to give up, only its client does so: the row is all that could tell it why.
+    """
+    size = len(_COLUMNS)
+    blocked = [(_info(row[:size]), _info(row[size:])) for row in unit.rows(_BLOCKED)]
+    if not find_deadlock(blocked):
+        return ()
+    busy = {session for (session,) in unit.rows(_BUSY)}
+    while cycle := find_deadlock(blocked, busy=busy):
+        victim = cycle[0]
+        if victim.txn_id or victim.lock_id == waiting:
+            return cycle
+        blocked = [(one, by) for one, by in blocked if one.lock_id != victim.lock_id]
+    return ()
 
 
 def insert_components(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
