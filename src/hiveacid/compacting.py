@@ -18,6 +18,7 @@ from hiveacid.model.compactions import (
     CompactionInfo,
     CompactionRequest,
     CompactionState,
+    CompactionType,
 )
 from hiveacid.model.tables import TableName
 from hiveacid.runtime import Runtime
@@ -163,7 +164,7 @@ class Compacting:
         if not wait:
             return enqueue(metastore, request)
         for entry in self._entries_like(request):
-            if entry.state in _UNFINISHED:
+            if _is_unfinished(entry):
                 self._until_done(entry)
         try:
             return enqueue(metastore, request)
@@ -198,12 +199,12 @@ class Compacting:
         return entry
 
     def _until_done(self, entry: CompactionInfo) -> CompactionInfo:
-        """Wait, lending a hand: what nobody has begun is done here."""
+        """Wait, lending a hand: what nobody has begun, or will end, is done here."""
         metastore, clock = self._runtime.metastore, self._runtime.clock
         worker = self.compactor().worker()
         until_s = clock.monotonic_s() + self._runtime.settings.compactor_wait_timeout_s
         pause_s = _PAUSE_MIN_S
-        while entry.state in _UNFINISHED:
+        while _is_unfinished(entry):
             if entry.state is CompactionState.INITIATED and worker.run_next(pool=entry.pool):
                 pause_s = _PAUSE_MIN_S
             elif clock.monotonic_s() >= until_s:
@@ -216,12 +217,20 @@ class Compacting:
                 )
             else:
                 clock.sleep_s(pause_s)
+                self.compactor().relieve()
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)
             found = metastore.show_compactions(compaction=entry.id)
             if not found:  # its table was dropped, or its history purged
                 return entry
             (entry,) = found
         return entry
+
+
+def _is_unfinished(entry: CompactionInfo) -> bool:
+    """Also where the worker has yet to commit what it marked: it may die before."""
+    if entry.state is _READY and entry.type is not CompactionType.REBALANCE:
+        return entry.txn is not None and entry.committed_ms is None
+    return entry.state in _UNFINISHED
 
 
 class CompactionMethods:

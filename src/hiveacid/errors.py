@@ -163,7 +163,9 @@ class MetastoreError(AcidError):
 
 
 class StorageError(AcidError):
-    """The file system failed: no space, no permission, input/output error."""
+    """The file system failed: no space, no permission, input/output error; or the processes of
+    Spark that read and wrote died.
+    """
 
     kind = "storage"
 

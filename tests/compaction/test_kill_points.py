@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.compaction.dying import EXIT_CODE, POINTS
-from tests.compaction.world import MAJOR, MINOR, World
+from tests.compaction.world import MAJOR, MINOR, Rows, World
 
+import hiveacid
 from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.service import run_once
@@ -58,6 +59,12 @@ def buckets(world: World) -> None:
     world.delete(2, 5, table="b")
 
 
+def by_path(world: World) -> Rows:
+    """What a reader sees to whom all counts as committed, half of a compaction apart."""
+    read = hiveacid.read_arrow(world.acid.table("b").definition.location).read_all()
+    return sorted(tuple(row.values()) for row in read.to_pylist())
+
+
 @pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_worker_killed_at_any_point_is_followed_by_another(
@@ -69,6 +76,7 @@ def test_a_worker_killed_at_any_point_is_followed_by_another(
     world.request(kind, "b")
     die(world, point)
     assert world.rows("b") == rows
+    assert by_path(world) == rows
     later(world)
     assert world.rows("b") == rows
     assert before <= set(world.directories("b"))
@@ -84,10 +92,28 @@ def test_a_worker_killed_at_any_point_is_followed_by_another(
     world.cleaner().sweep()
     assert world.rows("b") == rows
     assert world.states("b") == [CompactionState.SUCCEEDED]
+    assert by_path(world) == rows
     assert len(world.directories("b")) == (1 if kind is MAJOR else 2)
     later(world)
     assert world.rows("b") == rows
     assert all(one.state is not TxnState.OPEN for one in world.runtime.metastore.show_txns())
+
+
+@pytest.mark.parametrize(
+    "point", [step.value for step in (Step.CLAIMED, Step.REWRITTEN, Step.MARKED)]
+)
+def test_who_waits_all_alone_takes_up_what_a_killed_worker_left(world: World, point: str) -> None:
+    buckets(world)
+    rows = world.rows("b")
+    world.request(MAJOR, "b")
+    die(world, point)
+    (entry,) = world.acid.table("b").compact("major", wait=True)
+    assert entry.state is CompactionState.READY_FOR_CLEANING
+    assert entry.committed_ms is not None
+    world.clock.advance_ms(2_000)
+    world.clean()
+    world.cleaner().sweep()
+    assert (world.rows("b"), len(world.directories("b"))) == (rows, 1)
 
 
 def test_one_round_takes_up_what_a_killed_worker_left_where_nobody_writes(world: World) -> None:

@@ -87,13 +87,14 @@ def outcome(statement: Callable[[], Any], jvm: int, *, kill: bool) -> dict[str, 
     for mark in WHERE.glob("runs-*"):
         mark.unlink()
     killer, killed = kill_one(jvm) if kill else (None, [])
+    cause = None
     try:
         found = str(statement())
     except Exception as error:  # the program tells what it was
-        found = f"{type(error).__name__}: {error}"[:300]
+        found, cause = f"{type(error).__name__}: {error}", str(error.__cause__)[:300]
     if killer is not None:
         killer.join()
-    return {"result": found, "killed": len(killed)}
+    return {"result": found, "cause": cause, "killed": len(killed)}
 
 
 def state(acid: Session) -> dict[str, object]:
@@ -130,6 +131,7 @@ def main() -> None:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(WHERE / "spark"))
         .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        .config("spark.executor.extraJavaOptions", os.environ.get("SPARK_SUBMIT_OPTS", ""))
         .getOrCreate()
     )
     jvm = next(

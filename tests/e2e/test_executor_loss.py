@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,7 +55,12 @@ def test_what_is_run_again_counts_once(
 @pytest.mark.timeout(900)
 def test_where_every_try_dies_nothing_has_happened(came_to: dict[str, Any]) -> None:
     found, before, after = came_to["fails"], came_to["merge"], came_to["after"]
-    assert "ExecutorLostFailure" in found["result"] or "exited" in found["result"]
-    for key in ("rows", "deltas", "distinct_ids", "by_spark", "locks"):
+    assert re.fullmatch(
+        r"StorageError: The processes of Spark that did the work died: Task 0 in stage \S+ failed "
+        r"2 times, most recent failure: Lost task .* ExecutorLostFailure .* exited with code 137",
+        found["result"],
+    )
+    assert "org.apache.spark.SparkException: Job aborted" in found["cause"]
+    for key in ("rows", "deltas", "distinct_ids", "by_spark", "staging", "locks"):
         assert found[key] == before[key], key
     assert after["rows"] == sorted([-1, *found["rows"]])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
-from hiveacid.errors import AcidError, InvalidInputError, UnsupportedError
+from hiveacid.errors import AcidError, InvalidInputError, StorageError, UnsupportedError
+from hiveacid.spark.failures import statement_error
 
 
 def test_a_value_that_a_task_cannot_write_is_the_same_error_as_in_the_driver(acid, rows):
@@ -43,3 +47,29 @@ def test_a_frame_without_a_column_is_told_which(acid, spark):
     )
     with pytest.raises(InvalidInputError, match="lacks the columns v; it has n"):
         acid.table("t").insert(spark.sql("select 1 as n"))
+
+
+def test_a_stage_whose_results_die_with_their_executors_is_such_a_failure():
+    said = (
+        "Job aborted due to stage failure: ResultStage 3 (collect at <unknown>:0) has failed the "
+        "maximum allowable number of times: 4. Most recent failure reason:"
+    )
+    lost = "org.apache.spark.shuffle.MetadataFetchFailedException: Missing an output location"
+    found = statement_error(RuntimeError(f"{said}\n{lost} for shuffle 1 partition 0"))
+    assert isinstance(found, StorageError) and str(found).endswith(said.partition(": ")[2])
+    other = RuntimeError("Job aborted due to stage failure: Task 0 failed: ValueError: no")
+    assert statement_error(other) is other
+
+
+def test_a_worker_that_dies_fails_the_statement_and_leaves_nothing(acid, rows, spark):
+    acid.sql("create table t (n int) stored as orc tblproperties ('transactional'='true')")
+
+    def deadly(batches):
+        yield next(batches)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    frame = spark.range(100).selectExpr("cast(id as int) n").mapInArrow(deadly, "n int")
+    with pytest.raises(StorageError, match=r"work died: Task .* Python worker") as told:
+        acid.table("t").insert(frame)
+    assert "Job aborted due to stage failure" in str(told.value.__cause__)
+    assert rows("select * from t") == []

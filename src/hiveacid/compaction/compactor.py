@@ -152,6 +152,14 @@ class Compactor:
         except AcidError as error:
             self._failed("housekeeper", error)
 
+    def relieve(self) -> None:
+        """Give back what dead workers hold, for who waits for it and may be all alone."""
+        self.housekeep()
+        try:
+            self._initiator.relieve_if_due()
+        except AcidError as error:
+            self._failed("initiator", error)
+
     def sweep(self, *, always: bool = False) -> None:
         """Remove what killed writers left staged, in all tables; once an hour for all processes of
         a metastore, unless ``always``.

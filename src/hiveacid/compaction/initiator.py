@@ -120,9 +120,7 @@ class Initiator:
             MetastoreError: the metastore failed.
         """
         verdicts: list[Verdict] = []
-        interval_s = self._runtime.settings.compactor_check_interval_s
-        if self._relieved_s is None or self._now_s() - self._relieved_s >= interval_s:
-            self._relieve_dead_workers()
+        self.relieve_if_due()
         for name in sorted(tables):
             since_ms = self._since_last_look_ms(name)
             found = self._queue.find_potential_compactions(since_ms=since_ms, table=name)
@@ -154,6 +152,16 @@ class Initiator:
         if table.partition_columns:
             partitions = self._queue.list_partitions(table.name)
         return tuple(look.explain(table, partition) for partition in partitions)
+
+    def relieve_if_due(self) -> None:
+        """Give back what dead workers hold, unless it was done here within the check interval.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        interval_s = self._runtime.settings.compactor_check_interval_s
+        if self._relieved_s is None or self._now_s() - self._relieved_s >= interval_s:
+            self._relieve_dead_workers()
 
     def _relieve_dead_workers(self) -> None:
         """A worker waits for its locks before it notes its transaction."""

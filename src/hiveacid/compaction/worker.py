@@ -45,7 +45,7 @@ from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.runtime import Runtime
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition, with_logical_lengths
-from hiveacid.storage.publish import publish, publish_marker, publish_version
+from hiveacid.storage.publish import publish, publish_marker, publish_version, publishing
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.transaction import Transaction
 
@@ -403,13 +403,14 @@ def _publish(
         WrittenFile((), f.directory, f.name, f.staged_path, kind, f.rows or 0, f.size_bytes)
         for f in files
     ]
-    publish(fs, root, staged, staging=staging)
-    for name in set(outputs) - {file.directory for file in files}:
-        # No event is left: the directory still has to be there, to replace what was read.
-        if full:
-            publish_version(fs, f"{root}/{name}")
-        else:
-            publish_marker(fs, f"{root}/{name}", text=format_marker(DataFormat.COMPACTED))
+    with publishing(fs, [f"{root}/{name}" for name in outputs]):
+        publish(fs, root, staged, staging=staging)
+        for name in set(outputs) - {file.directory for file in files}:
+            # No event is left: the directory still has to be there, to replace what was read.
+            if full:
+                publish_version(fs, f"{root}/{name}")
+            else:
+                publish_marker(fs, f"{root}/{name}", text=format_marker(DataFormat.COMPACTED))
 
 
 def _take_back(fs: FileSystem, path: str) -> None:

@@ -29,6 +29,9 @@ BUCKET_PREFIX: Final = "bucket_"
 FLUSH_LENGTH_SUFFIX: Final = "_flush_length"
 VERSION_FILE: Final = "_orc_acid_version"
 METADATA_FILE: Final = "_metadata_acid"
+PUBLISHING_FILE: Final = "_hiveacid_publishing"
+"""In each directory of a compaction for as long as one of them may lack files: readers who know of
+no transactions pass all of them over."""
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 NO_TXN: Final = TxnId(0)
 """No visibility suffix: the directory counts for everybody."""

@@ -18,6 +18,8 @@ from hiveacid.layout.markers import DataFormat, parse_marker
 from hiveacid.layout.names import (
     BUCKET_PREFIX,
     METADATA_FILE,
+    NO_TXN,
+    PUBLISHING_FILE,
     BaseName,
     DeltaName,
     DirectoryName,
@@ -31,7 +33,7 @@ from hiveacid.layout.names import (
     path_order,
 )
 from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
-from hiveacid.model.ids import LONG_MIN
+from hiveacid.model.ids import LONG_MIN, TxnId
 from hiveacid.model.tables import AcidMode
 from hiveacid.model.valid import ListKind, RangeValidity, ValidTxnList, ValidWriteIdList
 
@@ -66,6 +68,15 @@ class _Group:
             not entry.is_directory and not _hidden_within(self.path, entry.path)
             for entry in self.entries
         )
+
+    @property
+    def published_by(self) -> TxnId:
+        """The compaction that is publishing it, or died then; 0 where it is complete."""
+        if self.name is None or not self.name.visibility_txn:
+            return NO_TXN
+        mark = f"{self.path}/{PUBLISHING_FILE}"
+        marked = any(entry.path == mark for entry in self.entries)
+        return self.name.visibility_txn if marked else NO_TXN
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +181,18 @@ def _stops(part: str) -> bool:
 def _visible(
     groups: Sequence[_Group], txns: ValidTxnList, places: _Places
 ) -> tuple[list[_Base], list[_Delta]]:
-    """Step 2: leave out what a compaction that is not committed for this reader made."""
+    """Step 2: leave out what a compaction that is not committed for this reader made, nor completed
+    for one to whom all count as committed.
+    """
     bases: list[_Base] = []
     deltas: list[_Delta] = []
+    unfinished = {txn for group in groups if (txn := group.published_by)}
     for group in groups:
         name = group.name
         if name is None or not group.exists:
             continue
         txn = name.visibility_txn
-        if txn and not txns.is_valid(txn):
+        if txn and (txn in unfinished or not txns.is_valid(txn)):
             (places.aborted if txns.is_aborted(txn) else places.ignored).append(group.path)
         elif isinstance(name, BaseName):
             bases.append(_Base(group.path, name, _is_compacted(group, name), group))

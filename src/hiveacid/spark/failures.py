@@ -53,6 +53,11 @@ _UNREADABLE: Final = re.compile(
     r"|org\.apache\.orc\.(?:protobuf\.Invalid|FileFormatException|impl\.\S+Exception)"
     rf"|{FOREIGN_FILE_MARK}"
 )
+_DIED: Final = re.compile(
+    "ExecutorLostFailure|Python worker exited unexpectedly|maximum allowable number of times"
+)
+"""A task whose process died, as often as Spark tries; or a stage, by results that died with one."""
+_ABORTED: Final = re.compile(r"Job aborted due to stage failure: (?P<what>[^\n]*)")
 
 
 def statement_error(error: Exception) -> Exception:
@@ -73,7 +78,17 @@ def statement_error(error: Exception) -> Exception:
     ours = _OURS.search(text)
     if ours and ours["name"] in _TYPED:
         return _TYPED[ours["name"]](ours["message"])
-    return _file_error(text) or error
+    return _file_error(text) or _death(text) or error
+
+
+def _death(text: str) -> AcidError | None:
+    aborted = _ABORTED.search(text)
+    if not aborted or not _DIED.search(text):
+        return None
+    return StorageError(
+        f"The processes of Spark that did the work died: {aborted['what']}",
+        note="Spark's log says more; most often they ran out of memory.",
+    )
 
 
 def _file_error(text: str) -> AcidError | None:

@@ -86,7 +86,8 @@ def with_logical_lengths(
 
 def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]:
     """Partition directories below a table's root by their names (``p=x/q=1``); the root itself
-    where there are none.
+    where there are none. What a dropped partition of several columns leaves, an empty ``p=x``
+    beside others that go deeper, is none.
 
     Raises:
         FormatError: the directories do not agree on the partition columns.
@@ -95,8 +96,10 @@ def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]
     """
     if not fs.is_directory(path):
         raise MissingFileError(f"table directory {path} does not exist", path=path)
-    found: list[FoundPartition] = []
-    _walk(fs, path, "", found)
+    leaves: list[tuple[FoundPartition, bool]] = []
+    _walk(fs, path, "", leaves)
+    depth = max((len(one.names) for one, _ in leaves), default=0)
+    found = [one for one, is_empty in leaves if not is_empty or len(one.names) == depth]
     if not found:
         return (FoundPartition(names=(), values=(), path=path),)
     names = found[0].names
@@ -111,7 +114,9 @@ def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]
     return tuple(found)
 
 
-def _walk(fs: FileSystem, root: str, relative: str, found: list[FoundPartition]) -> None:
+def _walk(
+    fs: FileSystem, root: str, relative: str, leaves: list[tuple[FoundPartition, bool]]
+) -> None:
     children = fs.list_directory(f"{root}/{relative}" if relative else root)
     nested = [
         name
@@ -119,17 +124,16 @@ def _walk(fs: FileSystem, root: str, relative: str, found: list[FoundPartition])
         if "=" in name and not is_hidden(name) and not looks_acid(name)
     ]
     for name in nested:
-        _walk(fs, root, f"{relative}/{name}" if relative else name, found)
+        _walk(fs, root, f"{relative}/{name}" if relative else name, leaves)
     if relative and not nested:
         parsed = parse_partition_name(relative)
         if parsed is not None:
-            found.append(
-                FoundPartition(
-                    names=tuple(name for name, _ in parsed),
-                    values=tuple(value for _, value in parsed),
-                    path=f"{root}/{relative}",
-                )
+            partition = FoundPartition(
+                names=tuple(name for name, _ in parsed),
+                values=tuple(value for _, value in parsed),
+                path=f"{root}/{relative}",
             )
+            leaves.append((partition, not children))
 
 
 def _is_streaming(delta: DeltaDirectory) -> bool:

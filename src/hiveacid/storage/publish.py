@@ -10,12 +10,19 @@ functions may be repeated after a failure half way: what is done already is reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from hiveacid.errors import MissingFileError, StorageError
 from hiveacid.layout.markers import VERSION_TEXT
-from hiveacid.layout.names import METADATA_FILE, VERSION_FILE, is_hidden, partition_name
+from hiveacid.layout.names import (
+    METADATA_FILE,
+    PUBLISHING_FILE,
+    VERSION_FILE,
+    is_hidden,
+    partition_name,
+)
 from hiveacid.layout.target import FileKind, WrittenFile
 from hiveacid.storage.filesystem import FileSystem
 
@@ -49,6 +56,26 @@ def publish(
         publish_version(fs, directory)
     if staging is not None:
         fs.delete_directory(staging)
+
+
+@contextmanager
+def publishing(fs: FileSystem, directories: Iterable[str]) -> Iterator[None]:
+    """Marks a compaction's directories as incomplete, created here, while its block fills them.
+
+    For readers by path, to whom everything counts as committed: some of the files, or one of two
+    directories, hide what they replace. Where the block fails, or its process dies, they stay so.
+
+    Raises:
+        StorageError: the file system failed.
+    """
+    marks = [f"{directory}/{PUBLISHING_FILE}" for directory in directories]
+    for mark in marks:
+        fs.create_directory(mark.rpartition("/")[0])
+    for mark in marks:
+        fs.write_bytes(mark, data=b"")
+    yield
+    for mark in marks:
+        fs.delete_file(mark)
 
 
 def publish_version(fs: FileSystem, directory: str) -> None:

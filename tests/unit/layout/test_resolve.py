@@ -52,6 +52,21 @@ def test_no_transaction_list_counts_every_compaction_as_committed() -> None:
     assert found.base is not None and found.obsolete == ("delta_5_5_0",)
 
 
+def test_a_compaction_counts_for_nobody_while_one_of_its_directories_is_being_published() -> None:
+    listing = ["delta_1_1_0/bucket_0", "delta_2_2_0/bucket_0", "delete_delta_3_3_0/bucket_0"]
+    merged = ["delta_1_3_v9/bucket_0", "delete_delta_1_3_v9/bucket_0"]
+    for directory in ("delta_1_3_v9", "delete_delta_1_3_v9"):
+        found = choose(*listing, *merged, f"{directory}/_hiveacid_publishing", txns=None)
+        assert deltas(found) == ["delta_1_1_0", "delta_2_2_0", "delete_delta_3_3_0"]
+        assert found.ignored == ("delete_delta_1_3_v9", "delta_1_3_v9")
+    assert deltas(choose(*listing, *merged, txns=None)) == ["delete_delta_1_3_v9", "delta_1_3_v9"]
+
+
+def test_an_aborted_compaction_goes_although_it_was_never_completed() -> None:
+    found = choose("base_5_v9/bucket_0", "base_5_v9/_hiveacid_publishing", txns="9:1::9")
+    assert found.aborted == ("base_5_v9",)
+
+
 def test_compaction_later_than_the_watermark_is_ignored() -> None:
     found = choose("base_5_v90/bucket_0", "delta_5_5_0/bucket_0", txns="50:50:50:")
     assert found.base is None

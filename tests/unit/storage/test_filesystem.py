@@ -124,6 +124,16 @@ def test_partitions_are_found_by_name(tmp_path: Path) -> None:
     assert discover_partitions(FS, str(tmp_path / "p=2" / "q=x"))[0].names == ()
 
 
+def test_what_a_dropped_partition_leaves_is_no_partition(tmp_path: Path) -> None:
+    (tmp_path / "p=1" / "q=1").mkdir(parents=True)
+    (tmp_path / "p=2").mkdir()
+    (found,) = discover_partitions(FS, str(tmp_path))
+    assert found.values == ("1", "1")
+    (tmp_path / "p=2" / "000000_0").touch()
+    with pytest.raises(FormatError):
+        discover_partitions(FS, str(tmp_path))
+
+
 def test_partitions_that_disagree_are_a_format_error(tmp_path: Path) -> None:
     (tmp_path / "p=1").mkdir()
     (tmp_path / "q=1").mkdir()
