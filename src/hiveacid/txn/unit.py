@@ -226,7 +226,8 @@ class UnitOfWork:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if exc is not None and exc is not self._unknown:
+        committed = self._txn is not None and self._txn.is_committed
+        if exc is not None and exc is not self._unknown and not committed:
             _quietly(lambda: self.rollback(reason=f"{type(exc).__name__}: {exc}"))
 
     def _mark(self) -> _Mark:

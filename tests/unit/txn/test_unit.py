@@ -294,6 +294,17 @@ def test_records_that_cannot_be_taken_back_stay(
     steps.unit.commit(overlap=None)
 
 
+def test_a_second_commit_is_an_error_and_nothing_is_left_undone(
+    steps: _Steps, caplog: pytest.LogCaptureFixture
+) -> None:
+    steps.statement("a")
+    steps.unit.commit(overlap=None)
+    with pytest.raises(TransactionError, match="committed"), steps.unit:
+        steps.unit.commit(overlap=None)
+    assert caplog.records == []
+    assert steps.done == ["a"]
+
+
 def _records(runtime: Runtime) -> list[tuple[str, str | None, str]]:
     rows = runtime.metastore.database.table_rows("TXN_COMPONENTS")  # type: ignore[attr-defined]
     found = [(row["TC_TABLE"], row["TC_PARTITION"], row["TC_OPERATION_TYPE"]) for row in rows]
