@@ -64,7 +64,8 @@ class Settings(CompactorSettings):
         300.0,
         "txn.timeout_s",
         "A transaction without a heartbeat for so long is aborted by whoever comes next; "
-        "heartbeats are sent at half of it. Taken when a session connects.",
+        "heartbeats are sent at half of it. Taken when a session connects. Give all clients of a "
+        "metastore the same: one with a shorter time aborts what others keep alive at their pace.",
         hive=("hive.txn.timeout", "metastore.txn.timeout"),
     )
     conflict_retries: int = _setting(

@@ -262,6 +262,9 @@ class TxnStore(Protocol):
     ) -> tuple[ValidWriteIdList, ...]:
         """The write ids a reader with these transactions sees, one list per table, in order."""
 
+    def last_write_id(self, table: TableName) -> WriteId:
+        """The highest write id given out for the table, to whomever; 0 where none was."""
+
     def seed_write_id(self, table: TableName, seed: int) -> None:
         """Let the table's write ids start after ``seed``. Raises: AlreadyExistsError."""
 
@@ -289,7 +292,8 @@ class TxnStore(Protocol):
         """
 
     def replace_writes(self, txn: TxnId, writes: Collection[Written]) -> None:
-        """Let ``writes`` be all that is recorded as written: a statement was taken back.
+        """Let ``writes`` be all that is recorded as written: a statement was taken back. Locks
+        that the transaction still waits for, as it was interrupted, are given up.
 
         Raises: TransactionError where the transaction is not open.
         """

@@ -22,18 +22,17 @@ def ahead_of(metastore: Metastore) -> Iterator[str]:
     Raises:
         StorageError: a directory could not be listed.
     """
-    last_txn = metastore.valid_txns().hwm
     for database in metastore.list_databases():
         for name in metastore.list_tables(database):
             table = metastore.get_table(TableName(database, name))
             if table.acid_mode is AcidMode.NONE:
                 continue
-            (valid,) = metastore.valid_write_ids((table.name,))
-            for path, write_id, txn in _directories(metastore, table):
-                if write_id > valid.hwm:
-                    yield (
-                        f"{path} is of write id {write_id}, {table.name} has given out {valid.hwm}"
-                    )
+            found = tuple(_directories(metastore, table))
+            # Asked afterwards: an id is given out before its directory is made.
+            last, last_txn = metastore.last_write_id(table.name), metastore.valid_txns().hwm
+            for path, write_id, txn in found:
+                if write_id > last:
+                    yield f"{path} is of write id {write_id}, {table.name} has given out {last}"
                 elif txn > last_txn:
                     yield f"{path} is of transaction {txn}, the last one is {last_txn}"
 

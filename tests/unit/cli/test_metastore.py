@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -57,6 +58,23 @@ def test_a_metastore_that_is_not_there_is_not_made(tmp_path: Path, command: str)
     with pytest.raises(MetastoreError, match="There is no metastore"):
         _run(command, str(path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_directories_of_aborted_transactions_are_not_newer(
+    metastore_url: str, tmp_path: Path
+) -> None:
+    """A reader's list of write ids may end at the first of them."""
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql(f"create table t (id int) {ACID}")
+        acid.sql("insert into t values (1)")
+        for _ in range(2):
+            with contextlib.suppress(ValueError), acid.transaction() as txn:
+                txn.sql("insert into t values (2)")
+                raise ValueError
+        acid.runtime.metastore.clean_txn_to_write_id()
+    (tmp_path / "wh/t/delta_0000003_0000003_0000").mkdir()
+    code, output = _run("check", "--files", metastore_url)
+    assert code == 0, output
 
 
 def test_directories_newer_than_a_restored_metastore_are_named(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -254,6 +255,27 @@ def test_what_never_got_its_lock_is_not_recorded(
         steps.unit.commit(overlap=None)
         other.record_write(table, [None], OperationType.DELETE)
         other.commit(overlap=lambda *_: ())
+
+
+def test_interrupted_while_it_asks_for_a_lock_it_does_not_wait_on(
+    runtime: Runtime, table: Table, steps: _Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its request would stand before those of others, and be taken for a deadlock."""
+    asked = runtime.metastore.lock
+
+    def interrupted(*args: Any, **named: Any) -> None:
+        asked(*args, **named)
+        raise KeyboardInterrupt
+
+    with runtime.transactions.begin() as other:
+        other.lock(Footprint(writes=(TableWrite(table, WriteKind.DELETE),)))
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(runtime.metastore, "lock", interrupted)
+            with steps.unit.statement():
+                steps.unit.txn.lock(Footprint(writes=(TableWrite(table, WriteKind.OVERWRITE),)))
+        assert [one.txn_id for one in runtime.metastore.show_locks()] == [other.id]
+        other.abort("enough")
+    steps.unit.commit(overlap=None)
 
 
 def test_records_that_cannot_be_taken_back_stay(

@@ -21,6 +21,7 @@ from hiveacid.metastore.sql.locks import insert_components
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
     COMPLETED_TXN_COMPONENTS,
+    HIVE_LOCKS,
     MATERIALIZATION_REBUILD_LOCKS,
     TXN_COMPONENTS,
     TXN_TO_WRITE_ID,
@@ -38,6 +39,7 @@ from hiveacid.model.conflicts import (
     describe_unseen,
 )
 from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.locks import LockState
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import (
@@ -189,6 +191,10 @@ _COMPLETED_SINCE: Final = (
     )
     .order_by(_D.CTC_TXNID)
 )
+_DELETE_REQUESTS: Final = delete(HIVE_LOCKS).where(
+    HIVE_LOCKS.c.HL_TXNID == bindparam("txn"),
+    HIVE_LOCKS.c.HL_LOCK_STATE == LockState.WAITING.value,
+)
 _DELETE_COMPONENTS: Final = delete(TXN_COMPONENTS).where(_MINE)
 _SET_COMMITTED: Final = (
     update(TXNS).where(TXNS.c.TXN_ID == bindparam("txn")).values(TXN_STATE=TxnState.COMMITTED.value)
@@ -336,6 +342,7 @@ class SqlCommits:
         with self._db.write() as unit:
             if open_txn_type(unit, txn) is None:
                 raise not_open_error(unit, txn)
+            unit.run(_DELETE_REQUESTS, txn=txn)
             unit.run(_DELETE_COMPONENTS, txn=txn)
             insert_components(
                 unit,

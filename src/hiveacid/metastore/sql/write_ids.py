@@ -110,6 +110,12 @@ class SqlWriteIds:
             timeout_ms = self._db.options.open_txn_timeout_ms
             return read_valid_write_ids(unit, tables, valid_txns, timeout_ms=timeout_ms)
 
+    def last_write_id(self, table: TableName) -> WriteId:
+        """See ``TxnStore``."""
+        with self._db.read() as unit:
+            following = unit.scalar(_NEXT, db=table.database, table=table.table)
+        return WriteId(0 if following is None else int(following) - 1)
+
     def seed_write_id(self, table: TableName, seed: int) -> None:
         """See ``TxnStore``."""
         with self._db.write() as unit:
