@@ -71,6 +71,15 @@ def test_connections_lost_while_idle_are_made_again(metastore: SqlMetastore, way
     assert len(metastore.open_txns(1, user="u", host="h")) == 1
 
 
+@pytest.mark.parametrize("when", Cut)
+def test_a_query_whose_answer_is_lost_is_asked_again(
+    metastore: SqlMetastore, way: Proxy, when: Cut
+) -> None:
+    """SQLAlchemy, which runs some, has dropped the connection by then."""
+    way.cut_once("HIVE_LOCKS", when)
+    assert metastore.show_locks() == ()
+
+
 def test_an_outcome_that_nobody_can_tell_is_not_guessed(
     metastore: SqlMetastore, way: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

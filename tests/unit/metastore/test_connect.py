@@ -8,12 +8,14 @@ from concurrent import futures
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete, select
 
 from hiveacid.clock import SystemClock
 from hiveacid.errors import InvalidInputError, MetastoreError, UnsupportedError
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql import sqlite
 from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.sql.schema import TXNS
 
 
 def _open(url: object) -> SqlMetastore:
@@ -166,3 +168,22 @@ def test_what_a_second_connection_of_a_process_does_keeps_the_first_ones_log(
         assert [one.id for one in metastore.show_txns()] == [1]
         assert metastore.open_txns(1, user="u", host="h") == (2,)
         assert elsewhere() == "3 3"
+
+
+def test_ctrl_c_in_a_query_is_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLAlchemy drops the connection then: there is nothing to roll back."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with _open(tmp_path / "metastore.db") as metastore:
+        (txn,) = metastore.open_txns(1, user="u", host="h")
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(KeyboardInterrupt),
+            metastore.database.write() as unit,
+        ):
+            unit.run(delete(TXNS))
+            patch.setattr(unit.connection.dialect, "do_execute", interrupted)
+            unit.query(select(TXNS))
+        assert [one.id for one in metastore.show_txns()] == [txn]

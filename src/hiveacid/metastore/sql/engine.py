@@ -289,6 +289,8 @@ class Database:
         """Whether the connection is lost: the server rolls back what has lost its client."""
         if self._drop_if_lost(unit.connection, error):
             return True
+        if unit.connection.invalidated:  # by SQLAlchemy, as after Ctrl-C
+            return False
         try:
             _raw(unit.connection).rollback()
         except self._driver_error:
@@ -345,7 +347,9 @@ class Database:
     def _drop_if_lost(self, connection: Connection, error: BaseException) -> bool:
         """Take a connection that was cut, or is in an unknown state, out of the pool."""
         cause = getattr(error, "orig", None) or error
-        if isinstance(cause, self._driver_error):
+        if connection.invalidated:
+            lost = isinstance(cause, self._driver_error)
+        elif isinstance(cause, self._driver_error):
             raw = _raw(connection)
             is_disconnect: Any = self._engine.dialect.is_disconnect
             lost = raw is None or is_disconnect(cause, raw, None)
