@@ -44,6 +44,11 @@ from hiveacid.storage.verify import event_tail
 
 _HASHED_VALUES_MAX: Final = 256
 """More combinations of bucketing values than this choose nearly every bucket anyway."""
+_FILES_ASKED: Final = 32
+_ROW_BYTES: Final = 48
+"""Of a row in a hash table without its columns: length, pointer, identity."""
+_COLUMN_BYTES: Final = 8
+"""At least, of a column in a row of Spark."""
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _JAVA: Final = 0
 _FIRST_IDENTITY: Final = 2
@@ -76,6 +81,22 @@ def plan_scan(
         parts=tuple(part for part in parts if part is not None),
         partitions_of=len(snapshot.parts) if partitions_of is None else partitions_of,
     )
+
+
+def compression(plan: ScanPlan) -> float:
+    """How many bytes in memory, as Spark holds rows, a byte of the files to read stands for; 1 at
+    least. Of many files it is what some tell, evenly chosen.
+
+    Raises:
+        MissingFileError: a file is not there.
+        FormatError: such a file is damaged.
+    """
+    files = [(part.part.partition.location, file) for part in plan.parts for file in part.files]
+    files = [(location, file) for location, file in files if _size(file)]
+    asked = files[:: -(-len(files) // _FILES_ASKED) or 1]
+    packed = sum(_size(file) for _, file in asked)
+    rows = sum(tail_of(location, file).rows for location, file in asked)
+    return max(1.0, rows * (_ROW_BYTES + _COLUMN_BYTES * len(plan.columns)) / max(packed, 1))
 
 
 def partitions_that_match(
