@@ -443,7 +443,7 @@ class History:
             there = balances_of(txn.table("watch"))
         check(balances, ledger)
         assert sum(there.values()) > 0, "nobody is there: write skew"
-        if self._random.random() < 0.15:
+        if self._random.random() < 0.1:
             self._check_compaction((balances, ledger))
         for one in self._transfers:
             is_there = one.id in ledger
