@@ -8,6 +8,7 @@ of the files left). Spark's own push-down prunes nothing on these files (docs/AR
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,6 +45,8 @@ from hiveacid.storage.verify import event_tail
 
 _HASHED_VALUES_MAX: Final = 256
 """More combinations of bucketing values than this choose nearly every bucket anyway."""
+_SMALL_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Spark broadcasts what it takes for 10 MB, by the columns read of the bytes of all files."""
 _FILES_ASKED: Final = 32
 _ROW_BYTES: Final = 48
 """Of a row in a hash table without its columns: length, pointer, identity."""
@@ -85,7 +88,8 @@ def plan_scan(
 
 def compression(plan: ScanPlan) -> float:
     """How many bytes in memory, as Spark holds rows, a byte of the files to read stands for; 1 at
-    least. Of many files it is what some tell, evenly chosen.
+    least, and where the files are too large to be taken for a small table. Of many files it is what
+    some tell, evenly chosen.
 
     Raises:
         MissingFileError: a file is not there.
@@ -93,10 +97,12 @@ def compression(plan: ScanPlan) -> float:
     """
     files = [(part.part.partition.location, file) for part in plan.parts for file in part.files]
     files = [(location, file) for location, file in files if _size(file)]
-    asked = files[:: -(-len(files) // _FILES_ASKED) or 1]
-    packed = sum(_size(file) for _, file in asked)
+    if not files or sum(_size(file) for _, file in files) > _SMALL_BYTES_MAX:
+        return 1.0
+    asked = files[:: math.ceil(len(files) / _FILES_ASKED)]
     rows = sum(tail_of(location, file).rows for location, file in asked)
-    return max(1.0, rows * (_ROW_BYTES + _COLUMN_BYTES * len(plan.columns)) / max(packed, 1))
+    row_bytes = _ROW_BYTES + _COLUMN_BYTES * len(plan.columns)
+    return max(1.0, rows * row_bytes / sum(_size(file) for _, file in asked))
 
 
 def partitions_that_match(

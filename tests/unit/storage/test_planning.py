@@ -25,7 +25,7 @@ from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.masks import mask
 from hiveacid.storage.merge import merge_read
-from hiveacid.storage.planning import partitions_that_match, plan_scan
+from hiveacid.storage.planning import compression, partitions_that_match, plan_scan
 
 FS = file_system_for("/")[0]
 COLUMNS = (Column("k", parse_type("int")), Column("v", parse_type("string")))
@@ -218,3 +218,17 @@ def test_wall_clocks_are_compared_with_a_day_to_spare(tmp_path: Path) -> None:
     ]
     times = pa.array([datetime(2020, 3, 8, 2, 30)], pa.timestamp("us"))
     assert mask(moved, {"ts": times}, rows=1).to_pylist() == [True]
+
+
+def test_what_a_byte_of_small_files_stands_for_is_told_by_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for write_id in range(1, 41):  # more files than are asked
+        write(tmp_path, write_id, range(1000))
+    plan = plan_scan(snapshot(tmp_path))
+    in_memory = 40_000 * (48 + 8 * len(COLUMNS))
+    assert compression(plan) == pytest.approx(in_memory / plan.amount.bytes, rel=0.02)
+    assert compression(plan) > 1.5
+    monkeypatch.setattr("hiveacid.storage.planning._SMALL_BYTES_MAX", plan.amount.bytes - 1)
+    assert compression(plan) == 1.0, "too large to be taken for small"
+    assert compression(plan_scan(snapshot(tmp_path / "nothing"))) == 1.0
