@@ -496,3 +496,5 @@ def test_a_turn_is_taken_once_in_an_interval(
         clock.advance_ms(10_500)
         assert other.begin_cycle("Initiator", interval_s=10) == 10_500
         assert queue.begin_cycle("Initiator", interval_s=10) is None
+        clock.advance_ms(-500)  # the time of one that began before and waited for the row
+        assert queue.begin_cycle("Initiator", interval_s=10) is None

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import LockError
+from hiveacid.model.ids import LockId
 from hiveacid.model.locks import LockComponent, LockState, LockType
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.runtime import Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, alter_table, use_table
+from hiveacid.txn.waiting import wait_for_lock
 
 A, B, C = (TableName("default", name) for name in "abc")
 
@@ -131,3 +133,43 @@ def test_a_transaction_passes_who_waits_for_it(runtime: Runtime) -> None:
     assert store.check_lock(other.lock_id).state is LockState.WAITING
     store.unlock(rebalance.lock_id)
     assert store.check_lock(other.lock_id).state is LockState.ACQUIRED
+
+
+@pytest.mark.parametrize("asked", [1, 2])
+def test_a_lock_given_back_by_another_thread_of_a_waiting_client_is_not_lost(
+    runtime: Runtime, asked: int
+) -> None:
+    """Between what it holds and what the database says, both when it asks and when it waits."""
+    store, asks = runtime.metastore, list[int]()
+    mine = runtime.transactions.lock(alter_table(A))
+    other = store.lock(use_table(B), txn=None, user="u", host="h").lock_id
+
+    def held() -> tuple[LockId, ...]:
+        asks.append(len(asks))
+        if len(asks) == asked:
+            store.unlock(mine)
+        if len(asks) > asked:
+            store.unlock(other)
+            return ()
+        return (mine,)
+
+    found = wait_for_lock(
+        store,
+        alter_table(B),
+        txn=None,
+        user="u",
+        host="h",
+        clock=runtime.clock,
+        settings=runtime.settings,
+        held=held,
+    )
+    assert [(one.lock_id, one.state) for one in store.show_locks()] == [
+        (found, LockState.ACQUIRED)
+    ]
+
+
+def test_a_lock_that_nobody_gave_back_is_lost(runtime: Runtime) -> None:
+    mine = runtime.transactions.lock(alter_table(A))
+    runtime.metastore.unlock(mine)
+    with pytest.raises(LockError, match=f"^Lock {mine} is lost"):
+        runtime.transactions.lock(alter_table(B))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timezone
+from functools import partial
 
 from hiveacid.clock import Clock
 from hiveacid.errors import LockError, NotFoundError, TransactionError
@@ -47,14 +48,17 @@ def wait_for_lock(
     started_s = clock.monotonic_s()
     pause_s = settings.lock_poll_min_s
     zero = settings.lock_zero_wait_reads
-    found = metastore.lock(
-        components,
-        txn=txn,
-        user=user,
-        host=host,
-        agent_info=agent_info,
-        held=held(),
-        zero_wait_read=zero,
+    found = _passing(
+        held,
+        lambda own: metastore.lock(
+            components,
+            txn=txn,
+            user=user,
+            host=host,
+            agent_info=agent_info,
+            held=own,
+            zero_wait_read=zero,
+        ),
     )
     if found.state is LockState.NOT_ACQUIRED:
         raise LockError(
@@ -71,12 +75,28 @@ def wait_for_lock(
             clock.sleep_s(min(pause_s, left_s))
             pause_s = min(pause_s * 2, settings.lock_poll_max_s)
             metastore.perform_timeouts()
-            found = _look_again(metastore, found, txn, held())
+            found = _passing(held, partial(_look_again, metastore, found, txn))
     except BaseException:
         if found.state is LockState.WAITING:
             metastore.unlock(found.lock_id)
         raise
     return found.lock_id
+
+
+def _passing(
+    held: Callable[[], Collection[LockId]], ask: Callable[[Collection[LockId]], LockResponse]
+) -> LockResponse:
+    """What is answered with the locks held by now; one that another thread gave back while it was
+    asked is not a lost one.
+    """
+    while True:
+        own = held()
+        try:
+            return ask(own)
+        except LockError as error:
+            missing = error.context.get("lock_id")
+            if missing not in own or missing in held():
+                raise
 
 
 def _look_again(

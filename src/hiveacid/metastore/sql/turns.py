@@ -26,11 +26,12 @@ def take_turn(database: Database, key: str, *, interval_s: float) -> int | None:
     due_ms = interval_s * 1000
     with database.read() as unit:
         last = unit.scalar(_LAST, key=key)
-        if last is not None and 0 <= unit.now_ms - last < due_ms:
+        if last is not None and abs(unit.now_ms - last) < due_ms:
             return None
     with database.write() as unit:
         last = unit.scalar(_LAST_HELD, key=key)
-        if last is not None and 0 <= unit.now_ms - last < due_ms:
+        # Who took it while this one waited for the row has a later time than this unit's.
+        if last is not None and abs(unit.now_ms - last) < due_ms:
             return None
         if last is None:  # the same row for all who are the first at once: one of them wins
             unit.run(_FIRST, key=key)
