@@ -163,9 +163,7 @@ def test_a_lock_given_back_by_another_thread_of_a_waiting_client_is_not_lost(
         settings=runtime.settings,
         held=held,
     )
-    assert [(one.lock_id, one.state) for one in store.show_locks()] == [
-        (found, LockState.ACQUIRED)
-    ]
+    assert [(one.lock_id, one.state) for one in store.show_locks()] == [(found, LockState.ACQUIRED)]
 
 
 def test_a_lock_that_nobody_gave_back_is_lost(runtime: Runtime) -> None:

@@ -136,12 +136,20 @@ def main(parent: int) -> None:
     """Do the rewrite that the standard input describes, answer on the standard output; ``parent``
     is the process that asked.
     """
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
+    _give_way()
     DaemonThreads().every(_LOOK_S, partial(_end_with, parent), name="hiveacid-parent")
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # whatever a library prints is no answer
         out.write(pickle.dumps(_answer(*pickle.load(sys.stdin.buffer))))
+
+
+def _give_way() -> None:
+    # Linux may share the processors among sessions first, and this process has one of its own:
+    # its niceness counts within its session, the session's among all.
+    with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as session:
+        session.write(str(_NICENESS))
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
 
 
 def _end_with(parent: int) -> None:

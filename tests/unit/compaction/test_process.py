@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,22 @@ def test_a_process_ends_with_whoever_was_killed() -> None:
     assert parent.communicate(timeout=60) == (b"", None)
     os.close(order)
     os.close(never)
+
+
+@pytest.mark.skipif(not hasattr(os, "nice"), reason="a system without priorities")
+def test_a_process_gives_way_though_it_has_a_session_of_its_own() -> None:
+    """It is at its priority before it reads its order, which does not come here."""
+    command = [sys.executable, "-m", "hiveacid.compaction.process", str(os.getpid())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
+        session = Path(f"/proc/{process.pid}/autogroup")
+        for _ in range(600):
+            if os.getpriority(os.PRIO_PROCESS, process.pid) > 0:
+                break
+            time.sleep(0.1)
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == 10
+        if session.exists():
+            assert session.read_text(encoding="ascii").split()[1:] == ["nice", "10"]
+        process.kill()
 
 
 def test_a_large_compaction_is_done_by_a_process_of_its_own(url: str, tmp_path: Path) -> None:
