@@ -159,15 +159,15 @@ def _open_write_ids_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("plant", "first"),
     [
         (_unchecked, 15),
-        (_fresh_snapshots, 14),
+        (_fresh_snapshots, 24),
         (_checked_too_early, 3),
-        (_commit_taken_for_done, 31),
+        (_commit_taken_for_done, 37),
         (_files_left, 6),
         (_deltas_beside_own_base, 46),
         (_write_skew, 1),
-        (_readers_ignored, 22),
-        (_aborted_rows_compacted, 32),
-        (_open_write_ids_crossed, 8),
+        (_readers_ignored, 41),
+        (_aborted_rows_compacted, 97),
+        (_open_write_ids_crossed, 27),
     ],
 )
 def test_a_planted_bug_is_found(

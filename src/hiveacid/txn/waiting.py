@@ -47,19 +47,16 @@ def wait_for_lock(
     """
     started_s = clock.monotonic_s()
     pause_s = settings.lock_poll_min_s
-    zero = settings.lock_zero_wait_reads
-    found = _passing(
-        held,
-        lambda own: metastore.lock(
-            components,
-            txn=txn,
-            user=user,
-            host=host,
-            agent_info=agent_info,
-            held=own,
-            zero_wait_read=zero,
-        ),
+    request = partial(
+        metastore.lock,
+        components,
+        txn=txn,
+        user=user,
+        host=host,
+        agent_info=agent_info,
+        zero_wait_read=settings.lock_zero_wait_reads,
     )
+    found = _passing(held, lambda own: request(held=own))
     if found.state is LockState.NOT_ACQUIRED:
         raise LockError(
             "Locks on the underlying objects cannot be acquired, retry after some time. "
