@@ -144,12 +144,14 @@ def main(parent: int) -> None:
 
 
 def _give_way() -> None:
-    # Linux may share the processors among sessions first, and this process has one of its own:
+    if not hasattr(os, "nice"):
+        return
+    # Linux may share the processors among sessions first, and this process leads one of its own:
     # its niceness counts within its session, the session's among all.
-    with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as session:
-        session.write(str(_NICENESS))
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
+    if os.getsid(0) == os.getpid():
+        with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as session:
+            session.write(str(_NICENESS))
+    os.nice(_NICENESS)
 
 
 def _end_with(parent: int) -> None:
