@@ -1,8 +1,7 @@
 """Keeps the open transactions of a process alive: one background thread for all of them.
 
 A beat sends one heartbeat for each run of consecutive ids, tells transactions that the metastore
-has
-given up, ends leases that are over, and does the housekeeping that is due.
+has given up, ends leases that are over, and does the housekeeping that is due.
 """
 
 from __future__ import annotations
@@ -112,8 +111,11 @@ class Heartbeat:
         try:
             self._store.heartbeat(lock=lock)
         except NotFoundError as error:
-            _LOG.warning("A lock is lost: %s", error, extra={"lock": lock})
-            self.remove_lock(lock)
+            with self._mutex:
+                is_kept = lock in self._locks  # else it was given back meanwhile
+                self._locks.discard(lock)
+            if is_kept:
+                _LOG.warning("A lock is lost: %s", error, extra={"lock": lock})
 
     def _start(self) -> None:
         if self._stop is None:

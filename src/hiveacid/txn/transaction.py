@@ -16,6 +16,7 @@ Order of a write, which keeps write ids and visibility in step:
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from types import TracebackType
@@ -69,6 +70,7 @@ class Transaction:
         self._read_only = read_only
         self._isolation = isolation
         self._phase = _Phase.OPEN
+        self._ending = threading.Lock()
         self._end_reason = ""
         self._begin_with(txn)
 
@@ -462,8 +464,11 @@ class Transaction:
             _LOG.warning("Abort failed, the time-out will do: %s", error, extra={"txn": self._id})
 
     def _end(self, phase: _Phase, reason: str) -> None:
-        self._phase = phase
-        self._end_reason = reason
+        # A heartbeat that comes between the commit and here misses the transaction.
+        with self._ending:
+            if self._phase is not _Phase.COMMITTED:
+                self._phase = phase
+                self._end_reason = reason
         self._manager.forget(self)
 
     def require_open(self) -> None:

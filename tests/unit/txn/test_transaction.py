@@ -448,34 +448,3 @@ class TestLostReplies:
         with pytest.raises(CommitOutcomeUnknownError):
             txn.commit()
         assert not txn.is_open
-
-
-class TestHeartbeat:
-    def test_a_beat_keeps_open_transactions_alive(
-        self, runtime: Runtime, clock: ManualClock
-    ) -> None:
-        txn = runtime.transactions.begin()
-        for _ in range(4):
-            clock.advance_ms(150_000)
-            runtime.transactions.heartbeat.beat()
-        txn.commit()
-
-    def test_a_transaction_aborted_by_somebody_is_told_so(
-        self, runtime: Runtime, table: Table
-    ) -> None:
-        txn = runtime.transactions.begin()
-        runtime.metastore.abort_txn(txn.id)
-        runtime.transactions.heartbeat.beat()
-        with pytest.raises(TransactionError, match="heartbeat was lost, or somebody aborted it"):
-            txn.write_id(table.name)
-
-    def test_a_read_lease_ends_by_itself(self, runtime: Runtime, clock: ManualClock) -> None:
-        txn = runtime.transactions.begin(read_only=True)
-        for _ in range(23):
-            clock.advance_ms(150_000)
-            runtime.transactions.heartbeat.beat()
-        assert txn.is_open
-        clock.advance_ms(150_000)
-        runtime.transactions.heartbeat.beat()
-        assert not txn.is_open
-        assert _state(runtime, txn) is TxnState.COMMITTED
