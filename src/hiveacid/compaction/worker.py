@@ -27,6 +27,7 @@ from hiveacid.layout.compaction import (
     MinorCompaction,
     RewritePlan,
     RewrittenFile,
+    input_files,
     plan_major,
     plan_minor,
     plan_rebalance,
@@ -39,6 +40,7 @@ from hiveacid.layout.target import FileKind, WrittenFile
 from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
 from hiveacid.model.locks import LockComponent, LockType
+from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList
@@ -252,14 +254,14 @@ class Worker:
         published.append((fs, f"{root}/{hidden}"))
         location = partition.location
         staging = f"{location.rstrip('/')}/{hidden}"
-        files = self._rewrite(
-            fs, RewritePlan(table, location, directory, valid, compaction, staging)
-        )
+        plan = RewritePlan(table, location, directory, valid, compaction, staging)
+        files = self._rewrite(fs, plan)
         self._reached(Step.REWRITTEN)
         outputs = _outputs(compaction, files)
         published.extend((fs, f"{root}/{one}") for one in outputs)
         _publish(fs, root, table, outputs, files, staging=f"{root}/{hidden}")
         self._reached(Step.PUBLISHED)
+        txn.record_statistics([_in_other_files(entry, plan, files)])
         self._mark_and_commit(entry, txn)
         return CompactionResult(
             entry,
@@ -386,6 +388,21 @@ def _outputs(
     filled = {file.directory for file in files}
     assert filled <= set(names), "a rewrite keeps to its plan"
     return tuple(name for name in names if name in filled) or names
+
+
+def _in_other_files(
+    entry: CompactionInfo, plan: RewritePlan, files: Sequence[RewrittenFile]
+) -> StatisticsChange:
+    sizes = [file.size_bytes for file in files if file.size_bytes > 0]
+    replaced = [file.size_bytes for file in input_files(plan) if file.size_bytes > 0]
+    return StatisticsChange(
+        entry.table,
+        entry.partition,
+        rows=None,
+        files=len(sizes) - len(replaced),
+        size_bytes=sum(sizes) - sum(replaced),
+        keeps_rows=True,
+    )
 
 
 def _publish(

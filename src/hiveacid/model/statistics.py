@@ -54,7 +54,8 @@ class StatisticsChange:
     ``partition`` is a partition's name, None for an unpartitioned table. The numbers are added, or
     take the place of the old ones (``replaces``); ``rows`` None: not counted. With ``seen``
     (ANALYZE) they hold only if nobody but those write ids changed the rows, else nothing changes;
-    without ``rows`` the row count then stays. ``columns`` None: no column was looked at.
+    without ``rows`` the row count then stays. ``columns`` None: no column was looked at. With
+    ``keeps_rows`` (a compaction) the same rows are in other files: all that is known of them stays.
     """
 
     table: TableName
@@ -65,6 +66,7 @@ class StatisticsChange:
     replaces: bool = False
     seen: ValidWriteIdList | None = None
     columns: tuple[ColumnStatistics, ...] | None = None
+    keeps_rows: bool = False
 
 
 def initial_statistics(columns: Iterable[str]) -> dict[str, str]:
@@ -105,7 +107,9 @@ def changed(parameters: Mapping[str, str], change: StatisticsChange) -> dict[str
     accurate = is_accurate(parameters)
     columns: frozenset[str] = frozenset()
     rows = change.rows
-    if change.seen is not None:
+    if change.keeps_rows:
+        columns, rows = accurate_columns(parameters), old[ROWS]
+    elif change.seen is not None:
         columns = accurate_columns(parameters)
         accurate, rows = (accurate, old[ROWS]) if rows is None else (True, rows)
         if change.columns is not None:
@@ -118,10 +122,10 @@ def changed(parameters: Mapping[str, str], change: StatisticsChange) -> dict[str
     base = 0 if change.replaces else 1
     accurate = accurate and (rows or 0) >= 0
     found = {
-        FILES: str(base * old[FILES] + change.files),
+        FILES: str(max(base * old[FILES] + change.files, 0)),
         ROWS: str(max(rows or 0, 0)),
         RAW_SIZE_BYTES: "0",
-        SIZE_BYTES: str(base * old[SIZE_BYTES] + change.size_bytes),
+        SIZE_BYTES: str(max(base * old[SIZE_BYTES] + change.size_bytes, 0)),
     }
     if accurate or columns:
         found[ACCURATE] = accuracy_text(basic=accurate, columns=columns)

@@ -306,7 +306,7 @@ class SqlCommits:
                 only_changes=self._db.options.use_min_history_level,
             )
             if conflict is None:
-                if kind not in (TxnType.READ_ONLY, TxnType.COMPACTION):
+                if kind is not TxnType.READ_ONLY:
                     apply_changes(unit, txn, statistics)
                 _finish(unit, txn, kind, operations)
                 return ()
