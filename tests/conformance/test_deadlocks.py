@@ -11,7 +11,7 @@ import pytest
 
 from hiveacid.errors import LockError
 from hiveacid.model.ids import LockId
-from hiveacid.model.locks import LockComponent, LockState, LockType
+from hiveacid.model.locks import SESSION_PREFIX, LockComponent, LockState, LockType
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.runtime import Runtime, open_runtime
@@ -171,3 +171,23 @@ def test_a_lock_that_nobody_gave_back_is_lost(runtime: Runtime) -> None:
     runtime.metastore.unlock(mine)
     with pytest.raises(LockError, match=f"^Lock {mine} is lost"):
         runtime.transactions.lock(alter_table(B))
+
+
+def test_a_statement_that_has_not_looked_since_its_session_got_the_lock_is_no_deadlock(
+    runtime: Runtime,
+) -> None:
+    """Nor is who waits for that lock in its way: the statement passes both when it looks."""
+    store, name = runtime.metastore, f"{SESSION_PREFIX}a"
+    blocker = store.lock(alter_table(A), txn=None, user="u", host="h").lock_id
+    mine = store.lock(alter_table(A), txn=None, user="u", host="h", agent_info=name).lock_id
+    first, second = store.open_txns(2, user="u", host="h")
+    other = store.lock(alter_table(A), txn=second, user="u", host="h", agent_info=f"{name}b")
+    found = store.lock(alter_table(A), txn=first, user="u", host="h", agent_info=name)
+    assert found.state is LockState.WAITING
+    store.unlock(blocker)
+    for one in (other, found):
+        blocked_by = store.check_lock(one.lock_id).blocked_by
+        assert blocked_by is not None and blocked_by.lock_id == mine
+    assert store.check_lock(mine).state is LockState.ACQUIRED
+    assert store.break_deadlock() == ()
+    assert store.check_lock(found.lock_id, held=[mine]).state is LockState.ACQUIRED

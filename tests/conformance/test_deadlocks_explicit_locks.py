@@ -14,6 +14,7 @@ from tests.e2e.tables import rows_of
 
 import hiveacid
 from hiveacid.errors import LockError
+from hiveacid.model.ids import TxnId
 from hiveacid.model.locks import LockState
 from hiveacid.session import Session
 
@@ -224,6 +225,22 @@ def test_a_session_at_work_in_another_thread_may_unlock_yet(
     waiting[1].result(timeout=30)
     b.sql("unlock table u")
     waiting[0].result(timeout=30)
+
+
+def test_a_read_that_is_given_up_says_why(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that its transaction has ended, which is what ending it once more would say."""
+    acid = connect()
+    store = acid.runtime.metastore
+
+    def give_up(*_: object, txn: TxnId, **__: object) -> None:
+        store.abort_txn(txn)
+        raise LockError("given up to break a deadlock")
+
+    monkeypatch.setattr(store, "lock", give_up)
+    with pytest.raises(LockError, match="given up to break a deadlock"):
+        rows_of(acid)
 
 
 _PEER = """

@@ -132,6 +132,14 @@ WAITS: Final[Mapping[LockSemantics, Mapping[LockType, frozenset[LockType]]]] = {
 """Requested type -> types of earlier requests that it waits for."""
 
 
+_CHECK_ORDER: Final = (
+    LockType.SHARED_READ,
+    LockType.EXCLUSIVE,
+    LockType.SHARED_WRITE,
+    LockType.EXCL_WRITE,
+)
+
+
 def overlaps(requested: LockInfo, existing: LockInfo) -> bool:
     """Whether both name a common object: a database covers its tables, a table its partitions."""
     if requested.database != existing.database:
@@ -228,6 +236,58 @@ def must_wait(requested: LockInfo, existing: LockInfo, *, semantics: LockSemanti
     if requested.type is _E and existing.type is _R:
         return not (existing.table is None and requested.table is not None)
     return True
+
+
+def first_blocked(
+    request: Sequence[LockInfo], others: Sequence[LockInfo], *, semantics: LockSemantics
+) -> tuple[LockInfo, LockInfo] | None:
+    """The component of a request that Hive finds blocked first, and what is in its way."""
+    for wanted in sorted(request, key=lambda one: _CHECK_ORDER.index(one.type)):
+        for other in others:
+            if must_wait(wanted, other, semantics=semantics):
+                return wanted, other
+    return None
+
+
+def blocked_now(
+    locks: Sequence[LockInfo], *, semantics: LockSemantics
+) -> list[tuple[LockInfo, LockInfo]]:
+    """Of all there are, (waiting request, what is in its way): where the request is of a session of
+    ours as it would find it now, else as noted when it looked last. What the session, or the
+    transaction, has got since is in its way no more, nor who waits for that.
+    """
+    at = {(one.lock_id, one.component_id): one for one in locks}
+    waiting: dict[LockId, list[LockInfo]] = {}
+    for one in locks:
+        if one.state is LockState.WAITING:
+            waiting.setdefault(one.lock_id, []).append(one)
+    found: list[tuple[LockInfo, LockInfo] | None] = []
+    for lock, request in waiting.items():
+        session, txn = request[0].session, request[0].txn_id
+        if session is None:
+            for one in request:
+                by = at.get((one.blocked_by_lock_id or LockId(0), one.blocked_by_component_id or 0))
+                found.append(None if by is None else (one, by))
+            continue
+        own = {
+            one.lock_id
+            for one in locks
+            if one.state is LockState.ACQUIRED
+            and (one.txn_id == txn if one.txn_id else one.session == session)
+        }
+        counting = [one for one in locks if one.lock_id < lock or one.state is LockState.ACQUIRED]
+        passed = passed_by(counting, own, semantics=semantics)
+        others = [one for one in counting if one.lock_id not in passed]
+        found.append(first_blocked(request, others, semantics=semantics))
+    return [one for one in found if one is not None]
+
+
+def busy_sessions(locks: Sequence[LockInfo]) -> frozenset[str]:
+    """Those with a transaction that holds locks and waits for none: it may commit, and unlock."""
+    waiting = {one.txn_id for one in locks if one.state is LockState.WAITING}
+    return frozenset(
+        one.session for one in locks if one.session and one.txn_id and one.txn_id not in waiting
+    )
 
 
 def passed_by(

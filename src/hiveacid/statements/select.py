@@ -47,8 +47,8 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
         else:
             txn.close()
         return frame
-    except BaseException:
-        txn.close()
+    except BaseException as error:
+        txn.close(because=error)
         raise
 
 

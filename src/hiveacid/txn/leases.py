@@ -40,8 +40,8 @@ def open_lease(manager: TransactionManager, table: Table, *, keep: Keep) -> Leas
     try:
         snapshot = _snapshot(txn, table, keep)
         txn.release_locks()
-    except BaseException:
-        txn.close()
+    except BaseException as error:
+        txn.close(because=error)
         raise
     return Lease(snapshot, txn.close)
 

@@ -346,12 +346,23 @@ class Transaction:
         _LOG.info("Transaction aborted: %s", reason, extra={"txn": self._id})
         self._store.abort_txns([self._id], reason=AbortReason.ROLLBACK)
 
-    def close(self) -> None:
-        """End a read-only transaction (a lease); nothing happens where it has ended."""
+    def close(self, *, because: BaseException | None = None) -> None:
+        """End a read-only transaction (a lease); nothing happens where it has ended. While another
+        error is on its way (``because``), a failure is left to the time-out.
+
+        Raises:
+            TransactionError, MetastoreError: as ``commit``.
+        """
         if not self._read_only:
             raise InvalidInputError(f"Transaction {self._id} writes: commit or abort it")
-        if self.is_open:
+        if not self.is_open:
+            return
+        try:
             self.commit()
+        except AcidError as error:
+            if because is None:
+                raise
+            _LOG.info("A read could not be ended: %s", error, extra={"txn": self._id})
 
     def __enter__(self) -> Transaction:
         return self

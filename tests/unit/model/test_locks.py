@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,8 +11,11 @@ from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import (
     SESSION_PREFIX,
     LockInfo,
+    LockSemantics,
     LockState,
     LockType,
+    blocked_now,
+    busy_sessions,
     find_cycle,
     find_deadlock,
 )
@@ -89,3 +94,37 @@ def test_who_stands_behind_a_request_waits_for_what_that_waits_for() -> None:
         (_lock(9, txn=3), _held(2, txn=4)),
     ]
     assert [one.lock_id for one in find_deadlock(waits)] == [8, 7, 9]
+
+
+def _waits(*locks: LockInfo) -> list[tuple[int, int]]:
+    found = blocked_now(locks, semantics=LockSemantics.HIVE_4)
+    return [(one.lock_id, by.lock_id) for one, by in found]
+
+
+def _noted(lock: LockInfo, by: LockInfo) -> LockInfo:
+    return replace(lock, blocked_by_lock_id=by.lock_id, blocked_by_component_id=by.component_id)
+
+
+def test_what_the_session_has_got_since_it_looked_is_in_its_way_no_more() -> None:
+    """The statement noted the LOCK of another thread, which has got it meanwhile."""
+    mine, statement = _held(1, session=A), _lock(2, txn=5, session=A)
+    assert _waits(mine, _noted(statement, mine)) == []
+    assert _waits(_held(1, session=B), statement) == [(2, 1)]
+    assert _waits(_lock(1, session=A), statement) == [(2, 1)]
+    behind = _lock(3, txn=6, session=A)
+    assert _waits(mine, _lock(2, txn=5, session=B), _noted(behind, mine)) == [(2, 1)]
+
+
+def test_who_waits_for_what_the_transaction_has_is_not_in_its_way() -> None:
+    between, statement = _lock(2, txn=6, session=B), _lock(3, txn=5, session=A)
+    assert _waits(_held(1, txn=5, session=A), between, _noted(statement, between)) == [(2, 1)]
+    # Another client's request looks again by its own rules.
+    foreign = _noted(_lock(3, txn=5), between)
+    assert _waits(_held(1, txn=5), between, foreign) == [(2, 1), (3, 2)]
+    assert _waits(_held(1, txn=5), _lock(3, txn=5)) == []
+
+
+def test_a_session_is_busy_while_a_transaction_of_it_holds_locks_and_waits_for_none() -> None:
+    assert busy_sessions([_held(1, txn=5, session=A), _lock(2, txn=6, session=B)]) == {A}
+    waiting = [_held(1, txn=5, session=A), _lock(2, txn=5, session=A), _held(3, session=B)]
+    assert busy_sessions([*waiting, _held(4, txn=7, session="query")]) == set()

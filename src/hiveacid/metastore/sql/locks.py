@@ -28,15 +28,16 @@ from hiveacid.metastore.sql.txns import (
 from hiveacid.metastore.sql.write_ids import write_id_of
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import (
-    SESSION_PREFIX,
     LockComponent,
     LockInfo,
     LockSemantics,
     LockState,
     LockType,
+    blocked_now,
+    busy_sessions,
     deadlock_text,
     find_deadlock,
-    must_wait,
+    first_blocked,
     passed_by,
 )
 from hiveacid.model.transactions import AbortReason, OperationType
@@ -125,26 +126,9 @@ _BLOCKED: Final = (
     )
     .where(_L.HL_LOCK_STATE == LockState.WAITING.value)
 )
-_BUSY: Final = (
-    select(_L.HL_AGENT_INFO)
-    .distinct()
-    .where(
-        _L.HL_TXNID != 0,
-        _L.HL_AGENT_INFO.startswith(SESSION_PREFIX),
-        _L.HL_TXNID.not_in(
-            select(_HOLDER.c.HL_TXNID).where(_HOLDER.c.HL_LOCK_STATE == LockState.WAITING.value)
-        ),
-    )
-)
+_ALL: Final = select(*_COLUMNS).order_by(_L.HL_LOCK_EXT_ID, _L.HL_LOCK_INT_ID)
 _DELETE: Final = delete(HIVE_LOCKS).where(_OF_REQUEST)
 _RELEASE: Final = delete(HIVE_LOCKS).where(_L.HL_TXNID == bindparam("txn"))
-
-_CHECK_ORDER: Final = (
-    LockType.SHARED_READ,
-    LockType.EXCLUSIVE,
-    LockType.SHARED_WRITE,
-    LockType.EXCL_WRITE,
-)
 
 
 class SqlLocks:
@@ -234,10 +218,10 @@ class SqlLocks:
         looks again and notes another, so no cycle stays hidden.
         """
         with self._db.read() as unit:
-            if not _deadlock(unit, waiting):
+            if not _deadlock(unit, waiting, self._db.options.lock_semantics):
                 return ()
         with self._db.write() as unit:
-            cycle = _deadlock(unit, waiting)
+            cycle = _deadlock(unit, waiting, self._db.options.lock_semantics)
             if not cycle:
                 return ()
             victim = cycle[0]
@@ -278,16 +262,18 @@ class SqlLocks:
         )
 
 
-def _deadlock(unit: Unit, waiting: LockId | None) -> tuple[LockInfo, ...]:
+def _deadlock(unit: Unit, waiting: LockId | None, semantics: LockSemantics) -> tuple[LockInfo, ...]:
     """One that may be broken by whom the request ``waiting`` belongs to.
 
     Where LOCK TABLE is to give up, only its client does so: the row is all that could tell it why.
     """
     size = len(_COLUMNS)
-    blocked = [(_info(row[:size]), _info(row[size:])) for row in unit.rows(_BLOCKED)]
-    if not find_deadlock(blocked):
+    noted = [(_info(row[:size]), _info(row[size:])) for row in unit.rows(_BLOCKED)]
+    if not find_deadlock(noted):
         return ()
-    busy = {session for (session,) in unit.rows(_BUSY)}
+    # What a request noted when it looked last may be in its way no more.
+    locks = [_info(row) for row in unit.rows(_ALL)]
+    blocked, busy = blocked_now(locks, semantics=semantics), busy_sessions(locks)
     while cycle := find_deadlock(blocked, busy=busy):
         victim = cycle[0]
         if victim.txn_id or victim.lock_id == waiting:
@@ -346,10 +332,10 @@ def _check(
             for row in unit.rows(_OTHERS, lock=lock, db=database)
         ]
     txn = request[0].txn_id
-    blocked = _first_blocked(request, others, semantics)
+    blocked = first_blocked(request, others, semantics=semantics)
     if blocked is not None and txn and blocked[1].state is LockState.WAITING:
         others = _without_own(unit, lock, semantics, held=held, txn=txn)
-        blocked = _first_blocked(request, others, semantics)
+        blocked = first_blocked(request, others, semantics=semantics)
     if blocked is None:
         heartbeat = 0 if txn else unit.now_ms
         unit.run(_GRANT, lock=lock, now=unit.now_ms, heartbeat=heartbeat)
@@ -363,16 +349,6 @@ def _check(
         by_component=other.component_id,
     )
     return blocked
-
-
-def _first_blocked(
-    request: Sequence[LockInfo], others: Sequence[LockInfo], semantics: LockSemantics
-) -> tuple[LockInfo, LockInfo] | None:
-    for wanted in sorted(request, key=lambda one: _CHECK_ORDER.index(one.type)):
-        for other in others:
-            if must_wait(wanted, other, semantics=semantics):
-                return wanted, other
-    return None
 
 
 def _without_own(
