@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
+from tests.connect import OVER_CONNECT
 from tests.spark.running import slow_rows, wait_for
 
 from hiveacid.model.transactions import TxnState, TxnType
@@ -129,6 +131,10 @@ def test_a_with_block_that_ctrl_c_leaves_is_rolled_back(
     assert [row[0] for row in acid.sql("select id from t").collect()] == [7]
 
 
+@pytest.mark.skipif(
+    not OVER_CONNECT and tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2),
+    reason="what PySpark raises from a query by itself is an error of py4j's there",
+)
 def test_a_query_is_interrupted(
     acid: Session,
     spark: SparkSession,
