@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from hiveacid.clock import SystemClock
 from hiveacid.compaction.rewrites import (
     Method,
     Share,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NICENESS: Final = 10
+_TRIES: Final = 30
 _MODULE: Final = "hiveacid.compaction.process"
 _LOOK_S: Final = 1.0
 _ERROR_CHARACTERS: Final = 500
@@ -146,12 +148,23 @@ def main(parent: int) -> None:
 def _give_way() -> None:
     if not hasattr(os, "nice"):
         return
-    # Linux may share the processors among sessions first, and this process leads one of its own:
-    # its niceness counts within its session, the session's among all.
     if os.getsid(0) == os.getpid():
-        with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as session:
-            session.write(str(_NICENESS))
+        with suppress(OSError):
+            _lower_session()
     os.nice(_NICENESS)
+
+
+def _lower_session() -> None:
+    """Linux may share the processors among sessions first, and this process leads one of its own:
+    its niceness counts within its session, the session's among all.
+    """
+    with open("/proc/self/autogroup", "wb", buffering=0) as session:
+        for _ in range(
+            _TRIES
+        ):  # one change in a tenth of a second is taken, of all users' but root
+            if session.write(str(_NICENESS).encode()) is not None:
+                return
+            SystemClock().sleep_s(0.1)
 
 
 def _end_with(parent: int) -> None:
