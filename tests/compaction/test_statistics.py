@@ -96,3 +96,21 @@ def test_a_compaction_that_fails_changes_no_statistics(world: World) -> None:
     with pytest.raises(OSError, match="died"):
         world.compact(reached=die)
     assert _properties(world) == before
+
+
+def test_what_was_overwritten_meanwhile_is_not_counted_off(world: World) -> None:
+    for number in range(4):
+        world.insert(number)
+
+    def overwrite(step: Step) -> None:
+        if step is Step.REWRITTEN:
+            world.acid.sql("insert overwrite table t values (9, 'x')")
+
+    assert world.compact(reached=overwrite).outcome is Outcome.COMPACTED
+    after = _properties(world)
+    assert after["numFiles"] == "1"
+    world.acid.sql("analyze table t compute statistics noscan")
+    assert {name: after[name] for name in FILES} == {
+        name: _properties(world)[name] for name in FILES
+    }
+    assert _row_count(world) == 1

@@ -55,7 +55,8 @@ class StatisticsChange:
     take the place of the old ones (``replaces``); ``rows`` None: not counted. With ``seen``
     (ANALYZE) they hold only if nobody but those write ids changed the rows, else nothing changes;
     without ``rows`` the row count then stays. ``columns`` None: no column was looked at. With
-    ``keeps_rows`` (a compaction) the same rows are in other files: all that is known of them stays.
+    ``keeps_rows`` (a compaction) the same rows are in other files: all that is known of them stays,
+    and where fewer are there than went, somebody has overwritten them all: so do the numbers.
     """
 
     table: TableName
@@ -108,6 +109,8 @@ def changed(parameters: Mapping[str, str], change: StatisticsChange) -> dict[str
     columns: frozenset[str] = frozenset()
     rows = change.rows
     if change.keeps_rows:
+        if min(old[FILES] + change.files, old[SIZE_BYTES] + change.size_bytes) < 0:
+            return {key: parameters[key] for key in STATISTICS_KEYS if key in parameters}
         columns, rows = accurate_columns(parameters), old[ROWS]
     elif change.seen is not None:
         columns = accurate_columns(parameters)
@@ -122,10 +125,10 @@ def changed(parameters: Mapping[str, str], change: StatisticsChange) -> dict[str
     base = 0 if change.replaces else 1
     accurate = accurate and (rows or 0) >= 0
     found = {
-        FILES: str(max(base * old[FILES] + change.files, 0)),
+        FILES: str(base * old[FILES] + change.files),
         ROWS: str(max(rows or 0, 0)),
         RAW_SIZE_BYTES: "0",
-        SIZE_BYTES: str(max(base * old[SIZE_BYTES] + change.size_bytes, 0)),
+        SIZE_BYTES: str(base * old[SIZE_BYTES] + change.size_bytes),
     }
     if accurate or columns:
         found[ACCURATE] = accuracy_text(basic=accurate, columns=columns)
