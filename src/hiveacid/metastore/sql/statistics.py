@@ -294,14 +294,12 @@ def _apply(
     unit.change(
         delete(kept.params).where(of_owner, one_of(kept.params.c.PARAM_KEY, STATISTICS_KEYS))
     )
-    unit.change(
-        insert(kept.params).values(
-            [
-                {kept.owner: owner, "PARAM_KEY": key, "PARAM_VALUE": value}
-                for key, value in parameters.items()
-            ]
-        )
-    )
+    rows = [
+        {kept.owner: owner, "PARAM_KEY": key, "PARAM_VALUE": value}
+        for key, value in parameters.items()
+    ]
+    if rows:
+        unit.change(insert(kept.params).values(rows))
     if write_id:
         unit.change(update(kept.head).where(kept.key == owner).values(WRITE_ID=write_id))
 
