@@ -13,10 +13,10 @@ import pyarrow as pa
 from hiveacid.layout.plan import ScanPlan
 from hiveacid.model.tables import AcidMode
 from hiveacid.spark.arrow_scan import ArrowScanTask, Unit, arrow_schema, as_table_types
+from hiveacid.spark.driver_rows import takes_arrow, without_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 ROWS_LOOKED_AT_MAX: Final = 2_000_000
 """Rows of the chosen stripes; of most of them only the predicate's columns are read."""
@@ -26,8 +26,6 @@ TINY_FILES_MAX: Final = 64
 ROWS_MAX: Final = 10_000
 BYTES_MAX: Final = 4 << 20
 """More rows, or Arrow bytes, than these are left to Spark."""
-_ARROW_FRAMES: Final = 4
-"""Spark takes Arrow tables from this version on."""
 
 
 def rows(
@@ -51,17 +49,12 @@ def rows(
     return as_table_types(frame, plan, row_ids=row_ids)
 
 
-def without_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """No rows, and no job: Spark sees by the condition that there is nothing to run."""
-    return spark.createDataFrame([], schema).where("false")
-
-
 def _is_small(spark: SparkSession, plan: ScanPlan) -> bool:
     return (
         plan.snapshot.table.acid_mode is AcidMode.FULL
         and plan.amount.files <= FILES_MAX
         and bool(plan.columns)
-        and int(spark.version.partition(".")[0]) >= _ARROW_FRAMES
+        and takes_arrow(spark)
     )
 
 

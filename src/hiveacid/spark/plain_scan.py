@@ -15,6 +15,7 @@ from hiveacid.layout.snapshot import DataFile, SnapshotPart
 from hiveacid.model.tables import Column, FileFormat, Partition, Table
 from hiveacid.spark.assign import key_value
 from hiveacid.spark.conf import session_conf
+from hiveacid.spark.driver_rows import without_rows
 from hiveacid.spark.plain_task import read_files
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
@@ -54,7 +55,7 @@ def scan(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> Da
         frames.append(read_files(spark, table, other))
     if not frames:
         fields = [t.StructField(c.name, spark_type(c.type)) for c in table.all_columns]
-        return spark.createDataFrame([], t.StructType(fields))
+        return without_rows(spark, t.StructType(fields))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 

@@ -32,9 +32,10 @@ from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.spark import arrow_scan, deletes, local_scan, plain_scan
+from hiveacid.spark import arrow_scan, deletes, plain_scan
 from hiveacid.spark.assign import key_value
 from hiveacid.spark.conf import session_conf
+from hiveacid.spark.driver_rows import given_rows, without_rows
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.plain_scan import (
     LISTING,
@@ -90,7 +91,7 @@ def scan(spark: SparkSession, plan: ScanPlan, *, row_ids: bool = False) -> DataF
     parts = [part for part in plan.parts if any(file.size_bytes for file in part.files)]
     if not parts:
         empty = result_schema(table, row_ids=row_ids, columns=plan.columns)
-        return local_scan.without_rows(spark, empty)
+        return without_rows(spark, empty)
     if table.acid_mode is not AcidMode.FULL:
         frame = plain_scan.scan(spark, table, [part.reduced for part in parts])
         return frame.select(*map(quoted, plan.columns))
@@ -268,7 +269,7 @@ def _joined(
             *(t.StructField(text, t.StringType()) for text in texts),
         ]
     )
-    values = spark.createDataFrame(rows, known).selectExpr(
+    values = given_rows(spark, rows, known).selectExpr(
         _PATH,
         *[
             f"{key_value(text, c)} as {quoted(c.name)}"

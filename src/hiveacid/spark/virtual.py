@@ -14,6 +14,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.layout.plan import PartPlan, ScanPlan
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.spark import local_scan
+from hiveacid.spark.driver_rows import without_rows
 from hiveacid.spark.scan import ROW_ID_COLUMN, result_schema, scan
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def empty_virtual(
 ) -> DataFrame:
     """What ``scan_virtual`` gives of a table without rows; ``columns`` None: all of them."""
     row_ids = _needs_row_ids(virtual)
-    rows = spark.createDataFrame([], result_schema(table, row_ids=row_ids, columns=columns))
+    rows = without_rows(spark, result_schema(table, row_ids=row_ids, columns=columns))
     if FILE_NAME_COLUMN in virtual:
         rows = rows.withColumn(FILE_NAME_COLUMN, F.lit(None).cast(t.StringType()))
     return with_virtual(rows, virtual)
