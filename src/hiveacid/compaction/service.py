@@ -49,6 +49,7 @@ class CompactionService:
         self._options = options
         self._threads = threads
         self._loops: list[Loop] = []
+        self._workers: list[Loop] = []
         self._port: MetricsPort | None = None
         self._draining = False
 
@@ -72,10 +73,11 @@ class CompactionService:
                 threads=self._threads,
             )
         interval_s = settings.compactor_check_interval_s
-        self._loop("initiator", self._compactor.initiate, min(interval_s, _TURN_S))
         for number in range(options.workers):
             work = partial(self._work, self._compactor.worker())
-            self._loop(f"worker-{number}", work, settings.compactor_worker_pause_s)
+            name, pause_s = f"worker-{number}", settings.compactor_worker_pause_s
+            self._workers.append(self._loop(name, work, pause_s))
+        self._loop("initiator", self._initiate, min(interval_s, _TURN_S))
         self._loop("cleaner", self._compactor.clean, settings.compactor_cleaner_interval_s)
         self._loop("housekeeper", self._compactor.housekeep, settings.housekeeping_interval_s)
         self._loop("sweeper", self._compactor.sweep, interval_s)
@@ -95,11 +97,17 @@ class CompactionService:
             self._port.close()
         return given_back
 
+    def _initiate(self) -> None:
+        """What is asked for here is not left for as long as a worker pauses."""
+        if self._options.pool in self._compactor.initiate():
+            for worker in self._workers:
+                worker.wake()
+
     def _work(self, worker: Worker) -> None:
         while not self._draining and self._compactor.work(worker, pool=self._options.pool):
             pass
 
-    def _loop(self, name: str, work: Callable[[], object], pause_s: float) -> None:
+    def _loop(self, name: str, work: Callable[[], object], pause_s: float) -> Loop:
         loop = Loop(
             work,
             pause_s=pause_s,
@@ -108,6 +116,7 @@ class CompactionService:
             threads=self._threads,
         )
         self._loops.append(loop)
+        return loop
 
 
 def run_once(

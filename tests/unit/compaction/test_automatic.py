@@ -301,6 +301,21 @@ def test_a_service_compacts_serves_metrics_and_drains(url: str, tmp_path: Path) 
         assert rows_of(acid) == sorted([*range(DELTAS)] * 2)
 
 
+def test_a_service_does_at_once_what_it_asks_for_itself(url: str, tmp_path: Path) -> None:
+    """Its workers looked before there was anything, and pause for an hour."""
+    hour = {"compactor_worker_pause_s": 3600.0, "compactor_check_interval_s": 0.3}
+    with session_of(url, tmp_path) as acid, _runtime(url, tmp_path, **hour) as runtime:
+        compactor = Compactor(runtime, _arrow, version="1")
+        service = CompactionService(
+            runtime, compactor, ServiceOptions(workers=2), threads=DaemonThreads()
+        )
+        service.start()
+        threading.Event().wait(0.5)
+        write(acid)
+        _until(lambda: acid.compactions("t", status="succeeded"))
+        assert service.drain(timeout_s=10) == 0
+
+
 def test_several_services_share_a_queue(url: str, tmp_path: Path) -> None:
     tables = [f"t{number}" for number in range(6)]
     with session_of(url, tmp_path) as acid:
