@@ -99,7 +99,7 @@ def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypat
     assert routes == ["_native"]
 
 
-def test_many_partitions_are_one_relation(acid, rows, routes):
+def test_many_partitions_are_one_relation(acid, rows, routes, capsys):
     acid.sql(f"create table m (k int) partitioned by (p string, d date) {ACID}")
     acid.sql(
         "insert into m select cast(id as int), concat('a %/:', id % 40),"
@@ -114,6 +114,9 @@ def test_many_partitions_are_one_relation(acid, rows, routes):
     )
     assert acid.sql("select distinct p from m where p like '%:7'").collect() == [("a %/:7",)]
     assert set(routes) == ({"_native", "rows"} if ARROW_FRAMES else {"_native"})
+    acid.sql("select count(distinct p) from m").explain()
+    by_python_workers = "ExistingRDD" in capsys.readouterr().out
+    assert by_python_workers != ARROW_FRAMES
 
 
 def test_conditions_that_look_alike_change_nothing(acid, rows):

@@ -16,6 +16,8 @@ from hiveacid.errors import (
     InvalidInputError,
     NotFoundError,
 )
+from hiveacid.statements.listing import Listing
+from hiveacid.statements.listing_frame import listing_frame
 from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult, UpdateResult
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
@@ -298,6 +300,17 @@ def test_an_overwrite_is_recorded_as_an_update_dynamic_partitions_too(acid):
             " select CTC_PARTITION, CTC_UPDATE_DELETE from COMPLETED_TXN_COMPONENTS"
         ).fetchall()
     assert ("p=x", "Y") in found
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 1001])
+def test_a_listing_of_any_length_is_a_frame_of_strings(spark, count):
+    listing = Listing(("a`b", "c"), tuple((f"it's \\{n}", None) for n in range(count)))
+    frame = listing_frame(spark, listing)
+    assert [(field.name, field.dataType.typeName()) for field in frame.schema] == [
+        ("a`b", "string"),
+        ("c", "string"),
+    ]
+    assert [tuple(row) for row in frame.collect()] == list(listing.rows)
 
 
 def test_braces_in_a_query_are_texts(acid, rows):
