@@ -19,7 +19,7 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 # For every JVM that a test starts: statements over few rows end before the second compiler's work
 # pays off, which takes a third of the time of both cores.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m")
 
 PROJECT = Path(__file__).parents[1]
 
@@ -83,6 +83,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
+        # nobody looks at the plans of the past, which are most of what lives in the JVM
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.ui.retainedExecutions": "5",
+        "spark.python.daemon.module": "tests.worker_daemon",
+        "spark.executorEnv.PYTHONPATH": str(PROJECT),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
     }
