@@ -20,8 +20,11 @@ time.tzset()
 # For every JVM that a test starts: statements over few rows end before the second compiler's work
 # pays off, which takes a third of the time of both cores.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m")
-
 PROJECT = Path(__file__).parents[1]
+# Python workers begin with ``tests.worker_daemon``, those of a Connect server too.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, (str(PROJECT), os.environ.get("PYTHONPATH")))
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -87,7 +90,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.ui.retainedExecutions": "5",
         "spark.python.daemon.module": "tests.worker_daemon",
-        "spark.executorEnv.PYTHONPATH": str(PROJECT),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
     }
