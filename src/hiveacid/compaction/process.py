@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _NICENESS: Final = 10
 _TRIES: Final = 30
+"""Linux takes one change of a session's niceness in 0.1 s, of all users' together but root's."""
 _MODULE: Final = "hiveacid.compaction.process"
 _LOOK_S: Final = 1.0
 _ERROR_CHARACTERS: Final = 500
@@ -159,9 +160,7 @@ def _lower_session() -> None:
     its niceness counts within its session, the session's among all.
     """
     with open("/proc/self/autogroup", "wb", buffering=0) as session:
-        for _ in range(
-            _TRIES
-        ):  # one change in a tenth of a second is taken, of all users' but root
+        for _ in range(_TRIES):
             if session.write(str(_NICENESS).encode()) is not None:
                 return
             SystemClock().sleep_s(0.1)
