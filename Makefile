@@ -12,7 +12,7 @@ INTEROP ?=
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test test-connect check accept interop bench bench-peers bench-txn bench-rounds sim soak test-spark-versions clean
+.PHONY: help venv java demo test test-connect check accept interop bench bench-peers bench-txn bench-rounds size sim soak test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ check: $(STAMP)  ## lint, format, types, layers and the other laws of the house
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/tidy
+
+size: $(STAMP)  ## statements, imports, functions and files by room; tests : source
+	@$(BIN)/python scripts/size.py
 
 accept: $(STAMP)  ## tables and SQL answers of real Hive, where ../shared has them
 	@if [ -d $(SHARED) ]; then \

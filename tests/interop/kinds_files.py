@@ -76,8 +76,6 @@ def _rows(*ids: int) -> dict[str, Any]:
 def _of_format(format: str) -> tuple[Kind, Kind, Kind]:
     # Hive's vectorised reader takes a NULL map in Parquet for {}, and its compactor fails on it
     no_map = "map('none', 0)" if format == "parquet" else "null"
-    # Hive's compactor refuses sorted tables
-    in_order = format == "parquet"
     return (
         Kind(
             f"only_{format}",
@@ -96,33 +94,7 @@ def _of_format(format: str) -> tuple[Kind, Kind, Kind]:
             ci=True,
             hive_3=format != "parquet",
         ),
-        Kind(
-            f"only_{format}_parts",
-            "id int, v string",
-            (
-                "insert into {t} select id, concat('r', id), if(id % 2 = 0, 'x', 'y/z'), id % 3"
-                " from numbers where id < 60",
-                "insert into {t} values (100, null, null, null), (101, 'e', 'x', 1)",
-                "insert into {t} partition (p='x', n=1) values (102, 'static')",
-                "insert overwrite table {t} partition (p='x', n=2) values (103, 'over')",
-                "insert overwrite table {t} partition (p, n) select id, 'dynamic', 'y/z', 0"
-                " from numbers where id < 7",
-                "insert overwrite table {t} partition (p='x', n=0) select id, 'none'"
-                " from numbers where id < 0",
-                "insert into {t} values (104, 'after', 'x', 2)",
-            ),
-            (
-                "insert into {t} values (901, 'hive', 'x', 1), (902, 'hive', 'new', 5)",
-                "insert overwrite table {t} partition (p='y/z', n=1) values (903, 'hive')",
-            ),
-            partitioned_by="p string, n int",
-            clustered_by=f"(id){' sorted by (id)' if in_order else ''} into 2",
-            stored_as=format,
-            mode=Mode.INSERT_ONLY,
-            compact=() if in_order else ("p='x', n=1", "p='x', n=2"),
-            ci=format == "orc",
-            hive_3=format != "parquet",
-        ),
+        _with_partitions(format),
         Kind(
             f"only_{format}_loaded",
             "id int, v string",
@@ -137,6 +109,38 @@ def _of_format(format: str) -> tuple[Kind, Kind, Kind]:
             mode=Mode.INSERT_ONLY,
             hive_3=format != "parquet",
         ),
+    )
+
+
+def _with_partitions(format: str) -> Kind:
+    # Hive's compactor refuses sorted tables
+    in_order = format == "parquet"
+    return Kind(
+        f"only_{format}_parts",
+        "id int, v string",
+        (
+            "insert into {t} select id, concat('r', id), if(id % 2 = 0, 'x', 'y/z'), id % 3"
+            " from numbers where id < 60",
+            "insert into {t} values (100, null, null, null), (101, 'e', 'x', 1)",
+            "insert into {t} partition (p='x', n=1) values (102, 'static')",
+            "insert overwrite table {t} partition (p='x', n=2) values (103, 'over')",
+            "insert overwrite table {t} partition (p, n) select id, 'dynamic', 'y/z', 0"
+            " from numbers where id < 7",
+            "insert overwrite table {t} partition (p='x', n=0) select id, 'none'"
+            " from numbers where id < 0",
+            "insert into {t} values (104, 'after', 'x', 2)",
+        ),
+        (
+            "insert into {t} values (901, 'hive', 'x', 1), (902, 'hive', 'new', 5)",
+            "insert overwrite table {t} partition (p='y/z', n=1) values (903, 'hive')",
+        ),
+        partitioned_by="p string, n int",
+        clustered_by=f"(id){' sorted by (id)' if in_order else ''} into 2",
+        stored_as=format,
+        mode=Mode.INSERT_ONLY,
+        compact=() if in_order else ("p='x', n=1", "p='x', n=2"),
+        ci=format == "orc",
+        hive_3=format != "parquet",
     )
 
 
