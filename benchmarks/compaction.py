@@ -106,7 +106,7 @@ def _plan(bench: Bench, *, major: bool) -> RewritePlan:
     handle: AcidTable = bench.ours.acid.table(_TABLE)
     table = handle.definition
     fs, root = file_system_for(table.location)
-    valid = bench.ours.acid.runtime.metastore.valid_write_ids((table.name,))[0].for_compactor()
+    valid = bench.ours.acid.client.metastore.valid_write_ids((table.name,))[0].for_compactor()
     directory = resolve(list_partition(fs, root), valid, ValidTxnList.everything())
     found = (plan_major if major else plan_minor)(directory, txn=_TXN)
     assert found is not None

@@ -22,8 +22,8 @@ _TABLE: Final = "at_once"
 
 def updates_at_once(bench: Bench) -> None:
     """All commit, none is aborted, none runs again."""
-    url = bench.ours.acid.runtime.metastore.url
-    warehouse = bench.ours.acid.runtime.warehouse
+    url = bench.ours.acid.client.metastore.url
+    warehouse = bench.ours.acid.client.warehouse
     for turn in range(bench.rounds + 1):
         bench.ours.create(_TABLE, "id bigint, part int, amount double")
         rows = bench.spark.range(_ROWS).selectExpr(
@@ -39,7 +39,7 @@ def updates_at_once(bench: Bench) -> None:
             one.close()
         found = (done.commits, done.aborts, done.retries)
         equal("commits, aborts, retries", found, (THREADS * UPDATES, 0, 0))
-        ended = bench.ours.acid.runtime.metastore.show_txns()
+        ended = bench.ours.acid.client.metastore.show_txns()
         opened_anew = [one.id for one in ended if one.state is TxnState.ABORTED]
         equal("transactions opened anew", opened_anew, [])
         total = collect(bench.ours.query("select count(*), sum(amount) from {table}", _TABLE))

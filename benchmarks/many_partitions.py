@@ -29,13 +29,13 @@ def make_many_partitions(acid: Session, name: str, *, partitions: int) -> int:
         f"create table {name} (k int, v string) partitioned by (p int)"
         " stored as orc tblproperties ('transactional'='true')"
     )
-    metastore, full = acid.runtime.metastore, TableName("default", name)
+    metastore, full = acid.client.metastore, TableName("default", name)
     table = metastore.get_table(full)
     metastore.add_partitions(
         full, [Partition((str(n),), f"{table.location}/p={n}") for n in range(partitions)]
     )
     for write_id in (1, 2, 3):
-        with acid.runtime.transactions.begin() as txn:
+        with acid.client.transactions.begin() as txn:
             assert txn.write_id(full) == write_id
             txn.commit()
     fs, root = file_system_for(table.location)

@@ -232,8 +232,8 @@ def commit(spark: SparkSession, work: Path, given: argparse.Namespace, report: R
 
 def _commit_s(acid: Session) -> float:
     """Of a transaction with locks and a write id, the commit alone."""
-    table = acid.runtime.metastore.get_table(TableName("default", "t"))
-    with acid.runtime.transactions.begin() as txn:
+    table = acid.client.metastore.get_table(TableName("default", "t"))
+    with acid.client.transactions.begin() as txn:
         txn.lock(Footprint(writes=(TableWrite(table, WriteKind.INSERT, None),)))
         txn.write_id(table.name)
         return timed_s(txn.commit)

@@ -33,7 +33,7 @@ class HiveAcid:
 
     def synchronous(self) -> int:
         """What SQLite's connections of the metastore are set to."""
-        metastore = self.acid.runtime.metastore
+        metastore = self.acid.client.metastore
         assert isinstance(metastore, SqlMetastore)
         with metastore.database.read() as unit:
             return int(unit.cursor.execute("PRAGMA synchronous").fetchone()[0])

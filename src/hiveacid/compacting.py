@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from hiveacid.client import Client
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.errors import CompactionError, LockError
 from hiveacid.model.compactions import (
@@ -21,7 +22,6 @@ from hiveacid.model.compactions import (
     CompactionType,
 )
 from hiveacid.model.tables import TableName
-from hiveacid.runtime import Runtime
 from hiveacid.statements.compact import abort_compactions, enqueue, plan_compaction
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import partition_texts
@@ -52,21 +52,21 @@ _PAUSE_MAX_S: Final = 2.0
 class Compacting:
     """Carries out what a session says about compactions; ``spark`` gives its Spark, if any."""
 
-    def __init__(self, runtime: Runtime, *, spark: Callable[[], SparkSession | None]) -> None:
-        self._runtime = runtime
+    def __init__(self, client: Client, *, spark: Callable[[], SparkSession | None]) -> None:
+        self._client = client
         self._spark = spark
         self._making = threading.Lock()
         self._compactor: Compactor | None = None
         self._rewrites: tuple[PoliteRewrite, ...] = ()
         self._embedded: EmbeddedCompactor | None = None
-        if is_embedded(runtime):
+        if is_embedded(client):
             self._embedded = EmbeddedCompactor(
                 self.compactor,
-                clock=runtime.clock,
-                settings=runtime.settings,
-                threads=runtime.threads,
+                clock=client.clock,
+                settings=client.settings,
+                threads=client.threads,
             )
-            runtime.transactions.on_commit(self._embedded.note)
+            client.transactions.on_commit(self._embedded.note)
 
     def execute(self, value: CompactionStatement) -> tuple[object, ...]:
         """Carry out a statement built in Python; entries of the queue, or what was found out.
@@ -75,7 +75,7 @@ class Compacting:
             NotFoundError, InvalidInputError: as ``plan_compaction`` and ``find_compactions``.
             CompactionError: a request is refused, or what was waited for failed.
         """
-        metastore = self._runtime.metastore
+        metastore = self._client.metastore
         match value:
             case Compact():
                 return self._compact(value)
@@ -95,7 +95,7 @@ class Compacting:
         Raises:
             NotFoundError, InvalidInputError, CompactionError: as ``execute``.
         """
-        metastore = self._runtime.metastore
+        metastore = self._client.metastore
         if isinstance(value, ShowCompactions):
             return show_compactions(metastore, metastore, value)
         if isinstance(value, AbortCompactions):
@@ -111,11 +111,11 @@ class Compacting:
                 from hiveacid.compaction.compactor import Compactor
                 from hiveacid.compaction.process import PoliteRewrite
 
-                settings = self._runtime.settings
+                settings = self._client.settings
                 rewrite = PoliteRewrite(settings, spark=self._spark)
                 beside = PoliteRewrite(settings, spark=self._spark_elsewhere)
                 self._rewrites = (rewrite, beside)
-                self._compactor = Compactor(self._runtime, rewrite, beside=beside, version=VERSION)
+                self._compactor = Compactor(self._client, rewrite, beside=beside, version=VERSION)
             return self._compactor
 
     def _spark_elsewhere(self) -> SparkSession | None:
@@ -142,8 +142,8 @@ class Compacting:
             rewrite.stop()
 
     def _compact(self, value: Compact) -> tuple[CompactionInfo, ...]:
-        metastore = self._runtime.metastore
-        order = plan_compaction(metastore, value, host=self._runtime.transactions.host)
+        metastore = self._client.metastore
+        order = plan_compaction(metastore, value, host=self._client.transactions.host)
         if order.request is None:
             ids = self.compactor().initiate_partitions(order.table, order.partitions)
         else:
@@ -160,7 +160,7 @@ class Compacting:
         """Put it into the queue. Who waits for its end waits also for one that is on its way, and
         is content with one that has left nothing to do, whoever asked for it.
         """
-        metastore = self._runtime.metastore
+        metastore = self._client.metastore
         if not wait:
             return enqueue(metastore, request)
         for entry in self._entries_like(request):
@@ -176,7 +176,7 @@ class Compacting:
 
     def _entries_like(self, request: CompactionRequest) -> tuple[CompactionInfo, ...]:
         """Those of the same table or partition, the latest first."""
-        found = self._runtime.metastore.show_compactions(table=request.table)
+        found = self._client.metastore.show_compactions(table=request.table)
         return tuple(entry for entry in found if entry.partition == request.partition)
 
     def _wait(self, compaction: CompactionId) -> CompactionInfo:
@@ -186,7 +186,7 @@ class Compacting:
             CompactionError: it failed, or was taken out of the queue.
             LockError: another process does it, and takes too long.
         """
-        (entry,) = self._runtime.metastore.show_compactions(compaction=compaction)
+        (entry,) = self._client.metastore.show_compactions(compaction=compaction)
         entry = self._until_done(entry)
         if entry.state in (CompactionState.FAILED, CompactionState.ABORTED):
             where = str(entry.table) + (f"/{entry.partition}" if entry.partition else "")
@@ -200,9 +200,9 @@ class Compacting:
 
     def _until_done(self, entry: CompactionInfo) -> CompactionInfo:
         """Wait, lending a hand: what nobody has begun, or will end, is done here."""
-        metastore, clock = self._runtime.metastore, self._runtime.clock
+        metastore, clock = self._client.metastore, self._client.clock
         worker = self.compactor().worker()
-        until_s = clock.monotonic_s() + self._runtime.settings.compactor_wait_timeout_s
+        until_s = clock.monotonic_s() + self._client.settings.compactor_wait_timeout_s
         pause_s = _PAUSE_MIN_S
         while _is_unfinished(entry):
             if entry.state is CompactionState.INITIATED and worker.run_next(pool=entry.pool):
@@ -278,10 +278,10 @@ class CompactionMethods:
         return cast("tuple[CleanedPath, ...]", self.execute(Clean(name, dry_run)))
 
 
-def is_embedded(runtime: Runtime) -> bool:
-    """Whether a session of this runtime compacts by itself."""
-    auto = runtime.settings.compactor_auto
-    return auto == "embedded" or (auto == "default" and embeds_by_default(runtime.metastore.url))
+def is_embedded(client: Client) -> bool:
+    """Whether a session of this client compacts by itself."""
+    auto = client.settings.compactor_auto
+    return auto == "embedded" or (auto == "default" and embeds_by_default(client.metastore.url))
 
 
 def embeds_by_default(url: str) -> bool:

@@ -13,11 +13,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.client import DEFAULT_DATABASE, Client, open_client
 from hiveacid.compacting import Compacting, CompactionMethods
 from hiveacid.errors import InvalidInputError, SparkNeededError
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import Isolation
-from hiveacid.runtime import DEFAULT_DATABASE, Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.sql import (
     Statement,
@@ -96,32 +96,32 @@ def connect(
     if settings is not None and not isinstance(settings, Settings):
         for name, text in settings.items():
             chosen = chosen.with_(name, text)
-    session = Session(open_runtime(url, warehouse=warehouse, settings=chosen))
+    session = Session(open_client(url, warehouse=warehouse, settings=chosen))
     if spark is not None:
         session.use_spark(spark)
     return session
 
 
 class Session(CompactionMethods):
-    """One client's connection: a Spark session (or none) and the components of ``runtime``."""
+    """A client of a metastore with a Spark session (or none), a current database and settings."""
 
-    def __init__(self, runtime: Runtime, compacting: Compacting | None = None) -> None:
-        self._runtime = runtime
+    def __init__(self, client: Client, compacting: Compacting | None = None) -> None:
+        self._client = client
         self._spark: SparkSession | None = None
-        self._compacting = compacting or Compacting(runtime, spark=lambda: self._spark)
-        self._settings = runtime.settings
+        self._compacting = compacting or Compacting(client, spark=lambda: self._spark)
+        self._settings = client.settings
         self._database = DEFAULT_DATABASE
         self._closed = False
-        self._control = TransactionControl(runtime.transactions)
+        self._control = TransactionControl(client.transactions)
         self._prefix = f"__hiveacid_{next(_SERIAL)}_"
         self._statements = itertools.count()
 
     # ---------------------------------------------------------------- state
 
     @property
-    def runtime(self) -> Runtime:
+    def client(self) -> Client:
         """The components: metastore, transactions, clock."""
-        return self._runtime
+        return self._client
 
     @property
     def spark(self) -> SparkSession:
@@ -170,7 +170,7 @@ class Session(CompactionMethods):
             self._closed = True
             self._control.close()
             self._compacting.close()
-            self._runtime.close()
+            self._client.close()
 
     def __enter__(self) -> Session:
         return self
@@ -185,7 +185,7 @@ class Session(CompactionMethods):
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"database {self._database}"
-        return f"<hiveacid.Session {self._runtime.metastore.url} {state}>"
+        return f"<hiveacid.Session {self._client.metastore.url} {state}>"
 
     # ---------------------------------------------------------------- SQL
 
@@ -196,7 +196,7 @@ class Session(CompactionMethods):
         ``isolation``: ``snapshot`` or ``serializable``; None: as SET TRANSACTION or settings say.
         """
         self._names()
-        within = Session(self._runtime, self._compacting)
+        within = Session(self._client, self._compacting)
         within._spark = self._spark
         within._settings, within._database = self._settings, self._database
         chosen = isolation_named(isolation) or self._control.take_isolation()
@@ -235,7 +235,7 @@ class Session(CompactionMethods):
         """The catalog for one statement, and what its placeholders begin with."""
         if self._closed:
             raise InvalidInputError("The session is closed")
-        names = CatalogNames(self._runtime.metastore, database=self._database, spark=self._spark)
+        names = CatalogNames(self._client.metastore, database=self._database, spark=self._spark)
         return names, f"{self._prefix}{next(self._statements)}_"
 
     def _execute(self, value: object) -> Any:
@@ -279,7 +279,7 @@ class Session(CompactionMethods):
         from hiveacid.statements.run import ExecutionContext
 
         return ExecutionContext(
-            runtime=self._runtime,
+            client=self._client,
             spark=self.spark if spark else self._spark,
             settings=self._settings,
             database=self._database,
@@ -307,7 +307,7 @@ class Session(CompactionMethods):
     # ---------------------------------------------------------------- everything but DML
 
     def _metadata(self, value: object) -> Listing | None:
-        metastore = self._runtime.metastore
+        metastore = self._client.metastore
         self._control.refuse_definition(value)
         if isinstance(value, ddl.SetProperty):
             return self._set(value)
@@ -340,11 +340,11 @@ class Session(CompactionMethods):
         return None
 
     def _ddl_context(self) -> DdlContext:
-        return DdlContext(self._runtime, self._settings)
+        return DdlContext(self._client, self._settings)
 
     def _use(self, settings: Settings) -> None:
         self._settings = settings
-        self._runtime.transactions.use_settings(settings)
+        self._client.transactions.use_settings(settings)
 
     def _set(self, value: ddl.SetProperty) -> Listing | None:
         if value.key is None:
@@ -360,7 +360,7 @@ class Session(CompactionMethods):
         return None
 
     def _reset(self, value: ddl.ResetProperties) -> None:
-        settings = self._runtime.settings
+        settings = self._client.settings
         if value.keys:
             settings = self._settings
             for key in value.keys:
@@ -471,7 +471,7 @@ class Session(CompactionMethods):
         Raises:
             NotFoundError: 10001.
         """
-        return self._runtime.metastore.get_table(name)
+        return self._client.metastore.get_table(name)
 
     def lease(self, name: TableName, *, keep: Keep) -> Lease:
         """A snapshot of a table without Spark, under a read transaction of its own.
@@ -481,11 +481,11 @@ class Session(CompactionMethods):
         """
         if self._closed:
             raise InvalidInputError("The session is closed")
-        table = self._runtime.metastore.get_table(name)
+        table = self._client.metastore.get_table(name)
         self._control.begin_where_it_must()
         if self._control.unit is not None:
             return lease_within(self._control.unit, table, keep=keep)
-        return open_lease(self._runtime.transactions, table, keep=keep)
+        return open_lease(self._client.transactions, table, keep=keep)
 
     def table(self, name: str) -> AcidTable:
         """The handle of a table of ours.
@@ -496,5 +496,5 @@ class Session(CompactionMethods):
         from hiveacid.table import AcidTable
 
         found = self.table_name(name)
-        self._runtime.metastore.get_table(found)
+        self._client.metastore.get_table(found)
         return AcidTable(self, found)

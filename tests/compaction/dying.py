@@ -27,9 +27,9 @@ POINTS = (*(step.value for step in Step), *IN_THE_MIDDLE)
 def main(url: str, warehouse: str, now_ms: str, point: str) -> None:
     """Claim and die, or clean and die."""
     settings = Settings(retention_s=0)
-    runtime = open_world(url, warehouse, ManualClock(now_ms=int(now_ms)), settings)
+    client = open_world(url, warehouse, ManualClock(now_ms=int(now_ms)), settings)
     if point == "mid-clean":
-        _clean_and_die(Cleaner, runtime)
+        _clean_and_die(Cleaner, client)
         return
 
     def reached(step: Step) -> None:
@@ -38,10 +38,10 @@ def main(url: str, warehouse: str, now_ms: str, point: str) -> None:
 
     how = partial(rewrite, settings=settings)
     with mounted(_Dying(warehouse, point), below=warehouse):
-        Worker(runtime, how, name="host-2-1", reached=reached).run_next()
+        Worker(client, how, name="host-2-1", reached=reached).run_next()
 
 
-def _clean_and_die(cleaner: Any, runtime: Any) -> None:
+def _clean_and_die(cleaner: Any, client: Any) -> None:
     seen: list[str] = []
 
     def removing(path: str) -> None:
@@ -49,7 +49,7 @@ def _clean_and_die(cleaner: Any, runtime: Any) -> None:
         if len(seen) == 2:
             os._exit(EXIT_CODE)
 
-    cleaner(runtime, removing=removing).run()
+    cleaner(client, removing=removing).run()
 
 
 class _Dying(FileSystem):

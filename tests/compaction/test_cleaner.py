@@ -52,7 +52,7 @@ def killed_write(world: World, *ids: int) -> None:
     txn.__enter__()
     txn.table("t").write_arrow(pa.table({"id": pa.array(ids, pa.int32()), "v": ["x"] * len(ids)}))
     world.clock.advance_ms(301_000)
-    assert world.runtime.metastore.perform_timeouts()
+    assert world.client.metastore.perform_timeouts()
 
 
 def two_deltas(world: World, table: str = "t") -> None:
@@ -63,7 +63,7 @@ def two_deltas(world: World, table: str = "t") -> None:
 def housekeeping(world: World) -> None:
     """All that forgets, some time later."""
     world.clock.advance_ms(5_000)
-    store = world.runtime.metastore
+    store = world.client.metastore
     store.write_set_gc()
     store.clean_txn_to_write_id()
     store.clean_empty_txns()
@@ -71,7 +71,7 @@ def housekeeping(world: World) -> None:
 
 def preview(world: World, table: str = "t") -> CleaningPreview:
     definition = world.acid.table(table).definition
-    (found,) = preview_cleaning(world.runtime, [definition])
+    (found,) = preview_cleaning(world.client, [definition])
     return found
 
 
@@ -215,7 +215,7 @@ def test_files_of_aborted_transactions_go_without_a_compaction(any_world: World)
     assert world.ids() == [1, 2]
     assert len(world.directories()) == 2
     housekeeping(world)
-    assert world.runtime.metastore.show_txns() == ()
+    assert world.client.metastore.show_txns() == ()
     assert world.ids() == [1, 2]
 
 
@@ -231,7 +231,7 @@ def test_files_of_aborted_transactions_go_where_no_committed_one_is_remembered(
     housekeeping(world)
     for number in (7, 8, 9):
         killed_write(world, number)
-    (valid,) = world.runtime.metastore.valid_write_ids([world.acid.table("t").definition.name])
+    (valid,) = world.client.metastore.valid_write_ids([world.acid.table("t").definition.name])
     assert (valid.hwm, valid.aborted) == (3, (3,))
     assert set(reasons(preview(world)).values()) == {Kept.CURRENT, Kept.ABORTED_LATELY}
     world.clock.advance_ms(3_600_000)
@@ -253,9 +253,9 @@ def test_a_writer_that_lost_its_heartbeat_has_time_to_notice(world: World) -> No
     txn.table("t").write_arrow(pa.table({"id": pa.array([7], pa.int32()), "v": ["x"]}))
     for _ in range(30):
         world.clock.advance_ms(250_000)
-        client.runtime.transactions.heartbeat.beat()
+        client.client.transactions.heartbeat.beat()
     world.clock.advance_ms(301_000)
-    assert world.runtime.metastore.perform_timeouts()
+    assert world.client.metastore.perform_timeouts()
     world.clean()
     housekeeping(world)
     assert set(reasons(preview(world)).values()) == {Kept.CURRENT, Kept.ABORTED_LATELY}
@@ -268,7 +268,7 @@ def test_a_writer_that_lost_its_heartbeat_has_time_to_notice(world: World) -> No
 def test_the_staging_directory_of_a_killed_writer_goes_with_its_files(world: World) -> None:
     world.insert(1)
     killed_write(world, 8)
-    (dead,) = world.runtime.metastore.show_txns()
+    (dead,) = world.client.metastore.show_txns()
     (Path(world.warehouse) / "t" / f"_hiveacid_staging_{dead.id}_2").mkdir()
     world.clock.advance_ms(3_600_000)
     world.clean()
@@ -294,7 +294,7 @@ def test_what_an_aborted_write_left_in_partitions_it_did_not_name_goes(
 ) -> None:
     world.make("p", f"partitioned by (k string) {ACID}")
     elsewhere = tmp_path / "elsewhere"
-    world.runtime.metastore.add_partitions(
+    world.client.metastore.add_partitions(
         TableName("default", "p"), [Partition(("away",), str(elsewhere))]
     )
     for key in ("away", "here"):
@@ -305,7 +305,7 @@ def test_what_an_aborted_write_left_in_partitions_it_did_not_name_goes(
     data = pa.table({"id": pa.array([8, 9], pa.int32()), "v": ["x", "x"], "k": ["away", "here"]})
     txn.table("p").write_arrow(data)
     world.clock.advance_ms(3_700_000)
-    world.runtime.metastore.perform_timeouts()
+    world.client.metastore.perform_timeouts()
     world.clean()
     assert world.ids("p") == [1, 1]
     assert len(list(elsewhere.iterdir())) == len(world.directories("p", "k=here")) == 1
@@ -320,8 +320,8 @@ def test_an_open_write_is_left_alone(world: World) -> None:
     with client.transaction() as txn:
         txn.table("t").write_arrow(pa.table({"id": pa.array([2], pa.int32()), "v": ["x"]}))
         world.clock.advance_ms(100_000)
-        Cleaner(world.runtime).sweep()
-        cleaner = Cleaner(replace(world.runtime, settings=_at_once(world)))
+        Cleaner(world.client).sweep()
+        cleaner = Cleaner(replace(world.client, settings=_at_once(world)))
         cleaner.run()
     assert world.ids() == [1, 2]
 
@@ -352,7 +352,7 @@ def test_the_result_of_a_compaction_that_failed_to_take_it_back_never_counts(
     assert len(world.directories()) == 2
     housekeeping(world)
     assert world.rows() == rows
-    assert world.runtime.metastore.show_txns() == ()
+    assert world.client.metastore.show_txns() == ()
 
 
 class _Dying(BaseException):
@@ -384,11 +384,11 @@ def test_staging_directories_of_killed_writers_go_and_those_of_others_stay(world
     (root / ".hive-staging_1").mkdir()
     (root / "_tmp_4711").mkdir()
     assert preview(world).remove == (f"_hiveacid_staging_{dead.id}_0_aside",)
-    removed = Cleaner(world.runtime).sweep()
+    removed = Cleaner(world.client).sweep()
     assert removed == (str(root / f"_hiveacid_staging_{dead.id}_0_aside"),)
     assert world.ids() == [1]
     open_one.abort("")
-    assert len(Cleaner(world.runtime).sweep([world.acid.table("t").definition])) == 1
+    assert len(Cleaner(world.client).sweep([world.acid.table("t").definition])) == 1
     assert {".hive-staging_1", "_tmp_4711", "_hiveacid_staging_999999_0"} < set(world.directories())
 
 
@@ -461,7 +461,7 @@ def test_the_table_or_partition_may_be_gone(world: World) -> None:
     world.insert(1, table="p", k="a")
     world.insert(2, table="p", k="a")
     assert world.compact(MINOR, "p", "k=a").outcome is Outcome.COMPACTED
-    world.runtime.metastore.drop_partitions(TableName("default", "p"), [("a",)])
+    world.client.metastore.drop_partitions(TableName("default", "p"), [("a",)])
     world.clean()
     assert CompactionState.READY_FOR_CLEANING not in world.states("p")
 
@@ -484,10 +484,10 @@ def test_an_attempt_whose_entry_was_taken_away_is_forgotten_in_the_end(any_world
     world.insert(1)
     world.insert(2)
     world.request(MAJOR)
-    store = world.runtime.metastore
+    store = world.client.metastore
     entry = store.find_next_compaction("host-9")
     assert entry is not None
-    txn = world.runtime.transactions.begin_compaction(rebalance=False)
+    txn = world.client.transactions.begin_compaction(rebalance=False)
     store.set_compactor_txn(entry.id, txn.id, highest_write_id=WriteId(2))
     txn.abort("worker gone")
     store.abort_compactions([entry.id])

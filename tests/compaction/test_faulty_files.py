@@ -30,7 +30,7 @@ def fill(world: World, table: str) -> None:
 def settle(world: World) -> None:
     """What happens by itself after an hour."""
     world.clock.advance_ms(3_700_000)
-    store = world.runtime.metastore
+    store = world.client.metastore
     store.perform_timeouts()
     store.clean_txn_to_write_id()
     store.clean_empty_txns()

@@ -100,16 +100,16 @@ def test_writers_readers_compactors_and_cleaners_at_once(connect: Callable[[], S
 
     def compact(session: Session, turn: int) -> None:
         kind = CompactionType.MINOR if turn % 3 else CompactionType.MAJOR
-        store = session.runtime.metastore
+        store = session.client.metastore
         store.compact(CompactionRequest(TableName("default", "t"), None, kind))
-        worker = Worker(session.runtime, partial(rewrite, settings=SETTINGS), name=f"host-{turn}")
+        worker = Worker(session.client, partial(rewrite, settings=SETTINGS), name=f"host-{turn}")
         done = worker.run_next()
         assert done is None or done.outcome is not Outcome.FAILED, done
         time.sleep(0.05)
 
     def clean(session: Session, turn: int) -> None:
         del turn
-        Cleaner(session.runtime).run()
+        Cleaner(session.client).run()
         time.sleep(0.2)
 
     for writer in range(writers):
@@ -128,6 +128,6 @@ def test_writers_readers_compactors_and_cleaners_at_once(connect: Callable[[], S
         }
         assert {row["id"]: row["v"] for row in found} == wanted
         assert len(found) == len(wanted)
-        states = [one.state.phrase for one in acid.runtime.metastore.show_compactions()]
+        states = [one.state.phrase for one in acid.client.metastore.show_compactions()]
         assert "succeeded" in states or "ready for cleaning" in states
         assert "failed" not in states

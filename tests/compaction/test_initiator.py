@@ -40,10 +40,10 @@ def few(metastore_url: str, tmp_path: Path) -> Iterator[World]:
 
 
 def _initiator(world: World, settings: Settings | None = None) -> Initiator:
-    runtime = world.connect()
+    client = world.connect()
     if settings is not None:
-        runtime = replace(runtime, settings=settings)
-    return Initiator(runtime, name="host-1-initiator")
+        client = replace(client, settings=settings)
+    return Initiator(client, name="host-1-initiator")
 
 
 def _asked(verdicts: tuple[Verdict, ...]) -> list[tuple[str, str | None, CompactionType | None]]:
@@ -86,7 +86,7 @@ def test_a_base_whose_cleaning_waits_is_not_asked_for_again(few: World) -> None:
     found = {one.partition: one.decision for one in _initiator(few).run_cycle()}
     assert found["k=a"].type is None, "the old base stays for a week"
     for entry in few.entries("p"):
-        few.runtime.metastore.mark_cleaned(replace(entry, highest_write_id=None))
+        few.client.metastore.mark_cleaned(replace(entry, highest_write_id=None))
     found = {one.partition: one.decision for one in _initiator(few).run_cycle()}
     assert found["k=a"].reason == "a base that nobody needs waits to be cleaned"
 
@@ -141,7 +141,7 @@ def test_one_broken_candidate_does_not_stop_the_others(few: World) -> None:
     few.make("b")
     wrong = {"compactorthreshold.hive.compactor.delta.num.threshold": "many"}  # Hive's ALTER TABLE
     table = few.acid.table("b").definition
-    few.runtime.metastore.alter_table(
+    few.client.metastore.alter_table(
         table.name, replace(table, properties={**table.properties, **wrong})
     )
     _write(few, 3, "b")
@@ -170,7 +170,7 @@ def test_a_directory_that_cannot_be_listed_is_reported(few: World) -> None:
 
 def test_two_failures_keep_it_away_for_a_week(few: World) -> None:
     _write(few, 3)
-    store = few.runtime.metastore
+    store = few.client.metastore
     for _ in range(2):
         _initiator(few).run_cycle()
         claimed = store.find_next_compaction("host-1")
@@ -205,7 +205,7 @@ def test_the_pool_is_the_tables_or_the_databases(few: World) -> None:
     )
     _write(few, 3, "b")
     _write(few, 3)
-    store = few.runtime.metastore
+    store = few.client.metastore
     database = store.get_database("default")
     store.alter_database(replace(database, properties={"hive.compactor.worker.pool": "small"}))
     _initiator(few).run_cycle()
@@ -215,7 +215,7 @@ def test_the_pool_is_the_tables_or_the_databases(few: World) -> None:
 @pytest.mark.parametrize("after_a_commit", [False, True])
 def test_dead_workers_are_relieved(few: World, after_a_commit: bool) -> None:
     few.request(MAJOR)
-    assert few.runtime.metastore.find_next_compaction("host-9") is not None
+    assert few.client.metastore.find_next_compaction("host-9") is not None
     initiator = _initiator(few)
 
     def look() -> CompactionState:
@@ -237,14 +237,14 @@ def test_explain_says_what_is_missing_and_asks_for_nothing(few: World) -> None:
     few.make("p", "partitioned by (k string) stored as orc tblproperties ('transactional'='true')")
     _write(few, 3, "p", k="a")
     _write(few, 1, "p", k="B")
-    table = few.runtime.metastore.get_table(TableName("default", "p"))
+    table = few.client.metastore.get_table(TableName("default", "p"))
     verdicts = _initiator(few).explain(table)
     assert [(one.partition, one.decision.type, one.decision.reason) for one in verdicts] == [
         ("k=B", None, "1 delta, not more than 2; no base to compare their bytes with"),
         ("k=a", MAJOR, "3 deltas, more than 2, and no base"),
     ]
     few.acid.sql("alter table p set tblproperties ('no_auto_compaction'='true')")
-    table = few.runtime.metastore.get_table(table.name)
+    table = few.client.metastore.get_table(table.name)
     (_, verdict) = _initiator(few).explain(table)
     assert verdict.decision.type is None
     assert (
@@ -261,8 +261,8 @@ def test_partitions_are_asked_for_by_the_thresholds_whatever_the_table_says(few:
     )
     _write(few, 3, "p", k="a")
     _write(few, 1, "p", k="b")
-    table = few.runtime.metastore.get_table(TableName("default", "p"))
-    parts: tuple[Partition, ...] = few.runtime.metastore.list_partitions(table.name)
+    table = few.client.metastore.get_table(TableName("default", "p"))
+    parts: tuple[Partition, ...] = few.client.metastore.list_partitions(table.name)
     verdicts = _initiator(few).look_at_partitions(table, parts)
     assert _asked(verdicts) == [("p", "k=a", MAJOR), ("p", "k=b", None)]
     assert [one.partition for one in few.entries("p")] == ["k=a"]
@@ -270,7 +270,7 @@ def test_partitions_are_asked_for_by_the_thresholds_whatever_the_table_says(few:
 
 def test_open_writers_are_not_counted(few: World) -> None:
     _write(few, 2)
-    transaction = few.runtime.transactions.begin()
+    transaction = few.client.transactions.begin()
     transaction.write_id(NAME)
     _write(few, 2)
     (verdict,) = _initiator(few).run_cycle()

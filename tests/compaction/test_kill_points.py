@@ -40,7 +40,7 @@ def die(world: World, point: str) -> None:
 def later(world: World) -> None:
     """Everything that anybody does on his own after a while."""
     world.clock.advance_ms(400_000)
-    store = world.runtime.metastore
+    store = world.client.metastore
     store.perform_timeouts()
     store.revoke_workers(without_txn_ms=300_000)
     world.clock.advance_ms(5_000)
@@ -96,7 +96,7 @@ def test_a_worker_killed_at_any_point_is_followed_by_another(
     assert len(world.directories("b")) == (1 if kind is MAJOR else 2)
     later(world)
     assert world.rows("b") == rows
-    assert all(one.state is not TxnState.OPEN for one in world.runtime.metastore.show_txns())
+    assert all(one.state is not TxnState.OPEN for one in world.client.metastore.show_txns())
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_worker_killed_for_good_leaves_nothing_that_ever_counts(any_world: Wor
     assert len(world.directories("b")) == len(before) + 1
     later(world)
     (entry,) = world.entries("b")
-    world.runtime.metastore.abort_compactions([entry.id])
+    world.client.metastore.abort_compactions([entry.id])
     for _ in range(3):
         later(world)
         assert world.rows("b") == rows

@@ -96,7 +96,7 @@ def test_writers_wait_for_a_rebalance_and_then_see_the_new_ids(row: World) -> No
     assert tried
     assert client.table("t").delete_arrow("id = 1").rows == 1
     assert row.ids() == [3, 4, 5]
-    assert row.runtime.metastore.show_locks() == ()
+    assert row.client.metastore.show_locks() == ()
     row.close()
 
 

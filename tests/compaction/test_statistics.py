@@ -16,13 +16,13 @@ FILES = ("numFiles", "totalSize")
 
 def _properties(world: World, partition: str | None = None) -> dict[str, str]:
     if partition is None:
-        return dict(world.runtime.metastore.get_table(T).properties)
-    (found,) = world.runtime.metastore.list_partitions(T)
+        return dict(world.client.metastore.get_table(T).properties)
+    (found,) = world.client.metastore.list_partitions(T)
     return dict(found.properties)
 
 
 def _row_count(world: World) -> int | None:
-    store = world.runtime.metastore
+    store = world.client.metastore
     return store.row_count(T, store.valid_write_ids([T])[0])
 
 
@@ -70,8 +70,8 @@ def test_files_are_counted_as_analyze_counts_them_and_rows_stay_known(
 def test_statistics_of_columns_stay(world: World) -> None:
     world.insert(1, 2)
     world.insert(3)
-    with world.runtime.transactions.begin() as txn:
-        valid = txn.valid_write_ids(world.runtime.metastore.get_table(T))
+    with world.client.transactions.begin() as txn:
+        valid = txn.valid_write_ids(world.client.metastore.get_table(T))
         txn.write_id(T)
         found = ColumnStatistics("id", "int", nulls=0, distinct=3, long_low=1, long_high=3)
         change = StatisticsChange(T, None, 3, 2, 10, replaces=True, seen=valid, columns=(found,))
@@ -79,7 +79,7 @@ def test_statistics_of_columns_stay(world: World) -> None:
         txn.commit()
     assert world.compact().outcome is Outcome.COMPACTED
     assert accurate_columns(_properties(world)) == {"id"}
-    assert world.runtime.metastore.column_statistics(T, "id") == found
+    assert world.client.metastore.column_statistics(T, "id") == found
     world.insert(4)
     assert accurate_columns(_properties(world)) == frozenset()
 

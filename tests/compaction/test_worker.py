@@ -214,7 +214,7 @@ def test_partitions_are_compacted_one_by_one_wherever_they_lie(
 ) -> None:
     world.make("p", f"partitioned by (k string) {ACID}")
     elsewhere = tmp_path / "elsewhere"
-    world.runtime.metastore.add_partitions(
+    world.client.metastore.add_partitions(
         TableName("default", "p"), [Partition(("away",), str(elsewhere))]
     )
     for ids in ((1, 2), (3,)):
@@ -258,7 +258,7 @@ def test_nothing_to_do_is_refused_in_hives_words(world: World) -> None:
     result = world.compact(MAJOR)
     assert (result.outcome, result.message) == (Outcome.REFUSED, NOT_ENOUGH)
     assert world.states() == [CompactionState.REFUSED]
-    assert all(one.state is not TxnState.OPEN for one in world.runtime.metastore.show_txns())
+    assert all(one.state is not TxnState.OPEN for one in world.client.metastore.show_txns())
 
 
 def test_where_there_is_only_something_to_clean_the_cleaner_gets_it(world: World) -> None:
@@ -288,7 +288,7 @@ def test_a_partition_dropped_meanwhile_is_refused(world: World) -> None:
 
     def drop(step: Step) -> None:
         if step is Step.CLAIMED:
-            world.runtime.metastore.drop_partitions(TableName("default", "p"), [("a",)])
+            world.client.metastore.drop_partitions(TableName("default", "p"), [("a",)])
 
     result = world.compact(MAJOR, "p", "k=a", reached=drop)
     assert result.outcome is Outcome.REFUSED
@@ -301,7 +301,7 @@ def test_a_table_dropped_meanwhile_leaves_nothing_behind(world: World, moment: S
 
     def drop(step: Step) -> None:
         if step is moment:  # past the locks, as somebody else's client may do
-            world.runtime.metastore.drop_table(TableName("default", "t"))
+            world.client.metastore.drop_table(TableName("default", "t"))
             for path in sorted(root.rglob("*"), reverse=True):
                 path.rmdir() if path.is_dir() else path.unlink()
 
@@ -309,7 +309,7 @@ def test_a_table_dropped_meanwhile_leaves_nothing_behind(world: World, moment: S
     assert result.outcome in (Outcome.REFUSED, Outcome.FAILED)
     assert world.entries() == []
     assert [path for path in root.rglob("*") if path.is_file()] == []
-    assert all(one.state is not TxnState.OPEN for one in world.runtime.metastore.show_txns())
+    assert all(one.state is not TxnState.OPEN for one in world.client.metastore.show_txns())
 
 
 def test_drop_table_waits_for_a_compaction_in_progress(world: World) -> None:
@@ -390,7 +390,7 @@ def test_a_compaction_whose_transaction_timed_out_is_undone_and_done_again(world
     def sleep(step: Step) -> None:
         if step is Step.REWRITTEN:  # a clock that jumps, or a machine that slept
             world.clock.advance_ms(24 * 3_600_000)
-            world.runtime.metastore.perform_timeouts()
+            world.client.metastore.perform_timeouts()
 
     assert world.compact(MAJOR, reached=sleep).outcome is Outcome.FAILED
     assert (world.rows(), world.directories()) == (rows, before)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import hiveacid
+from hiveacid.client import DEFAULT_DATABASE, Client
 from hiveacid.compaction.cleaner import Cleaned, Cleaner
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import CompactionResult, Step, Worker
@@ -22,7 +23,6 @@ from hiveacid.model.compactions import (
     CompactionType,
 )
 from hiveacid.model.tables import Database, TableName
-from hiveacid.runtime import DEFAULT_DATABASE, Runtime
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.testing.clock import ManualClock
@@ -40,14 +40,14 @@ SETTLED_MS = 1_001
 Rows = list[tuple[Any, ...]]
 
 
-def open_world(url: str, warehouse: str, clock: ManualClock, settings: Settings) -> Runtime:
+def open_world(url: str, warehouse: str, clock: ManualClock, settings: Settings) -> Client:
     """One client's connection."""
     options = MetastoreOptions(durable=False, server_time=False)
     store = connect(url, clock=clock, options=options)
     if DEFAULT_DATABASE not in store.list_databases():
         store.create_database(Database(DEFAULT_DATABASE, warehouse))
     manager = TransactionManager(store, clock, settings, threads=NoThreads())
-    return Runtime(store, manager, clock, settings, warehouse)
+    return Client(store, manager, clock, settings, warehouse)
 
 
 class World:
@@ -57,11 +57,11 @@ class World:
         self.url, self.warehouse = url, str(warehouse)
         self.clock = ManualClock()
         self.settings = settings or Settings(retention_s=0, lock_timeout_s=1)
-        self._connections: list[Runtime] = []
-        self.runtime = self.connect()
-        self.acid = Session(self.runtime)
+        self._connections: list[Client] = []
+        self.client = self.connect()
+        self.acid = Session(self.client)
 
-    def connect(self) -> Runtime:
+    def connect(self) -> Client:
         """A connection of its own to the same metastore."""
         made = open_world(self.url, self.warehouse, self.clock, self.settings)
         self._connections.append(made)
@@ -89,7 +89,7 @@ class World:
     def request(self, kind: CompactionType, table: str = "t", partition: str | None = None) -> None:
         """Enqueue a compaction."""
         name = TableName(DEFAULT_DATABASE, table)
-        answer = self.runtime.metastore.compact(CompactionRequest(name, partition, kind))
+        answer = self.client.metastore.compact(CompactionRequest(name, partition, kind))
         assert answer.accepted, answer
 
     def worker(
@@ -99,9 +99,9 @@ class World:
         rewriting: Any = None,
     ) -> Worker:
         """A worker with a connection of its own."""
-        runtime = self.connect()
+        client = self.connect()
         how = rewriting or partial(rewrite, settings=self.settings)
-        return Worker(runtime, how, name="host-1-1", reached=reached)
+        return Worker(client, how, name="host-1-1", reached=reached)
 
     def compact(
         self,
@@ -140,7 +140,7 @@ class World:
 
     def entries(self, table: str = "t") -> list[CompactionInfo]:
         """The table's compactions by id."""
-        found = self.runtime.metastore.show_compactions(table=TableName(DEFAULT_DATABASE, table))
+        found = self.client.metastore.show_compactions(table=TableName(DEFAULT_DATABASE, table))
         return sorted(found, key=lambda one: one.id)
 
     def states(self, table: str = "t") -> list[CompactionState]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.postgres import PostgresServer
 
+from hiveacid.client import Client, open_client
 from hiveacid.clock import SystemClock
 from hiveacid.errors import ConflictError
 from hiveacid.metastore.connect import connect
@@ -21,7 +22,6 @@ from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.types import parse_type
-from hiveacid.runtime import Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table
 
@@ -34,22 +34,22 @@ def url(metastore_url: str) -> str:
 
 
 @pytest.fixture
-def runtime(url: str, tmp_path: Path) -> Iterator[Runtime]:
+def client(url: str, tmp_path: Path) -> Iterator[Client]:
     settings = Settings(txn_timeout_s=2, lock_timeout_s=60, lock_poll_max_s=0.2)
-    opened = open_runtime(url, warehouse=str(tmp_path / "warehouse"), settings=settings)
+    opened = open_client(url, warehouse=str(tmp_path / "warehouse"), settings=settings)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def table(runtime: Runtime) -> Table:
+def table(client: Client) -> Table:
     made = Table(
         NAME,
         (Column("a", parse_type("int")),),
-        runtime.table_location(NAME),
+        client.table_location(NAME),
         properties={"transactional": "true"},
     )
-    runtime.metastore.create_table(made)
+    client.metastore.create_table(made)
     return made
 
 
@@ -102,12 +102,12 @@ def test_four_processes_that_make_a_new_metastore_get_different_write_ids(new_ur
 _DIE = """
     import os, signal, sys
     from hiveacid.model.tables import TableName
-    from hiveacid.runtime import open_runtime
+    from hiveacid.client import open_client
     from hiveacid.settings import Settings
     from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
-    runtime = open_runtime(sys.argv[1], warehouse=sys.argv[2], settings=Settings(txn_timeout_s=2))
-    table = runtime.metastore.get_table(TableName("default", "t"))
-    txn = runtime.transactions.begin()
+    client = open_client(sys.argv[1], warehouse=sys.argv[2], settings=Settings(txn_timeout_s=2))
+    table = client.metastore.get_table(TableName("default", "t"))
+    txn = client.transactions.begin()
     txn.lock(Footprint(writes=(TableWrite(table, WriteKind.OVERWRITE),)))
     print(txn.id, txn.write_id(table.name), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -115,42 +115,42 @@ _DIE = """
 
 
 def test_the_locks_and_writes_of_a_killed_process_are_given_up_after_the_time_out(
-    runtime: Runtime, table: Table, url: str
+    client: Client, table: Table, url: str
 ) -> None:
-    process = _start(_DIE, url, runtime.warehouse)
+    process = _start(_DIE, url, client.warehouse)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == -9, errors
     dead, write_id = (int(one) for one in output.split())
-    with runtime.transactions.begin() as txn:
+    with client.transactions.begin() as txn:
         txn.lock(Footprint(writes=(TableWrite(table, WriteKind.INSERT),)))
         assert txn.write_id(NAME) == write_id + 1
         txn.commit()
-    with runtime.transactions.begin(read_only=True) as reader:
+    with client.transactions.begin(read_only=True) as reader:
         valid = reader.valid_write_ids(table)
     assert (valid.is_aborted(write_id), valid.is_valid(write_id + 1)) == (True, True)
-    assert [(one.id, one.state) for one in runtime.metastore.show_txns()] == [
+    assert [(one.id, one.state) for one in client.metastore.show_txns()] == [
         (dead, TxnState.ABORTED)
     ]
-    assert runtime.metastore.show_locks() == ()
+    assert client.metastore.show_locks() == ()
 
 
-def test_of_clients_that_do_the_housekeeping_at_once_one_does(runtime: Runtime) -> None:
+def test_of_clients_that_do_the_housekeeping_at_once_one_does(client: Client) -> None:
     start = threading.Barrier(4)
 
     def run() -> bool:
         start.wait(timeout=60)
-        return runtime.metastore.run_housekeeping(interval_s=1000)
+        return client.metastore.run_housekeeping(interval_s=1000)
 
     for _ in range(2):
         with ThreadPoolExecutor(4) as pool:
             ran = [one.result(timeout=120) for one in [pool.submit(run) for _ in range(4)]]
         assert sum(ran) <= 1
-    assert isinstance(runtime.metastore, SqlMetastore)
-    rows = runtime.metastore.database.table_rows("AUX_TABLE")
+    assert isinstance(client.metastore, SqlMetastore)
+    rows = client.metastore.database.table_rows("AUX_TABLE")
     assert [row["MT_KEY1"] for row in rows] == ["HouseKeeper"]
 
 
-def test_concurrent_increments_lose_nothing(runtime: Runtime, table: Table) -> None:
+def test_concurrent_increments_lose_nothing(client: Client, table: Table) -> None:
     """Each transaction reads the newest value it sees and writes one more under its write id."""
     values = {0: 0}
     update = Footprint(writes=(TableWrite(table, WriteKind.UPDATE),))
@@ -158,7 +158,7 @@ def test_concurrent_increments_lose_nothing(runtime: Runtime, table: Table) -> N
     def increment() -> None:
         won = False
         while not won:
-            with suppress(ConflictError), runtime.transactions.begin() as txn:
+            with suppress(ConflictError), client.transactions.begin() as txn:
                 txn.lock(update)
                 valid = txn.valid_write_ids(table)
                 newest = max(one for one in sorted(values) if valid.is_valid(one))
@@ -169,25 +169,25 @@ def test_concurrent_increments_lose_nothing(runtime: Runtime, table: Table) -> N
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(increment) for _ in range(40)]:
             done.result(timeout=120)
-    with runtime.transactions.begin(read_only=True) as reader:
+    with client.transactions.begin(read_only=True) as reader:
         valid = reader.valid_write_ids(table)
     assert values[max(one for one in values if valid.is_valid(one))] == 40
 
 
-def test_a_writer_is_not_starved_by_readers(runtime: Runtime, table: Table) -> None:
+def test_a_writer_is_not_starved_by_readers(client: Client, table: Table) -> None:
     """Readers that come after a waiting DROP wait behind it; all are served in the end."""
-    first = runtime.transactions.begin(read_only=True)
+    first = client.transactions.begin(read_only=True)
     first.lock(Footprint(reads=(TableRead(table),)))
     served: list[str] = []
 
     def take(name: str, footprint: Footprint) -> None:
-        with runtime.transactions.begin() as txn:
+        with client.transactions.begin() as txn:
             txn.lock(footprint)
             served.append(name)
             txn.commit()
 
     def waiting() -> int:
-        return sum(one.acquired_at_ms is None for one in runtime.metastore.show_locks())
+        return sum(one.acquired_at_ms is None for one in client.metastore.show_locks())
 
     threads = []
     clock = SystemClock()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.client import Client, open_client
 from hiveacid.errors import LockError
 from hiveacid.model.ids import LockId
 from hiveacid.model.locks import SESSION_PREFIX, LockComponent, LockState, LockType
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnState
-from hiveacid.runtime import Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, alter_table, use_table
 from hiveacid.txn.waiting import wait_for_lock
@@ -23,19 +23,19 @@ A, B, C = (TableName("default", name) for name in "abc")
 
 
 @pytest.fixture
-def runtime(metastore_url: str, tmp_path: Path) -> Iterator[Runtime]:
+def client(metastore_url: str, tmp_path: Path) -> Iterator[Client]:
     settings = Settings(txn_timeout_s=60, lock_timeout_s=60, lock_poll_max_s=0.1)
-    opened = open_runtime(metastore_url, warehouse=str(tmp_path), settings=settings)
+    opened = open_client(metastore_url, warehouse=str(tmp_path), settings=settings)
     yield opened
     opened.close()
 
 
-def _in_a_ring(runtime: Runtime, tables: list[TableName]) -> list[str]:
+def _in_a_ring(client: Client, tables: list[TableName]) -> list[str]:
     """Each takes a table, then that of the next; what each came to."""
     all_have_one = threading.Barrier(len(tables))
 
     def work(at: int) -> str:
-        with runtime.transactions.begin() as txn:
+        with client.transactions.begin() as txn:
             txn.lock(Footprint(definitions=alter_table(tables[at])))
             all_have_one.wait(timeout=60)
             try:
@@ -54,22 +54,22 @@ def _in_a_ring(runtime: Runtime, tables: list[TableName]) -> list[str]:
 
 @pytest.mark.parametrize("tables", [[A, B], [A, B, C]], ids=["two", "three"])
 def test_of_transactions_in_a_ring_the_youngest_is_aborted_and_all_are_named(
-    runtime: Runtime, tables: list[TableName]
+    client: Client, tables: list[TableName]
 ) -> None:
-    came_to = _in_a_ring(runtime, tables)
+    came_to = _in_a_ring(client, tables)
     failed = [one for one in came_to if one != "committed"]
     assert len(failed) == 1, came_to
     victim, _, text = failed[0].partition(": ")
     assert int(victim) == len(tables)
     assert text.startswith(f"Transaction {victim} was aborted to break a deadlock: ")
     assert all(f"txnid:{n + 1}" in text for n in range(len(tables)))
-    (info,) = runtime.metastore.show_txns()
+    (info,) = client.metastore.show_txns()
     assert (info.id, info.state) == (int(victim), TxnState.ABORTED)
-    assert runtime.metastore.show_locks() == ()
+    assert client.metastore.show_locks() == ()
 
 
-def test_waiting_is_no_deadlock(runtime: Runtime) -> None:
-    store = runtime.metastore
+def test_waiting_is_no_deadlock(client: Client) -> None:
+    store = client.metastore
     first, second = store.open_txns(2, user="u", host="h")
     store.lock(alter_table(A), txn=first, user="u", host="h")
     found = store.lock(alter_table(A), txn=second, user="u", host="h")
@@ -80,20 +80,20 @@ def test_waiting_is_no_deadlock(runtime: Runtime) -> None:
 
 
 def test_a_lock_without_a_transaction_keeps_others_out_until_it_is_given_back(
-    runtime: Runtime,
+    client: Client,
 ) -> None:
-    lock = runtime.transactions.lock(use_table(A))
-    store = runtime.metastore
+    lock = client.transactions.lock(use_table(A))
+    store = client.metastore
     (txn,) = store.open_txns(1, user="u", host="h")
     found = store.lock(alter_table(A), txn=txn, user="u", host="h")
     assert (found.state, found.blocked_by and found.blocked_by.lock_id) == (LockState.WAITING, lock)
     before = store.show_locks(txn=None)[0].last_heartbeat_ms
-    runtime.clock.sleep_s(0.01)
-    runtime.transactions.heartbeat.beat()
+    client.clock.sleep_s(0.01)
+    client.transactions.heartbeat.beat()
     assert next(one for one in store.show_locks() if one.lock_id == lock).last_heartbeat_ms > before
-    runtime.transactions.unlock(lock)
+    client.transactions.unlock(lock)
     assert store.check_lock(found.lock_id).state is LockState.ACQUIRED
-    runtime.transactions.heartbeat.beat()
+    client.transactions.heartbeat.beat()
 
 
 def test_a_lock_whose_client_is_gone_is_dropped_by_whoever_waits(
@@ -101,19 +101,19 @@ def test_a_lock_whose_client_is_gone_is_dropped_by_whoever_waits(
 ) -> None:
     settings = Settings(txn_timeout_s=0.3, lock_timeout_s=30, lock_poll_max_s=0.1)
     with_settings = {"warehouse": str(tmp_path), "settings": settings}
-    gone = open_runtime(metastore_url, **with_settings)  # type: ignore[arg-type]
+    gone = open_client(metastore_url, **with_settings)  # type: ignore[arg-type]
     gone.transactions.lock(alter_table(A))
     gone.transactions.heartbeat.stop()
-    runtime = open_runtime(metastore_url, **with_settings)  # type: ignore[arg-type]
-    lock = runtime.transactions.lock(alter_table(A))
-    assert [one.lock_id for one in runtime.metastore.show_locks()] == [lock]
+    client = open_client(metastore_url, **with_settings)  # type: ignore[arg-type]
+    lock = client.transactions.lock(alter_table(A))
+    assert [one.lock_id for one in client.metastore.show_locks()] == [lock]
     gone.close()
-    runtime.close()
+    client.close()
 
 
-def test_a_transaction_passes_who_waits_for_it(runtime: Runtime) -> None:
+def test_a_transaction_passes_who_waits_for_it(client: Client) -> None:
     """Else neither would go on: a rebalance waits for the writer, whose next statement for it."""
-    store = runtime.metastore
+    store = client.metastore
     first, second = store.open_txns(2, user="u", host="h")
     write, exclusive = (
         [LockComponent(kind, "default", "a")]
@@ -137,11 +137,11 @@ def test_a_transaction_passes_who_waits_for_it(runtime: Runtime) -> None:
 
 @pytest.mark.parametrize("asked", [1, 2])
 def test_a_lock_given_back_by_another_thread_of_a_waiting_client_is_not_lost(
-    runtime: Runtime, asked: int
+    client: Client, asked: int
 ) -> None:
     """Between what it holds and what the database says, both when it asks and when it waits."""
-    store, asks = runtime.metastore, list[int]()
-    mine = runtime.transactions.lock(alter_table(A))
+    store, asks = client.metastore, list[int]()
+    mine = client.transactions.lock(alter_table(A))
     other = store.lock(use_table(B), txn=None, user="u", host="h").lock_id
 
     def held() -> tuple[LockId, ...]:
@@ -159,25 +159,25 @@ def test_a_lock_given_back_by_another_thread_of_a_waiting_client_is_not_lost(
         txn=None,
         user="u",
         host="h",
-        clock=runtime.clock,
-        settings=runtime.settings,
+        clock=client.clock,
+        settings=client.settings,
         held=held,
     )
     assert [(one.lock_id, one.state) for one in store.show_locks()] == [(found, LockState.ACQUIRED)]
 
 
-def test_a_lock_that_nobody_gave_back_is_lost(runtime: Runtime) -> None:
-    mine = runtime.transactions.lock(alter_table(A))
-    runtime.metastore.unlock(mine)
+def test_a_lock_that_nobody_gave_back_is_lost(client: Client) -> None:
+    mine = client.transactions.lock(alter_table(A))
+    client.metastore.unlock(mine)
     with pytest.raises(LockError, match=f"^Lock {mine} is lost"):
-        runtime.transactions.lock(alter_table(B))
+        client.transactions.lock(alter_table(B))
 
 
 def test_a_statement_that_has_not_looked_since_its_session_got_the_lock_is_no_deadlock(
-    runtime: Runtime,
+    client: Client,
 ) -> None:
     """Nor is who waits for that lock in its way: the statement passes both when it looks."""
-    store, name = runtime.metastore, f"{SESSION_PREFIX}a"
+    store, name = client.metastore, f"{SESSION_PREFIX}a"
     blocker = store.lock(alter_table(A), txn=None, user="u", host="h").lock_id
     mine = store.lock(alter_table(A), txn=None, user="u", host="h", agent_info=name).lock_id
     first, second = store.open_txns(2, user="u", host="h")

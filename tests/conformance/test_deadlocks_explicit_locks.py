@@ -49,19 +49,19 @@ def connect(metastore_url: str, tmp_path: Path, pool: ThreadPoolExecutor) -> Ite
 
 def _until_waiting(session: Session, n: int) -> None:
     """Until ``n`` requests wait."""
-    clock = session.runtime.clock
+    clock = session.client.clock
     deadline_s = clock.monotonic_s() + 30
     while _states(session).count(LockState.WAITING) < n:
-        assert clock.monotonic_s() < deadline_s, session.runtime.metastore.show_locks()
+        assert clock.monotonic_s() < deadline_s, session.client.metastore.show_locks()
         clock.sleep_s(0.01)
 
 
 def _states(session: Session) -> list[LockState]:
-    return [one.state for one in session.runtime.metastore.show_locks()]
+    return [one.state for one in session.client.metastore.show_locks()]
 
 
 def _held(session: Session) -> int:
-    return len(session.runtime.transactions.held_locks)
+    return len(session.client.transactions.held_locks)
 
 
 def _given_up(one: Future[object]) -> LockError:
@@ -72,9 +72,9 @@ def _given_up(one: Future[object]) -> LockError:
 
 def _nobody_waits_in_vain(session: Session, waiting: list[Future[object]]) -> None:
     """None of those who wait is told of a deadlock, though they look for one all the time."""
-    session.runtime.clock.sleep_s(0.3)
+    session.client.clock.sleep_s(0.3)
     assert not any(one.done() for one in waiting)
-    assert session.runtime.metastore.break_deadlock() == ()
+    assert session.client.metastore.break_deadlock() == ()
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -91,7 +91,7 @@ def test_of_sessions_in_a_ring_the_last_gives_up_and_keeps_its_lock(
         if at < n - 1:
             _until_waiting(session, at + 1)
     error = _given_up(waiting[-1])
-    (first,) = sessions[0].runtime.transactions.held_locks
+    (first,) = sessions[0].client.transactions.held_locks
     requests = (first + n + at for at in (n - 1, *range(n)))
     ring = " waits for ".join(f"lockid:{one} (LOCK TABLE)" for one in requests)
     assert str(error) == (
@@ -151,7 +151,7 @@ def test_statements_of_two_sessions_that_lock_what_the_other_writes_to(
     _until_waiting(a, 1)
     error = _given_up(pool.submit(b.sql, "insert into t values (1)"))
     mine = error.context["txn"]
-    names = [f"txnid:{one.id}" for one in a.runtime.metastore.show_txns()]
+    names = [f"txnid:{one.id}" for one in a.client.metastore.show_txns()]
     assert str(error).endswith(f"deadlock: {names[1]} waits for {names[0]} waits for {names[1]}")
     assert f"txnid:{mine}" == names[1] and "UNLOCK" in str(error.__notes__)
     assert _held(b) == 1 and not first.done()
@@ -232,7 +232,7 @@ def test_a_read_that_is_given_up_says_why(
 ) -> None:
     """Not that its transaction has ended, which is what ending it once more would say."""
     acid = connect()
-    store = acid.runtime.metastore
+    store = acid.client.metastore
 
     def give_up(*_: object, txn: TxnId, **__: object) -> None:
         store.abort_txn(txn)

@@ -135,7 +135,7 @@ def test_ones_own_statements_pass_those_who_wait_for_the_lock(
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(other.sql, "insert overwrite table t values (9, 'z')")
         while ("t", None, "WAITING", "EXCL_WRITE") not in _locks(acid):
-            acid.runtime.clock.sleep_s(0.01)
+            acid.client.clock.sleep_s(0.01)
         acid.sql("insert into t values (1, 'a')")
         assert rows_of(acid) == [(1, "a")]
         acid.sql("unlock table t")
@@ -147,7 +147,7 @@ def test_ones_own_statements_pass_those_who_wait_for_the_lock(
 def test_who_passed_is_waited_for_after_the_lock_is_gone(acid: Session, other: Session) -> None:
     acid.sql("lock table t exclusive")
     (name,) = {acid.table("t").name}
-    store = other.runtime.metastore
+    store = other.client.metastore
     (txn,) = store.open_txns(1, user="u", host="h")
     waiting = store.lock(alter_table(name), txn=txn, user="u", host="h")
     assert waiting.state is LockState.WAITING
@@ -171,8 +171,8 @@ def test_the_end_of_the_session_frees_its_locks(acid: Session, other: Session) -
 
 def test_who_lost_the_lock_is_told_until_it_unlocks(acid: Session, other: Session) -> None:
     acid.sql("lock table t exclusive")
-    for lock in acid.runtime.transactions.held_locks:
-        other.runtime.metastore.unlock(lock)  # as the time-out does
+    for lock in acid.client.transactions.held_locks:
+        other.client.metastore.unlock(lock)  # as the time-out does
     for text in ("insert into t values (1, 'a')", "insert into u values (1, 'a')"):
         with pytest.raises(LockError, match="is lost, its heartbeat came too late"):
             acid.sql(text)

@@ -9,13 +9,13 @@ import pytest
 from tests.postgres import PostgresServer
 from tests.proxy import Cut, Proxy, proxy
 
+from hiveacid.client import open_client
 from hiveacid.clock import SystemClock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.model.tables import Database, TableName
 from hiveacid.model.transactions import TxnState
-from hiveacid.runtime import open_runtime
 
 NAME = TableName("default", "t")
 COMMIT = "COMMIT\0"
@@ -99,11 +99,11 @@ def test_an_outcome_that_nobody_can_tell_is_not_guessed(
 def test_a_transaction_looks_its_outcome_up_when_the_server_is_back(
     way: Proxy, tmp_path: Path
 ) -> None:
-    runtime = open_runtime(way.url, warehouse=str(tmp_path))
-    with runtime.transactions.begin() as txn:
+    client = open_client(way.url, warehouse=str(tmp_path))
+    with client.transactions.begin() as txn:
         txn.write_id(NAME)
         way.cut_once(COMMIT, Cut.AFTER)
         txn.commit()
-    (valid,) = runtime.metastore.valid_write_ids([NAME])
+    (valid,) = client.metastore.valid_write_ids([NAME])
     assert valid.is_valid(1)
-    runtime.close()
+    client.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.client import Client, open_client
 from hiveacid.errors import ConflictError
 from hiveacid.metastore.api import ConflictUnit
 from hiveacid.model.bucket import RowId
@@ -21,7 +22,6 @@ from hiveacid.model.locks import LockComponent, LockState, LockType
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import OperationType, TxnState, TxnType
 from hiveacid.model.types import parse_type
-from hiveacid.runtime import Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction
@@ -30,8 +30,8 @@ NAME = TableName("default", "t")
 
 
 @pytest.fixture
-def runtime(metastore_url: str, tmp_path: Path) -> Iterator[Runtime]:
-    opened = open_runtime(
+def client(metastore_url: str, tmp_path: Path) -> Iterator[Client]:
+    opened = open_client(
         metastore_url,
         warehouse=str(tmp_path / "warehouse"),
         settings=Settings(lock_timeout_s=30, lock_poll_max_s=0.1),
@@ -43,23 +43,23 @@ def runtime(metastore_url: str, tmp_path: Path) -> Iterator[Runtime]:
 class Rows:
     """A table of rows 0, 1, 2, ... and which of them each write id deleted in which partition."""
 
-    def __init__(self, runtime: Runtime, *, partitioned: bool = False) -> None:
+    def __init__(self, client: Client, *, partitioned: bool = False) -> None:
         keys = (Column("k", parse_type("string")),) if partitioned else ()
         self.table = Table(
             NAME,
             (Column("a", parse_type("int")),),
-            runtime.table_location(NAME),
+            client.table_location(NAME),
             keys,
             properties={"transactional": "true"},
         )
-        runtime.metastore.create_table(self.table)
-        self._runtime = runtime
+        client.metastore.create_table(self.table)
+        self._client = client
         self._deleted: dict[tuple[WriteId, str | None], set[int]] = {}
         self.compared: list[tuple[str | None, tuple[WriteId, ...]]] = []
 
     def begin(self, kind: WriteKind = WriteKind.UPDATE) -> Transaction:
         """A transaction with its locks and its snapshot."""
-        txn = self._runtime.transactions.begin()
+        txn = self._client.transactions.begin()
         txn.lock(Footprint(writes=(TableWrite(self.table, kind),)))
         txn.valid_write_ids(self.table)
         return txn
@@ -87,22 +87,22 @@ class Rows:
         txn.commit(overlap=overlap)
 
 
-def test_writers_of_different_rows_both_commit(runtime: Runtime) -> None:
-    rows = Rows(runtime)
+def test_writers_of_different_rows_both_commit(client: Client) -> None:
+    rows = Rows(client)
     one, other = rows.begin(), rows.begin()
     rows.change(one, 1, 2)
     rows.change(other, 3)
     rows.commit(one)
     rows.commit(other)
     assert rows.compared == [(None, (1,))]
-    (valid,) = runtime.metastore.valid_write_ids([NAME])
+    (valid,) = client.metastore.valid_write_ids([NAME])
     assert (valid.hwm, valid.exceptions) == (2, ())
 
 
 def test_of_two_writers_of_one_row_the_second_names_winner_table_and_rows(
-    runtime: Runtime,
+    client: Client,
 ) -> None:
-    rows = Rows(runtime)
+    rows = Rows(client)
     winner, loser = rows.begin(), rows.begin()
     rows.change(winner, *range(20))
     rows.change(loser, *range(5, 40))
@@ -114,13 +114,13 @@ def test_of_two_writers_of_one_row_the_second_names_winner_table_and_rows(
     named = context["rows"]
     assert isinstance(named, tuple)
     assert [one.row_id for one in named] == list(range(5, 15))
-    info = runtime.metastore.txn_info(loser.id)
+    info = client.metastore.txn_info(loser.id)
     assert info is not None
     assert (info.state, info.reason) == (TxnState.ABORTED, "write conflicts")
 
 
-def test_the_winner_named_is_the_one_that_changed_the_row(runtime: Runtime) -> None:
-    rows = Rows(runtime)
+def test_the_winner_named_is_the_one_that_changed_the_row(client: Client) -> None:
+    rows = Rows(client)
     first, second, loser = rows.begin(), rows.begin(), rows.begin()
     rows.change(first, 1)
     rows.change(second, 2)
@@ -132,8 +132,8 @@ def test_the_winner_named_is_the_one_that_changed_the_row(runtime: Runtime) -> N
     assert caught.value.context["winner"] == second.id
 
 
-def test_only_rows_of_the_winner_named_are_named(runtime: Runtime) -> None:
-    rows = Rows(runtime)
+def test_only_rows_of_the_winner_named_are_named(client: Client) -> None:
+    rows = Rows(client)
     first, second, loser = rows.begin(), rows.begin(), rows.begin()
     rows.change(first, 1, 2)
     rows.change(second, 3)
@@ -146,8 +146,8 @@ def test_only_rows_of_the_winner_named_are_named(runtime: Runtime) -> None:
     assert (context["winner"], context["rows"]) == (first.id, (RowId(1, 0, 2),))
 
 
-def test_rows_that_cannot_be_compared_any_more_are_a_conflict(runtime: Runtime) -> None:
-    rows = Rows(runtime)
+def test_rows_that_cannot_be_compared_any_more_are_a_conflict(client: Client) -> None:
+    rows = Rows(client)
     winner, loser = rows.begin(), rows.begin()
     rows.change(winner, 1)
     rows.change(loser, 2)
@@ -157,8 +157,8 @@ def test_rows_that_cannot_be_compared_any_more_are_a_conflict(runtime: Runtime) 
     assert (caught.value.context["winner"], caught.value.context["rows"]) == (winner.id, ())
 
 
-def test_only_the_same_partition_is_compared(runtime: Runtime) -> None:
-    rows = Rows(runtime, partitioned=True)
+def test_only_the_same_partition_is_compared(client: Client) -> None:
+    rows = Rows(client, partitioned=True)
     one, other = rows.begin(), rows.begin()
     rows.change(one, 1, partition="k=a")
     rows.change(other, 1, partition="k=b")
@@ -167,9 +167,9 @@ def test_only_the_same_partition_is_compared(runtime: Runtime) -> None:
     assert rows.compared == []
 
 
-def test_an_overwrite_conflicts_with_every_change(runtime: Runtime) -> None:
-    rows = Rows(runtime)
-    store = runtime.metastore
+def test_an_overwrite_conflicts_with_every_change(client: Client) -> None:
+    rows = Rows(client)
+    store = client.metastore
     opened = store.open_txns(2, user="u", host="h")
     ids = store.allocate_write_ids(opened, NAME)
     mine, theirs = opened
@@ -181,13 +181,13 @@ def test_an_overwrite_conflicts_with_every_change(runtime: Runtime) -> None:
     assert rows.compared == []
 
 
-def test_a_rebalance_conflicts_with_every_change_and_is_waited_for(runtime: Runtime) -> None:
+def test_a_rebalance_conflicts_with_every_change_and_is_waited_for(client: Client) -> None:
     """It gives rows other ids, so that delete events of an older snapshot hit nothing."""
-    rows, store = Rows(runtime), runtime.metastore
-    older, late = runtime.transactions.begin(), runtime.transactions.begin()
+    rows, store = Rows(client), client.metastore
+    older, late = client.transactions.begin(), client.transactions.begin()
     older.valid_write_ids(rows.table)
     _ = late.valid_txns
-    rebalance = _rebalance(runtime)
+    rebalance = _rebalance(client)
     assert store.commit_txn(rebalance) == ()
     update = Footprint(writes=(TableWrite(rows.table, WriteKind.UPDATE),))
     older.lock(update)
@@ -198,14 +198,14 @@ def test_a_rebalance_conflicts_with_every_change_and_is_waited_for(runtime: Runt
     late.lock(update)
     assert late.valid_txns.is_valid(rebalance)
     rows.change(late, 1)
-    other = _rebalance(runtime, waits=True)
+    other = _rebalance(client, waits=True)
     rows.commit(late)
     with pytest.raises(ConflictError):
         store.commit_txn(other)
 
 
-def _rebalance(runtime: Runtime, *, waits: bool = False) -> TxnId:
-    store = runtime.metastore
+def _rebalance(client: Client, *, waits: bool = False) -> TxnId:
+    store = client.metastore
     kind = TxnType.REBALANCE_COMPACTION
     (txn,) = store.open_txns(1, user="u", host="h", txn_type=kind)
     lock = LockComponent(
@@ -220,9 +220,9 @@ def _rebalance(runtime: Runtime, *, waits: bool = False) -> TxnId:
     return txn
 
 
-def test_who_commits_after_the_check_is_checked_too(runtime: Runtime) -> None:
+def test_who_commits_after_the_check_is_checked_too(client: Client) -> None:
     """The commit does nothing while somebody is unchecked."""
-    store = runtime.metastore
+    store = client.metastore
     txns = store.open_txns(3, user="u", host="h")
     ids = store.allocate_write_ids(txns, NAME)
     for txn in txns:
@@ -242,11 +242,11 @@ def test_who_commits_after_the_check_is_checked_too(runtime: Runtime) -> None:
     assert store.commit_txn(mine, conflict_unit=row) == ()  # again, as after a lost answer
 
 
-def test_what_the_snapshot_sees_is_no_conflict(runtime: Runtime) -> None:
+def test_what_the_snapshot_sees_is_no_conflict(client: Client) -> None:
     """The winner committed after this transaction opened and before its snapshot."""
-    rows = Rows(runtime)
+    rows = Rows(client)
     early = rows.begin()
-    late = runtime.transactions.begin()
+    late = client.transactions.begin()
     rows.change(early, 1)
     rows.commit(early)
     late.write_id(NAME)
@@ -255,9 +255,9 @@ def test_what_the_snapshot_sees_is_no_conflict(runtime: Runtime) -> None:
     assert rows.compared == []
 
 
-def test_a_hive_client_beside_sees_our_write_set(runtime: Runtime) -> None:
+def test_a_hive_client_beside_sees_our_write_set(client: Client) -> None:
     """Who decides by partition loses to a commit at row level."""
-    rows = Rows(runtime)
+    rows = Rows(client)
     ours, hives = rows.begin(), rows.begin()
     rows.change(ours, 1)
     rows.change(hives, 2)
@@ -266,9 +266,9 @@ def test_a_hive_client_beside_sees_our_write_set(runtime: Runtime) -> None:
         hives.commit()
 
 
-def test_no_update_is_lost_and_disjoint_ones_need_no_retry(runtime: Runtime) -> None:
+def test_no_update_is_lost_and_disjoint_ones_need_no_retry(client: Client) -> None:
     """Threads increment counters: those of their own at once, a common one by trying again."""
-    rows = Rows(runtime)
+    rows = Rows(client)
     counters: dict[int, list[tuple[WriteId, int]]] = {row: [(WriteId(0), 0)] for row in range(5)}
     lost: dict[int, int] = dict.fromkeys(range(5), 0)
     done: list[TxnId] = []
@@ -296,7 +296,7 @@ def test_no_update_is_lost_and_disjoint_ones_need_no_retry(runtime: Runtime) -> 
         one.start()
     for one in threads:
         one.join(timeout=120)
-    (valid,) = runtime.metastore.valid_write_ids([NAME])
+    (valid,) = client.metastore.valid_write_ids([NAME])
     values = {
         row: max(v for w, v in found if w == 0 or valid.is_valid(w))
         for row, found in counters.items()

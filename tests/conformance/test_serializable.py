@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.client import Client, open_client
 from hiveacid.clock import SystemClock
 from hiveacid.errors import ConflictError, UnsupportedError
 from hiveacid.metastore.connect import connect
@@ -19,7 +20,6 @@ from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.transactions import Isolation, OperationType, TxnState
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList
-from hiveacid.runtime import Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction
@@ -28,8 +28,8 @@ INSERT, DELETE = OperationType.INSERT, OperationType.DELETE
 
 
 @pytest.fixture
-def runtime(metastore_url: str, tmp_path: Path) -> Iterator[Runtime]:
-    opened = open_runtime(
+def client(metastore_url: str, tmp_path: Path) -> Iterator[Client]:
+    opened = open_client(
         metastore_url,
         warehouse=str(tmp_path / "warehouse"),
         settings=Settings(lock_timeout_s=30, lock_poll_max_s=0.1),
@@ -38,23 +38,23 @@ def runtime(metastore_url: str, tmp_path: Path) -> Iterator[Runtime]:
     opened.close()
 
 
-def _table(runtime: Runtime, name: str, *, partitioned: bool = False, **properties: str) -> Table:
+def _table(client: Client, name: str, *, partitioned: bool = False, **properties: str) -> Table:
     full = TableName("default", name)
     made = Table(
         full,
         (Column("a", parse_type("int")),),
-        runtime.table_location(full),
+        client.table_location(full),
         (Column("k", parse_type("string")),) if partitioned else (),
         properties={"transactional": "true", **properties},
     )
-    runtime.metastore.create_table(made)
+    client.metastore.create_table(made)
     return made
 
 
-def _begin(runtime: Runtime, *, serializable: bool = True) -> Transaction:
+def _begin(client: Client, *, serializable: bool = True) -> Transaction:
     """A transaction with its snapshot."""
     isolation = Isolation.SERIALIZABLE if serializable else Isolation.SNAPSHOT
-    txn = runtime.transactions.begin(isolation=isolation)
+    txn = client.transactions.begin(isolation=isolation)
     _ = txn.valid_txns
     return txn
 
@@ -74,9 +74,9 @@ def _commit(txn: Transaction) -> None:
 
 
 @pytest.mark.parametrize("write", [_insert, _delete])
-def test_a_write_to_what_was_read_wins_and_is_named(runtime: Runtime, write) -> None:
-    table, other = _table(runtime, "t"), _table(runtime, "u")
-    loser, winner = _begin(runtime), _begin(runtime, serializable=False)
+def test_a_write_to_what_was_read_wins_and_is_named(client: Client, write) -> None:
+    table, other = _table(client, "t"), _table(client, "u")
+    loser, winner = _begin(client), _begin(client, serializable=False)
     loser.snapshot(table)
     _insert(loser, other)
     write(winner, table)
@@ -90,29 +90,29 @@ def test_a_write_to_what_was_read_wins_and_is_named(runtime: Runtime, write) -> 
         None,
     )
     assert f"[txnid:{winner.id}]" in str(caught.value)
-    info = runtime.metastore.txn_info(loser.id)
+    info = client.metastore.txn_info(loser.id)
     assert info is not None
     assert (info.state, info.reason) == (TxnState.ABORTED, "write conflicts")
-    assert runtime.metastore.show_locks() == ()
+    assert client.metastore.show_locks() == ()
 
 
-def test_what_is_not_in_the_way(runtime: Runtime) -> None:
+def test_what_is_not_in_the_way(client: Client) -> None:
     """Other tables, what the snapshot sees, what was aborted, blind writes, reading alone."""
-    table, other = _table(runtime, "t"), _table(runtime, "u")
-    early, aborted = _begin(runtime), _begin(runtime)
+    table, other = _table(client, "t"), _table(client, "u")
+    early, aborted = _begin(client), _begin(client)
     _insert(early, table)
     _commit(early)
-    reader, writer, blind = _begin(runtime), _begin(runtime), _begin(runtime)
+    reader, writer, blind = _begin(client), _begin(client), _begin(client)
     for txn in (reader, writer):
         txn.snapshot(table)
     _insert(aborted, table)
     aborted.abort("the test says so")
-    beside = _begin(runtime)
+    beside = _begin(client)
     _insert(beside, other)
     _commit(beside)
     _insert(writer, other)
     _commit(writer)
-    late = _begin(runtime)
+    late = _begin(client)
     _insert(late, table)
     _commit(late)
     _insert(blind, table)
@@ -120,12 +120,12 @@ def test_what_is_not_in_the_way(runtime: Runtime) -> None:
     _commit(reader)
 
 
-def test_of_a_partitioned_table_what_a_predicate_left_out_may_be_written(runtime: Runtime) -> None:
-    table = _table(runtime, "p", partitioned=True)
+def test_of_a_partitioned_table_what_a_predicate_left_out_may_be_written(client: Client) -> None:
+    table = _table(client, "p", partitioned=True)
     parts = [Partition((k,), f"{table.location}/k={k}") for k in "ab"]
-    runtime.metastore.add_partitions(table.name, parts)
+    client.metastore.add_partitions(table.name, parts)
     for written, wins in (("k=a", True), ("k=b", False), ("k=new", True)):
-        txn, other = _begin(runtime), _begin(runtime)
+        txn, other = _begin(client), _begin(client)
         txn.snapshot(table, partitions=parts[:1], of=parts)
         _insert(txn, table, "k=b")
         _insert(other, table, written)
@@ -138,12 +138,12 @@ def test_of_a_partitioned_table_what_a_predicate_left_out_may_be_written(runtime
         assert caught.value.context["partition"] == written
 
 
-def test_what_two_reads_both_left_out_may_be_written(runtime: Runtime) -> None:
-    table = _table(runtime, "p", partitioned=True)
+def test_what_two_reads_both_left_out_may_be_written(client: Client) -> None:
+    table = _table(client, "p", partitioned=True)
     parts = [Partition((k,), f"{table.location}/k={k}") for k in "abc"]
-    runtime.metastore.add_partitions(table.name, parts)
+    client.metastore.add_partitions(table.name, parts)
     for written, wins in (("k=a", True), ("k=b", True), ("k=c", False)):
-        txn, other = _begin(runtime), _begin(runtime)
+        txn, other = _begin(client), _begin(client)
         for one in parts[:2]:
             txn.snapshot(table, partitions=[one], of=parts)
         _insert(txn, table, "k=c")
@@ -157,13 +157,13 @@ def test_what_two_reads_both_left_out_may_be_written(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("reads", ["t", "u"])
-def test_a_table_may_demand_it_of_all_who_read_or_write_it(runtime: Runtime, reads: str) -> None:
+def test_a_table_may_demand_it_of_all_who_read_or_write_it(client: Client, reads: str) -> None:
     tables = {
-        "t": _table(runtime, "t", **{"hiveacid.isolation": "serializable"}),
-        "u": _table(runtime, "u"),
+        "t": _table(client, "t", **{"hiveacid.isolation": "serializable"}),
+        "u": _table(client, "u"),
     }
     target = tables["u" if reads == "t" else "t"]
-    txn, other = _begin(runtime, serializable=False), _begin(runtime, serializable=False)
+    txn, other = _begin(client, serializable=False), _begin(client, serializable=False)
     txn.snapshot(tables[reads])
     _insert(txn, target)
     _insert(other, tables[reads])
@@ -172,48 +172,48 @@ def test_a_table_may_demand_it_of_all_who_read_or_write_it(runtime: Runtime, rea
         _commit(txn)
 
 
-def test_housekeeping_keeps_what_an_open_transaction_does_not_see(runtime: Runtime) -> None:
+def test_housekeeping_keeps_what_an_open_transaction_does_not_see(client: Client) -> None:
     """The older write id commits last: the newer one stands for it, but not for who reads now."""
-    table, other = _table(runtime, "t"), _table(runtime, "u")
-    early, late = _begin(runtime), _begin(runtime)
+    table, other = _table(client, "t"), _table(client, "u")
+    early, late = _begin(client), _begin(client)
     for txn in (early, late):
         _insert(txn, table)
     _commit(late)
-    reader = _begin(runtime)
+    reader = _begin(client)
     reader.snapshot(table)
     _insert(reader, other)
     _commit(early)
-    runtime.metastore.run_housekeeping(interval_s=0)
+    client.metastore.run_housekeeping(interval_s=0)
     with pytest.raises(ConflictError) as caught:
         _commit(reader)
     assert caught.value.context["winner"] == early.id
-    runtime.metastore.run_housekeeping(interval_s=0)
-    rows = runtime.metastore.database.table_rows("COMPLETED_TXN_COMPONENTS")  # type: ignore[attr-defined]
+    client.metastore.run_housekeeping(interval_s=0)
+    rows = client.metastore.database.table_rows("COMPLETED_TXN_COMPONENTS")  # type: ignore[attr-defined]
     assert [row["CTC_TXNID"] for row in rows] == [late.id]
 
 
-def test_a_lease_does_not_keep_it(runtime: Runtime) -> None:
-    table = _table(runtime, "t")
-    early, late = _begin(runtime), _begin(runtime)
-    with runtime.transactions.begin(read_only=True) as lease:
+def test_a_lease_does_not_keep_it(client: Client) -> None:
+    table = _table(client, "t")
+    early, late = _begin(client), _begin(client)
+    with client.transactions.begin(read_only=True) as lease:
         for txn in (early, late):
             _insert(txn, table)
             _commit(txn)
-        runtime.metastore.run_housekeeping(interval_s=0)
+        client.metastore.run_housekeeping(interval_s=0)
         lease.close()
-    rows = runtime.metastore.database.table_rows("COMPLETED_TXN_COMPONENTS")  # type: ignore[attr-defined]
+    rows = client.metastore.database.table_rows("COMPLETED_TXN_COMPONENTS")  # type: ignore[attr-defined]
     assert [row["CTC_TXNID"] for row in rows] == [late.id]
 
 
-def test_counters_that_are_read_and_inserted_give_each_number_once(runtime: Runtime) -> None:
+def test_counters_that_are_read_and_inserted_give_each_number_once(client: Client) -> None:
     """Threads look for the highest number there is and insert the next: the phantom of MERGE."""
-    table = _table(runtime, "t")
+    table = _table(client, "t")
     numbers: dict[WriteId, int] = {}
     lost = [0]
 
     def take_next() -> None:
         while True:
-            with suppress(ConflictError), _begin(runtime) as txn:
+            with suppress(ConflictError), _begin(client) as txn:
                 valid = txn.valid_write_ids(table)
                 seen = [n for write_id, n in list(numbers.items()) if valid.is_valid(write_id)]
                 numbers[txn.write_id(table.name)] = max(seen, default=0) + 1
@@ -231,7 +231,7 @@ def test_counters_that_are_read_and_inserted_give_each_number_once(runtime: Runt
         one.start()
     for one in threads:
         one.join(timeout=200)
-    (valid,) = runtime.metastore.valid_write_ids([table.name])
+    (valid,) = client.metastore.valid_write_ids([table.name])
     committed = [n for write_id, n in numbers.items() if valid.is_valid(write_id)]
     assert sorted(committed) == list(range(1, 25))
     assert lost[0] > 0

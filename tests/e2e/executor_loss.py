@@ -107,7 +107,7 @@ def state(acid: Session) -> dict[str, object]:
         "by_spark": acid.sql("select count(*), sum(id) from t").collect()[0][1],
         "staging": [p.name for p in (WHERE / "wh/t").glob("_hiveacid_staging*")],
         "deltas": sorted(p.name for p in (WHERE / "wh/t").glob("delta_*")),
-        "locks": len(acid.runtime.metastore.show_locks()),
+        "locks": len(acid.client.metastore.show_locks()),
     }
 
 

@@ -33,6 +33,6 @@ def directories(acid: Session, table: str = "t") -> list[str]:
 def committed(acid: Session, table: str = "t") -> Rows:
     """What any reader of the committed write ids reads, told nothing of own transactions."""
     definition = acid.table(table).definition
-    (valid,) = acid.runtime.metastore.valid_write_ids((definition.name,))
+    (valid,) = acid.client.metastore.valid_write_ids((definition.name,))
     found = hiveacid.read_arrow(definition.location, valid_write_ids=str(valid))
     return sorted(tuple(row.values()) for row in found.read_all().to_pylist())

@@ -55,7 +55,7 @@ def _connected(url: str, where: Path, **settings: str) -> Session:
 
 def _all_but(acid: Session) -> tuple[object, ...]:
     """What nobody may leave behind."""
-    store = acid.runtime.metastore
+    store = acid.client.metastore
     opened = [one.id for one in store.show_txns() if one.state is TxnState.OPEN]
     return opened, list(store.show_locks())
 
@@ -117,10 +117,10 @@ def test_a_commit_after_the_heartbeat_was_lost(
     with _connected(metastore_url, tmp_path, txn__timeout_s="0.4") as sleepy:
         txn = sleepy.transaction()
         txn.sql("insert into t values (1, 'a')")
-        sleepy.runtime.transactions.heartbeat.stop()
+        sleepy.client.transactions.heartbeat.stop()
         SystemClock().sleep_s(0.6)
         with _connected(metastore_url, tmp_path, txn__timeout_s="0.4") as third:
-            assert third.runtime.metastore.perform_timeouts() == (txn.id,)
+            assert third.client.metastore.perform_timeouts() == (txn.id,)
         with pytest.raises(TransactionError, match=r"abort|not open"):
             txn.commit()
         assert rows_of(other) == []
@@ -222,12 +222,12 @@ def test_the_database_is_away_at_the_commit(breakable: tuple[Session, Outage]) -
     with away(), pytest.raises((MetastoreError, CommitOutcomeUnknownError)):
         txn.commit()
     assert txn.id is not None
-    info = acid.runtime.metastore.txn_info(txn.id)  # type: ignore[arg-type]
+    info = acid.client.metastore.txn_info(txn.id)  # type: ignore[arg-type]
     assert info is not None and info.state is not TxnState.COMMITTED
     assert rows_of(acid) == []
     with suppress(AcidError):
         txn.rollback()
-    acid.runtime.metastore.abort_txns([info.id])
+    acid.client.metastore.abort_txns([info.id])
     acid.sql("insert into t values (2, 'b')")
     assert rows_of(acid) == [(2, "b")]
     assert _all_but(acid) == ([], [])

@@ -62,7 +62,7 @@ def test_deletes_of_different_rows_at_once_all_commit_without_a_retry(
         assert _at_once(delete) == []
         assert _ids(acid) == [n for n in range(80) if n % 20 >= 5]
         # Nor was one opened anew because its snapshot was outdated.
-        assert acid.runtime.metastore.show_txns() == ()
+        assert acid.client.metastore.show_txns() == ()
 
 
 def test_deletes_of_the_same_rows_at_once_delete_each_once(

@@ -166,7 +166,7 @@ def test_a_statement_in_an_aborted_transaction_fails_until_rollback(
 ) -> None:
     acid.sql("begin")
     acid.sql("insert into t values (1, 'a')")
-    (found,) = [one for one in acid.runtime.metastore.show_txns() if one.state.value == "o"]
+    (found,) = [one for one in acid.client.metastore.show_txns() if one.state.value == "o"]
     other.sql(f"abort transactions {found.id}")
     for _ in range(2):
         with pytest.raises(TransactionError):

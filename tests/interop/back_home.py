@@ -41,7 +41,7 @@ def back_home(
 
 def _continue(acid: Session, written: Written, answer: HiveAnswer) -> Iterator[str]:
     name = TableName("default", written.table)
-    metastore = acid.runtime.metastore
+    metastore = acid.client.metastore
     place = Path(metastore.get_table(name).location)
     shutil.rmtree(place)
     shutil.copytree(answer.data, place)

@@ -61,7 +61,7 @@ def nest(name: str, folder: str) -> Callable[[Workplace], None]:
     """Move a file below the table's directory, as Hive's UNION ALL leaves them."""
 
     def step(place: Workplace) -> None:
-        table = place.acid.runtime.metastore.get_table(TableName("default", place.table))
+        table = place.acid.client.metastore.get_table(TableName("default", place.table))
         root = Path(table.location)
         (root / folder).mkdir()
         (root / name).rename(root / folder / "000000_0")

@@ -104,7 +104,7 @@ class Writer:
         acid.sql(kind.create(table, more=self.more))
         for step in kind.statements:
             _take(step, place)
-        metastore = acid.runtime.metastore
+        metastore = acid.client.metastore
         definition = metastore.get_table(TableName("default", table))
         shape = Shape(
             tuple((column.name, column.type) for column in definition.columns),

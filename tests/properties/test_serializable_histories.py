@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
+from hiveacid.client import Client, open_client
 from hiveacid.errors import ConflictError
 from hiveacid.model.transactions import Isolation
-from hiveacid.runtime import Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.testing.key_values import KeyValues
 from hiveacid.txn.threads import NoThreads
@@ -25,8 +25,8 @@ State = dict[str, dict[int, int]]
 
 
 @pytest.fixture
-def runtime(tmp_path: Path) -> Iterator[Runtime]:
-    opened = open_runtime(
+def client(tmp_path: Path) -> Iterator[Client]:
+    opened = open_client(
         f"sqlite:///{tmp_path}/metastore.db",
         warehouse=str(tmp_path),
         settings=Settings(lock_timeout_s=5),
@@ -50,9 +50,9 @@ class _Client:
 
 
 class _History:
-    def __init__(self, runtime: Runtime, random: Random, isolation: Isolation) -> None:
-        self.runtime, self.random, self.isolation = runtime, random, isolation
-        self.data = KeyValues(runtime, TABLES)
+    def __init__(self, client: Client, random: Random, isolation: Isolation) -> None:
+        self.client, self.random, self.isolation = client, random, isolation
+        self.data = KeyValues(client, TABLES)
         self.open: list[_Client] = []
         self.committed: list[_Client] = []
         self.readers: list[_Client] = []
@@ -61,7 +61,7 @@ class _History:
     def run(self, steps: int) -> None:
         for _ in range(steps):
             if len(self.open) < 3:
-                self.open.append(_Client(self.runtime.transactions.begin(isolation=self.isolation)))
+                self.open.append(_Client(self.client.transactions.begin(isolation=self.isolation)))
             one = self.random.choice(self.open)
             if len(one.steps) >= 2 and self.random.random() < 0.4:
                 self._end(one)
@@ -105,7 +105,7 @@ class _History:
                 elif _sum(state[table]) != first:
                     return False
             between.append({table: _sum(rows) for table, rows in state.items()})
-        now = self.runtime.transactions.begin()
+        now = self.client.transactions.begin()
         found = {table: dict(self.data.read(now, table)) for table in TABLES}
         now.abort("seen")
         return found == state and all(
@@ -120,10 +120,8 @@ def _sum(rows: dict[int, int]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_serializable_histories_are_those_of_one_after_the_other(
-    runtime: Runtime, seed: int
-) -> None:
-    history = _History(runtime, Random(seed), Isolation.SERIALIZABLE)
+def test_serializable_histories_are_those_of_one_after_the_other(client: Client, seed: int) -> None:
+    history = _History(client, Random(seed), Isolation.SERIALIZABLE)
     history.run(60)
     assert history.explained()
     assert len(history.committed) >= 5
@@ -134,14 +132,14 @@ def test_at_snapshot_isolation_some_are_not(tmp_path: Path) -> None:
     """Else the property above would tell nothing."""
     explained = []
     for seed in range(6):
-        runtime = open_runtime(
+        client = open_client(
             f"sqlite:///{tmp_path}/{seed}.db",
             warehouse=str(tmp_path),
             settings=Settings(lock_timeout_s=5),
             threads=NoThreads(),
         )
-        history = _History(runtime, Random(seed), Isolation.SNAPSHOT)
+        history = _History(client, Random(seed), Isolation.SNAPSHOT)
         history.run(60)
         explained.append(history.explained())
-        runtime.close()
+        client.close()
     assert not all(explained)

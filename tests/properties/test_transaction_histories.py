@@ -132,10 +132,10 @@ class _History:
         """The session, a reader of the directory alone, and the statistics agree."""
         assert _seen(self.acid, name) == rows, name
         definition = self.acid.table(name).definition
-        (valid,) = self.acid.runtime.metastore.valid_write_ids((definition.name,))
+        (valid,) = self.acid.client.metastore.valid_write_ids((definition.name,))
         read = hiveacid.read_arrow(definition.location, valid_write_ids=str(valid)).read_all()
         assert _rows(read) == rows, name
-        parts = self.acid.runtime.metastore.list_partitions(definition.name)
+        parts = self.acid.client.metastore.list_partitions(definition.name)
         counts = [row_count(part.properties) for part in parts]
         if name != "p":
             counts = [row_count(definition.properties)]

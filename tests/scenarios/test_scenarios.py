@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.runtime import open_runtime
+from hiveacid.client import open_client
 from hiveacid.settings import Settings
 from hiveacid.testing.scenarios import Scenario, load_scenarios, run_scenario
 from hiveacid.txn.threads import NoThreads
@@ -19,16 +19,16 @@ SCENARIOS = load_scenarios(Path(__file__).parent)
 def test_scenario(
     scenario: Scenario, several_tables: bool, metastore_url: str, tmp_path: Path
 ) -> None:
-    runtime = open_runtime(
+    client = open_client(
         metastore_url,
         warehouse=str(tmp_path),
         settings=Settings(lock_timeout_s=5),
         threads=NoThreads(),
     )
     try:
-        run_scenario(scenario, runtime, several_tables=several_tables)
+        run_scenario(scenario, client, several_tables=several_tables)
     finally:
-        runtime.close()
+        client.close()
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_scenario(
     ],
 )  # fmt: skip
 def test_a_script_that_says_otherwise_fails(steps: tuple[str, ...], tmp_path: Path) -> None:
-    runtime = open_runtime(
+    client = open_client(
         str(tmp_path / "metastore.db"), warehouse=str(tmp_path), threads=NoThreads()
     )
     with pytest.raises(AssertionError, match="wrong step"):
-        run_scenario(Scenario("wrong", "", steps), runtime, several_tables=False)
-    runtime.close()
+        run_scenario(Scenario("wrong", "", steps), client, several_tables=False)
+    client.close()
 
 
 def test_the_table_in_the_docs_is_that_of_the_scenarios(project: Path) -> None:

@@ -21,7 +21,7 @@ from random import Random
 import pyarrow as pa
 from tests.simulation.compaction import Compaction
 from tests.simulation.scheduler import Killed
-from tests.simulation.world import Client, World
+from tests.simulation.world import SimulatedClient, World
 
 import hiveacid
 from hiveacid.errors import (
@@ -80,7 +80,7 @@ class Transfer:
 
 def make_tables(session: Session, warehouse: str, variant: str) -> None:
     """The tables with their first rows."""
-    store = session.runtime.metastore
+    store = session.client.metastore
     store.create_database(Database("default", warehouse), if_not_exists=True)
     acid = {"transactional": "true", "orc.compress": "NONE"}  # it takes half of a write
     insert_only = {**acid, "transactional_properties": "insert_only"}
@@ -250,7 +250,7 @@ class History:
             self._check_the_end()
         return world.scheduler.digest()
 
-    def _client(self, name: str) -> Client:
+    def _client(self, name: str) -> SimulatedClient:
         random = self._random
         settings = Settings(
             conflict_unit=random.choice(("row", "row", "partition")),
@@ -264,8 +264,8 @@ class History:
             compactor_delta_num_threshold=2,
         )
         if self._is_calm:  # then it is the interleaving alone that may break something
-            return Client(name, settings)
-        return Client(
+            return SimulatedClient(name, settings)
+        return SimulatedClient(
             name,
             settings,
             file_faults=random.choice((0, 0, 0, 0.01, 0.05)),
@@ -277,7 +277,7 @@ class History:
 
     # ---------------------------------------------------------------- writers
 
-    def _writer(self, client: Client) -> None:
+    def _writer(self, client: SimulatedClient) -> None:
         for _ in range(self._random.choice(ROUNDS)):
             source, target = self._random.sample(self._accounts, 2)
             transfer = Transfer(next(self._ids), source, target, self._random.randint(1, 30))
@@ -293,13 +293,13 @@ class History:
                 self.world.note(f"{type(error).__name__}: {error}".replace(self.world.root, ""))
             self.world.note(f"told: {transfer}")
 
-    def _once(self, client: Client, transfer: Transfer) -> str:
+    def _once(self, client: SimulatedClient, transfer: Transfer) -> str:
         """A statement that is a transaction of its own, and may run again."""
         transfer.amount = 0
         enter(client.session, transfer)
         return "committed"
 
-    def _move(self, client: Client, transfer: Transfer) -> str:
+    def _move(self, client: SimulatedClient, transfer: Transfer) -> str:
         """Several statements, on up to three tables."""
         random = self._random
         with client.session.transaction() as txn:
@@ -327,7 +327,7 @@ class History:
 
     # ---------------------------------------------------------------- the others
 
-    def _reader(self, client: Client) -> None:
+    def _reader(self, client: SimulatedClient) -> None:
         for _ in range(self._random.choice((1, 1, 2))):
             txn = client.session.transaction()
             try:
@@ -350,10 +350,10 @@ class History:
         ended = found is None or found.reason is not None
         assert ended, f"a reader whose transaction was alive missed a file: {error}"
 
-    def _compactor(self, client: Client) -> None:
+    def _compactor(self, client: SimulatedClient) -> None:
         Compaction(self.world, client).live(self._random, rounds=self._random.choice(COMPACTIONS))
 
-    def _watchman(self, client: Client, mine: int) -> None:
+    def _watchman(self, client: SimulatedClient, mine: int) -> None:
         """Leaves where the other one is there, and comes back."""
         for _ in range(2):
             with (
@@ -367,7 +367,7 @@ class History:
                 row = {mine: 0 if there[mine] and there[3 - mine] else 1}
                 table.merge_arrow(_rows(row), on=["k"])
 
-    def _ddl(self, client: Client) -> None:
+    def _ddl(self, client: SimulatedClient) -> None:
         """A partition is written, dropped and made again; what was dropped never comes back."""
         try:
             table = client.session.table("d")
@@ -402,7 +402,7 @@ class History:
                 if not client.is_dead and (self._is_calm or self._random.random() < 0.9):
                     world.scheduler.owner = client
                     with suppress(Killed):
-                        client.runtime.transactions.heartbeat.beat()
+                        client.connection.transactions.heartbeat.beat()
 
     def _time(self) -> None:
         """Lets much of it pass at once."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from random import Random
 
-from tests.simulation.world import Client, World
+from tests.simulation.world import SimulatedClient, World
 
 from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.compaction.initiator import Initiator
@@ -28,14 +28,14 @@ _ENDED = (CompactionState.INITIATED, CompactionState.WORKING, CompactionState.RE
 class Compaction:
     """What a client does that compacts and cleans."""
 
-    def __init__(self, world: World, client: Client) -> None:
-        runtime = client.runtime
+    def __init__(self, world: World, client: SimulatedClient) -> None:
+        connection = client.connection
         self._world = world
-        self._store = runtime.metastore
+        self._store = connection.metastore
         how = partial(rewrite, settings=client.settings)
-        self._worker = Worker(runtime, how, name=f"{client.name}-1-1")
-        self._cleaner = Cleaner(runtime)
-        self._initiator = Initiator(runtime, name=f"{client.name}-1-initiator")
+        self._worker = Worker(connection, how, name=f"{client.name}-1-1")
+        self._cleaner = Cleaner(connection)
+        self._initiator = Initiator(connection, name=f"{client.name}-1-initiator")
 
     def live(self, random: Random, *, rounds: int) -> None:
         """Ask for something, do it, clean."""

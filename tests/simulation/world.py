@@ -19,8 +19,8 @@ from random import Random
 import pyarrow as pa
 from tests.simulation.scheduler import Killed, Scheduler
 
+from hiveacid.client import Client
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.runtime import Runtime
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import mounted
@@ -38,7 +38,7 @@ _READS = frozenset({"look", "list", "open", "read"})
 
 
 @dataclass
-class Client:
+class SimulatedClient:
     """A process: how bad its disk and its network are, how wrong its clock is, when it dies."""
 
     name: str
@@ -52,7 +52,7 @@ class Client:
     is_dead: bool = False
     offline_until_ms: int = 0
     operations: int = 0
-    runtime: Runtime = field(init=False, repr=False)
+    connection: Client = field(init=False, repr=False)
     session: Session = field(init=False, repr=False)
 
 
@@ -87,8 +87,8 @@ class World:
         self.scheduler = Scheduler(self.random, self.clock)
         self.root = str(root)
         self.client_clock = ClientClock(self)
-        self.clients: list[Client] = []
-        self.healthy = Client("-", Settings(retention_s=0, compactor_auto="off"))
+        self.clients: list[SimulatedClient] = []
+        self.healthy = SimulatedClient("-", Settings(retention_s=0, compactor_auto="off"))
         self.metastore = connect_faulty(
             url,
             faults=self,
@@ -99,7 +99,7 @@ class World:
         self.equip(self.healthy)
 
     @property
-    def client(self) -> Client:
+    def client(self) -> SimulatedClient:
         """Who has the turn."""
         return self.scheduler.owner or self.healthy
 
@@ -119,24 +119,24 @@ class World:
         finally:
             self.metastore.close()
 
-    def add(self, client: Client) -> Client:
+    def add(self, client: SimulatedClient) -> SimulatedClient:
         """Another process."""
         self.clients.append(client)
         self.equip(client)
         return client
 
-    def equip(self, client: Client) -> None:
+    def equip(self, client: SimulatedClient) -> None:
         """What a session has."""
         threads = NoThreads()
         manager = TransactionManager(
             self.metastore, self.client_clock, client.settings, user=client.name, threads=threads
         )
-        client.runtime = Runtime(
+        client.connection = Client(
             self.metastore, manager, self.client_clock, client.settings, self.warehouse, threads
         )
-        client.session = Session(client.runtime)
+        client.session = Session(client.connection)
 
-    def spawn(self, client: Client, name: str, work: Callable[[], None]) -> None:
+    def spawn(self, client: SimulatedClient, name: str, work: Callable[[], None]) -> None:
         """An actor that is a client; all its transactions get heartbeats while it lives."""
 
         def run() -> None:
@@ -149,7 +149,7 @@ class World:
         """A line of the trace, the same wherever the files are."""
         self.scheduler.note(what.replace(self.root, ""))
 
-    def kill(self, client: Client) -> None:
+    def kill(self, client: SimulatedClient) -> None:
         """Its process is gone."""
         if not client.is_dead:
             client.is_dead = True
@@ -188,14 +188,14 @@ class World:
         if self.scheduler.is_running and operation not in _READS:
             self._turn(self.client)
 
-    def _turn(self, client: Client) -> None:
+    def _turn(self, client: SimulatedClient) -> None:
         self.scheduler.pause()
         if client.slowness and self.random.random() < client.slowness:
             self.scheduler.sleep_s(self.random.choice([0.1, 2, 30]))
         if client.is_dead:
             raise Killed
 
-    def _fault(self, operation: str, subject: str, client: Client) -> Fault | None:
+    def _fault(self, operation: str, subject: str, client: SimulatedClient) -> Fault | None:
         is_database = operation in _DATABASE
         if is_database and self.clock.now_ms() < client.offline_until_ms:
             return Fault.REFUSED

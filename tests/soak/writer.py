@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.simulation.bank import ACCOUNTS, Transfer, change, check, enter, everything
 
+from hiveacid.client import open_client
 from hiveacid.errors import ConflictError, LockError, TransactionError
-from hiveacid.runtime import open_runtime
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 
@@ -28,7 +28,7 @@ def open_session(url: str, directory: str) -> Session:
         retention_s=0,
         compactor_embedded_pause_s=1,
     )
-    return Session(open_runtime(url, warehouse=directory, settings=settings))
+    return Session(open_client(url, warehouse=directory, settings=settings))
 
 
 def writer(url: str, directory: str, number: int) -> None:

@@ -54,7 +54,7 @@ def test_an_update_and_a_compaction_of_the_same_rows_both_succeed(acid: Session)
         if step is Step.CLAIMED:
             begun.set()
 
-    store = acid.runtime.metastore
+    store = acid.client.metastore
     for turn in range(ROUNDS):
         acid.sql("update t set v = v + 1 where id <= 50")
         begun.clear()
@@ -63,7 +63,7 @@ def test_an_update_and_a_compaction_of_the_same_rows_both_succeed(acid: Session)
         kind = CompactionType.MAJOR if turn % 2 else CompactionType.MINOR
         store.compact(CompactionRequest(TableName("default", "t"), None, kind))
         how = partial(rewrite, settings=SETTINGS)
-        done = Worker(acid.runtime, how, name=f"h-{turn}", reached=reached).run_next()
+        done = Worker(acid.client, how, name=f"h-{turn}", reached=reached).run_next()
         writer.join()
         assert errors == []
         assert done is not None
@@ -89,7 +89,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def _again(acid: Session, **settings: Any) -> Session:
     return hiveacid.connect(
         acid.spark,
-        acid.runtime.metastore.url,
+        acid.client.metastore.url,
         warehouse=str(Path(acid.table("t").definition.location).parent),
         settings=replace(SETTINGS, compactor_spark_bytes=0, **settings),
     )
@@ -112,7 +112,7 @@ def test_a_service_compacts_by_the_spark_that_it_has(acid: Session, asked: list[
     acid.sql("update t set v = v + 1 where id <= 50")
     acid.table("t").compact("major")
     with _again(acid) as session:
-        (done,) = run_once(session.compacting.compactor(), pool=None, clock=session.runtime.clock)
+        (done,) = run_once(session.compacting.compactor(), pool=None, clock=session.client.clock)
     assert done.outcome is Outcome.COMPACTED, done.message
     assert len(asked) == 1
     assert acid.sql("select sum(v) s from t").collect()[0].s == 50

@@ -47,7 +47,7 @@ def together(sessions, statements):
 
     def run(number):
         session, first = sessions[number], True
-        begin = session.runtime.transactions.begin
+        begin = session.client.transactions.begin
 
         def begin_together(*args, **kwargs):
             nonlocal first
@@ -64,7 +64,7 @@ def together(sessions, statements):
             object.__setattr__(txn, "commit", commit_together)
             return txn
 
-        session.runtime.transactions.begin = begin_together
+        session.client.transactions.begin = begin_together
         try:
             outcomes[number] = session.sql(statements[number])
         except Exception as error:
@@ -162,7 +162,7 @@ def test_four_threads_that_update_rows_of_their_own_all_commit_without_a_retry(
         one.join(timeout=500)
     assert outcomes == [(1, 0)] * (4 * updates)
     assert sorted(rows("select * from t")) == [(i, int(i % 10 < updates)) for i in range(40)]
-    ended = acid.runtime.metastore.show_txns()
+    ended = acid.client.metastore.show_txns()
     assert [one for one in ended if one.state is TxnState.ABORTED] == []  # or opened anew
 
 

@@ -37,20 +37,20 @@ def acid(spark: SparkSession, tmp_path: Path) -> Iterator[Session]:
 
 
 def compact_and_clean(acid: Session) -> None:
-    store = acid.runtime.metastore
+    store = acid.client.metastore
     store.compact(CompactionRequest(TableName("default", "t"), None, CompactionType.MAJOR))
-    done = Worker(acid.runtime, partial(rewrite, settings=SETTINGS), name="h-1").run_next()
+    done = Worker(acid.client, partial(rewrite, settings=SETTINGS), name="h-1").run_next()
     assert done is not None
     assert done.outcome is Outcome.COMPACTED
     time.sleep(1.1)
-    Cleaner(acid.runtime).run()
+    Cleaner(acid.client).run()
 
 
 def outlived(acid: Session) -> DataFrame:
     """A DataFrame whose lease is over and whose files are gone."""
     acid.sql("set hiveacid.reads.lease_s = 0")
     found: DataFrame = acid.sql("select * from t")
-    acid.runtime.transactions.heartbeat.beat()
+    acid.client.transactions.heartbeat.beat()
     compact_and_clean(acid)
     return found
 

@@ -53,7 +53,7 @@ def _files(warehouse: Path, table: str) -> list[str]:
 
 def _open(acid: Session) -> list[int]:
     """Transactions that are not leases of queries."""
-    shown = acid.runtime.metastore.show_txns()
+    shown = acid.client.metastore.show_txns()
     is_open = (TxnState.OPEN, TxnType.DEFAULT)
     return [one.id for one in shown if (one.state, one.type) == is_open]
 

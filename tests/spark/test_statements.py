@@ -267,14 +267,14 @@ def test_multi_insert_is_one_transaction(acid, rows, layout):
     assert rows("select * from a") == [(1,), (2,)]
     assert rows("select * from b") == [(2, "x"), (3, "x"), (3, "y")]
     assert "p=y/delta_0000001_0000001_0001/bucket_00000_0" in layout("b")
-    committed = acid.runtime.metastore.valid_txns().hwm
+    committed = acid.client.metastore.valid_txns().hwm
     with pytest.raises(ConversionError):
         acid.sql("set hiveacid.store_assignment=ansi")
         acid.sql(
             "from s insert into table a select id insert into table b partition (p='z')"
             " select 'no number'"
         )
-    assert acid.runtime.metastore.valid_txns().hwm == committed + 1
+    assert acid.client.metastore.valid_txns().hwm == committed + 1
     assert rows("select * from a") == [(1,), (2,)]
     assert not any("0000002" in name for name in layout("a"))
 
@@ -294,7 +294,7 @@ def test_truncate_of_a_table_and_of_some_partitions(acid, rows):
 def test_an_overwrite_is_recorded_as_an_update_dynamic_partitions_too(acid):
     acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
     acid.sql("insert overwrite table t partition (p) select 1, 'x'")
-    with sqlite3.connect(acid.runtime.metastore.url.removeprefix("sqlite:///")) as database:
+    with sqlite3.connect(acid.client.metastore.url.removeprefix("sqlite:///")) as database:
         found = database.execute(
             "select WS_PARTITION, WS_OPERATION_TYPE from WRITE_SET union"
             " select CTC_PARTITION, CTC_UPDATE_DELETE from COMPLETED_TXN_COMPONENTS"

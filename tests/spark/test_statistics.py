@@ -104,17 +104,17 @@ def test_count_is_that_of_the_snapshot_whoever_commits_between(acid, spark, coun
         spark, f"sqlite:///{tmp_path}/metastore.db", warehouse=str(tmp_path / "wh")
     ) as other:
         table = acid.table("t").definition
-        metastore = acid.runtime.metastore
-        with acid.runtime.transactions.begin(read_only=True) as mine:
+        metastore = acid.client.metastore
+        with acid.client.transactions.begin(read_only=True) as mine:
             seen = mine.valid_write_ids(table)
             assert metastore.row_count(table.name, seen) == 2
             other.sql("insert into t values (3)")
             assert metastore.row_count(table.name, seen) is None
         assert counted() == (3, True)
-        with acid.runtime.transactions.begin() as slow:  # takes a lower id, commits later
+        with acid.client.transactions.begin() as slow:  # takes a lower id, commits later
             first = slow.write_id(table.name)
             other.sql("delete from t where id = 1")
-            with acid.runtime.transactions.begin(read_only=True) as between:
+            with acid.client.transactions.begin(read_only=True) as between:
                 seen = between.valid_write_ids(table)
                 assert metastore.row_count(table.name, seen) == 2
                 slow.record_write(table, [None], hiveacid_insert())
@@ -144,7 +144,7 @@ def test_analyze_stores_what_hive_stores(acid, known, rows, tmp_path):
         " union all select 9, 'z', -1, 2, false, date'1970-01-01', null, null, null, null"
     )
     acid.sql("analyze table t compute statistics for columns")
-    catalog, name = acid.runtime.metastore, acid.table("t").name
+    catalog, name = acid.client.metastore, acid.table("t").name
 
     def of(column, partition=("x",)):
         found = catalog.column_statistics(name, column, partition=partition)

@@ -24,7 +24,7 @@ def _committed(acid: Session, table: str = "t") -> Rows:
     import hiveacid
 
     definition = acid.table(table).definition
-    (valid,) = acid.runtime.metastore.valid_write_ids((definition.name,))
+    (valid,) = acid.client.metastore.valid_write_ids((definition.name,))
     found = hiveacid.read_arrow(definition.location, valid_write_ids=str(valid))
     return sorted(tuple(row.values()) for row in found.read_all().to_pylist())
 

@@ -82,7 +82,7 @@ def test_law_3_third_party_names_appear_only_in_their_rooms() -> None:
 
 
 def test_law_4_spark_never_gets_a_transaction_or_a_metastore() -> None:
-    rooms = ("hiveacid.txn", "hiveacid.metastore", "hiveacid.runtime")
+    rooms = ("hiveacid.txn", "hiveacid.metastore", "hiveacid.client")
     wrong = [i for i in imports() if i.source.room == "spark" and i.target.startswith(rooms)]
     assert not wrong, "\n".join(map(str, wrong))
 
@@ -101,7 +101,7 @@ def test_law_5_only_txn_commits_or_aborts() -> None:
     wrong = [
         f"{source.module}:{node.lineno} .{node.attr}"
         for source in sources()
-        if source.room not in {"txn", "metastore", "runtime", "testing"}
+        if source.room not in {"txn", "metastore", "client", "testing"}
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Attribute) and node.attr in ENDS_A_TRANSACTION
     ]

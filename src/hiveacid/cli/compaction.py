@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import hiveacid
 from hiveacid.cli.output import Format, print_rows, to_json
 from hiveacid.cli.service import open_metastore
+from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import parse_partition_name
 from hiveacid.model.compactions import CompactionId, CompactionInfo
-from hiveacid.runtime import DEFAULT_DATABASE
 from hiveacid.session import Session
 from hiveacid.statements.show_compactions import COLUMN_NAMES, row_of
 from hiveacid.statements.values_compactions import AbortCompactions
@@ -152,7 +152,7 @@ def run(
             session.use_spark(local_session("hiveacid compactor"))
         compactor = session.compacting.compactor()
         if once:
-            results = run_once(compactor, pool=pool, clock=session.runtime.clock)
+            results = run_once(compactor, pool=pool, clock=session.client.clock)
             for one in results:
                 print(_line(one))
             return all(one.outcome is not Outcome.FAILED for one in results)
@@ -161,7 +161,7 @@ def run(
             workers=workers, pool=pool, metrics_port=port, metrics_host=host or "127.0.0.1"
         )
         service = CompactionService(
-            session.runtime, compactor, options, threads=session.runtime.threads
+            session.client, compactor, options, threads=session.client.threads
         )
         _serve(service, drain_s=session.settings.compactor_drain_s)
     return True

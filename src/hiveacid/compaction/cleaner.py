@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from hiveacid.client import Client
 from hiveacid.compaction.inputs import find_partition, find_table
 from hiveacid.compaction.orphans import Orphans
 from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
@@ -31,7 +32,6 @@ from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
 from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.tables import Table, TableKind, TableName
-from hiveacid.runtime import Runtime
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
 
@@ -68,12 +68,12 @@ class Cleaner:
 
     def __init__(
         self,
-        runtime: Runtime,
+        client: Client,
         *,
         removing: Callable[[str], None] | None = None,
     ) -> None:
-        self._runtime = runtime
-        self._store = runtime.metastore
+        self._client = client
+        self._store = client.metastore
         self._removing = removing
 
     def run(self, table: TableName | None = None) -> tuple[Cleaned, ...]:
@@ -83,7 +83,7 @@ class Cleaner:
         Raises:
             MetastoreError: the queue could not be read.
         """
-        settings = self._runtime.settings
+        settings = self._client.settings
         entries = self._store.find_ready_to_clean()
         if settings.compactor_clean_aborts:
             entries += self._store.find_aborts_to_clean(
@@ -103,7 +103,7 @@ class Cleaner:
         Raises:
             MetastoreError: the catalog could not be read.
         """
-        orphans = Orphans.now(self._runtime)
+        orphans = Orphans.now(self._client)
         removed: list[str] = []
         for table in self.all_tables() if tables is None else tables:
             partitions = self._store.list_partitions(table.name)
@@ -144,8 +144,8 @@ class Cleaner:
 
     def _clean_entry(self, entry: CompactionInfo, table: Table | None) -> Cleaned:
         if table is not None and not _of_aborts(entry):
-            until_ms = retained_until_ms(entry, table, self._runtime.settings)
-            if until_ms is not None and self._runtime.clock.now_ms() < until_ms:
+            until_ms = retained_until_ms(entry, table, self._client.settings)
+            if until_ms is not None and self._client.clock.now_ms() < until_ms:
                 return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
         try:
             partition = None if table is None else find_partition(self._store, entry, table)
@@ -162,7 +162,7 @@ class Cleaner:
         locations = self._locations(table) if partition is None else (partition.location,)
         if _of_aborts(entry):
             done = self._remove_from(entry, table, locations, aborted_only=True)
-            swept = self._sweep_locations((table.location, *locations), Orphans.now(self._runtime))
+            swept = self._sweep_locations((table.location, *locations), Orphans.now(self._client))
             return replace(done, removed=(*done.removed, *swept))
         return self._remove_from(entry, table, locations, aborted_only=partition is None)
 
@@ -171,7 +171,7 @@ class Cleaner:
     ) -> Cleaned:
         txns = self._store.cleaner_txns(entry)
         if _of_aborts(entry):
-            txns = old_aborts(self._runtime, txns)
+            txns = old_aborts(self._client, txns)
         seen = lists_of(self._store, entry, txns)
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
         self._store.note_cleaning(entry, started=True)

@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from hiveacid.client import Client
 from hiveacid.compaction.cleaner import Cleaned, Cleaner, CleaningOutcome
 from hiveacid.compaction.cleaning_report import CleanedPath, of_cleaning, of_preview, of_sweep
 from hiveacid.compaction.initiator import Initiator, Verdict
@@ -22,7 +23,6 @@ from hiveacid.errors import AcidError
 from hiveacid.model.compactions import CompactionId, CompactionState, CompactionType
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason
-from hiveacid.runtime import Runtime
 
 _LOG = logging.getLogger(__name__)
 _SERIAL = itertools.count()
@@ -37,17 +37,17 @@ class Compactor:
     """
 
     def __init__(
-        self, runtime: Runtime, rewrite: Rewrite, *, version: str, beside: Rewrite | None = None
+        self, client: Client, rewrite: Rewrite, *, version: str, beside: Rewrite | None = None
     ) -> None:
-        self._runtime = runtime
+        self._client = client
         self._rewrite = rewrite
         self._beside = beside or rewrite
         self._version = version
         self._metrics = Metrics()
-        self._prefix = f"{runtime.transactions.host}-{os.getpid()}.{next(_SERIAL)}."
+        self._prefix = f"{client.transactions.host}-{os.getpid()}.{next(_SERIAL)}."
         self._workers = itertools.count()
-        self._initiator = Initiator(runtime, name=f"{self._prefix}initiator")
-        self._cleaner = Cleaner(runtime)
+        self._initiator = Initiator(client, name=f"{self._prefix}initiator")
+        self._cleaner = Cleaner(client)
 
     @property
     def metrics(self) -> Metrics:
@@ -60,11 +60,11 @@ class Compactor:
         Raises:
             MetastoreError: the queue could not be read.
         """
-        store = self._runtime.metastore
+        store = self._client.metastore
         return self._metrics.render(
             queue=store.show_compactions(),
             txns=store.show_txns(),
-            now_ms=self._runtime.clock.now_ms(),
+            now_ms=self._client.clock.now_ms(),
         )
 
     def initiate(self, tables: Collection[TableName] | None = None) -> frozenset[str | None]:
@@ -110,7 +110,7 @@ class Compactor:
     def _asked(self, verdicts: Iterable[Verdict]) -> frozenset[str | None]:
         asked = [one.compaction for one in verdicts if one.compaction is not None]
         self._metrics.add(INITIATED, len(asked))
-        show = self._runtime.metastore.show_compactions
+        show = self._client.metastore.show_compactions
         return frozenset(entry.pool for one in asked for entry in show(compaction=one))
 
     def worker(self, *, beside: bool = False) -> Worker:
@@ -119,7 +119,7 @@ class Compactor:
         """
         name = f"{self._prefix}{next(self._workers)}"
         rewrite = self._beside if beside else self._rewrite
-        return Worker(self._runtime, rewrite, name=name, version=self._version)
+        return Worker(self._client, rewrite, name=name, version=self._version)
 
     def work(self, worker: Worker, *, pool: str | None) -> CompactionResult | None:
         """One compaction of a pool; None where there is nothing to do, or nothing can be had."""
@@ -136,7 +136,7 @@ class Compactor:
         """One round of the cleaner; whether something is left for another one."""
         try:
             self._cleaned(None)
-            entries = self._runtime.metastore.show_compactions()
+            entries = self._client.metastore.show_compactions()
         except AcidError as error:
             self._failed("cleaner", error)
             return True
@@ -146,9 +146,9 @@ class Compactor:
         """End transactions that have timed out, of killed workers and readers, and forget what
         nobody needs; once in the interval of the settings for all processes, unless ``always``.
         """
-        interval_s = 0.0 if always else self._runtime.settings.housekeeping_interval_s
+        interval_s = 0.0 if always else self._client.settings.housekeeping_interval_s
         try:
-            self._runtime.metastore.run_housekeeping(interval_s=interval_s)
+            self._client.metastore.run_housekeeping(interval_s=interval_s)
         except AcidError as error:
             self._failed("housekeeper", error)
 
@@ -165,7 +165,7 @@ class Compactor:
         a metastore, unless ``always``.
         """
         try:
-            turn = self._runtime.metastore.begin_cycle(_SWEEP_TURN, interval_s=_SWEEP_S)
+            turn = self._client.metastore.begin_cycle(_SWEEP_TURN, interval_s=_SWEEP_S)
             tables = tuple(self._cleaner.all_tables()) if always or turn is not None else ()
         except AcidError as error:
             self._failed("sweeper", error)
@@ -186,7 +186,7 @@ class Compactor:
         """
         chosen = tuple(self._cleaner.all_tables()) if tables is None else tuple(tables)
         if dry_run:
-            return tuple(of_preview(preview_cleaning(self._runtime, chosen)))
+            return tuple(of_preview(preview_cleaning(self._client, chosen)))
         names = [None] if tables is None else [table.name for table in chosen]
         done = [one for name in names for one in self._cleaned(name)]
         swept = [one for table in chosen for one in of_sweep(table, self._cleaner.sweep((table,)))]
@@ -209,7 +209,7 @@ class Compactor:
 
         A worker that goes on nevertheless finds its transaction ended.
         """
-        store = self._runtime.metastore
+        store = self._client.metastore
         txns = [
             entry.txn
             for entry in store.show_compactions()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from hiveacid.client import Client
 from hiveacid.compaction.inputs import find_partition
 from hiveacid.compaction.policy import (
     Decision,
@@ -36,7 +37,6 @@ from hiveacid.model.compactions import (
 from hiveacid.model.properties import WORKER_POOL
 from hiveacid.model.tables import Database, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.runtime import Runtime
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
 
@@ -67,10 +67,10 @@ class Initiator:
     """Asks for compactions; ``name`` begins with the host, as ``<host>-<process>-initiator``."""
 
     def __init__(
-        self, runtime: Runtime, *, name: str, open_files: OpenFiles = file_system_for
+        self, client: Client, *, name: str, open_files: OpenFiles = file_system_for
     ) -> None:
-        self._runtime = runtime
-        self._queue = runtime.metastore
+        self._client = client
+        self._queue = client.metastore
         self._name = name
         self._open_files = open_files
         self._full_look_s: float | None = None
@@ -83,7 +83,7 @@ class Initiator:
         Raises:
             MetastoreError: the metastore failed.
         """
-        interval_s = self._runtime.settings.compactor_check_interval_s
+        interval_s = self._client.settings.compactor_check_interval_s
         elapsed_ms = self._queue.begin_cycle(TURN, interval_s=interval_s)
         if elapsed_ms is None:
             return ()
@@ -96,7 +96,7 @@ class Initiator:
         Raises:
             MetastoreError: the metastore failed.
         """
-        settings = self._runtime.settings
+        settings = self._client.settings
         self._relieve_dead_workers()
         since = None if since_ms is None else since_ms + _OVERLAP_MS
         candidates = dict.fromkeys(self._queue.find_potential_compactions(since_ms=since))
@@ -159,13 +159,13 @@ class Initiator:
         Raises:
             MetastoreError: the metastore failed.
         """
-        interval_s = self._runtime.settings.compactor_check_interval_s
+        interval_s = self._client.settings.compactor_check_interval_s
         if self._relieved_s is None or self._now_s() - self._relieved_s >= interval_s:
             self._relieve_dead_workers()
 
     def _relieve_dead_workers(self) -> None:
         """A worker waits for its locks before it notes its transaction."""
-        settings = self._runtime.settings
+        settings = self._client.settings
         without_txn_s = settings.txn_timeout_s + settings.lock_timeout_s
         self._queue.revoke_workers(
             older_than_ms=int(settings.compactor_worker_timeout_s * 1000),
@@ -174,10 +174,10 @@ class Initiator:
         self._relieved_s = self._now_s()
 
     def _now_s(self) -> float:
-        return self._runtime.clock.monotonic_s()
+        return self._client.clock.monotonic_s()
 
     def _look(self, queue: Iterable[CompactionInfo]) -> _Look:
-        return _Look(self._runtime, self._name, self._open_files, queue)
+        return _Look(self._client, self._name, self._open_files, queue)
 
     def _wants_full_look(self) -> bool:
         now_s = self._now_s()
@@ -202,13 +202,13 @@ class _Look:
 
     def __init__(
         self,
-        runtime: Runtime,
+        client: Client,
         name: str,
         open_files: OpenFiles,
         queue: Iterable[CompactionInfo],
     ) -> None:
-        self._runtime = runtime
-        self._metastore = runtime.metastore
+        self._client = client
+        self._metastore = client.metastore
         self._name = name
         self._open_files = open_files
         self._busy: dict[tuple[TableName, str | None], CompactionInfo] = {}
@@ -277,7 +277,7 @@ class _Look:
             table = self._metastore.get_table(name)
         except NotFoundError:
             return None, "it does not exist any more"
-        against = reason_against(table, self._database(name).properties, self._runtime.settings)
+        against = reason_against(table, self._database(name).properties, self._client.settings)
         if against is None and table.partition_columns and partition is None and aborts is None:
             against = "it was written to without a partition's name"
         return table, against
@@ -297,10 +297,10 @@ class _Look:
         fs, root = self._open_files(partition.location)
         directory = resolve(list_partition(fs, root), valid, txns, mode=table.acid_mode)
         waits = (table.name, _partition_name(table, partition)) in self._cleaning_waits
-        now = datetime.fromtimestamp(self._runtime.clock.now_ms() / 1000)
+        now = datetime.fromtimestamp(self._client.clock.now_ms() / 1000)
         return decide(
             measure(directory, cleaning_waits=waits),
-            thresholds_of(table, self._runtime.settings),
+            thresholds_of(table, self._client.settings),
             hour=now.hour,
         )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hiveacid.client import Client
 from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
 from hiveacid.model.ids import TxnId
 from hiveacid.model.transactions import TxnState
-from hiveacid.runtime import Runtime
 from hiveacid.storage.filesystem import FileInfo
 
 
@@ -24,18 +24,18 @@ class Orphans:
     unnamed_before_ns: int
 
     @classmethod
-    def now(cls, runtime: Runtime) -> Orphans:
+    def now(cls, client: Client) -> Orphans:
         """As of now.
 
         Raises:
             MetastoreError: the metastore failed.
         """
-        found = runtime.metastore.get_open_txns()
+        found = client.metastore.get_open_txns()
         begun_ms = [
-            one.started_ms for one in runtime.metastore.show_txns() if one.state is TxnState.OPEN
+            one.started_ms for one in client.metastore.show_txns() if one.state is TxnState.OPEN
         ]
-        oldest_ms = min([runtime.clock.now_ms(), *begun_ms])
-        grace_ms = int(runtime.settings.compactor_aborts_age_s * 1000)
+        oldest_ms = min([client.clock.now_ms(), *begun_ms])
+        grace_ms = int(client.settings.compactor_aborts_age_s * 1000)
         return cls(frozenset(found.open), found.hwm, (oldest_ms - grace_ms) * 1_000_000)
 
     def has(self, info: FileInfo) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hiveacid.client import Client
 from hiveacid.compaction.orphans import Orphans
 from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
 from hiveacid.compaction.retention import retained_until_ms
@@ -20,7 +21,6 @@ from hiveacid.model.compactions import (
 )
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import TxnState
-from hiveacid.runtime import Runtime
 from hiveacid.storage.filesystem import FileInfo, FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
 
@@ -54,7 +54,7 @@ class CleaningPreview:
     keep: tuple[KeptDirectory, ...]
 
 
-def preview_cleaning(runtime: Runtime, tables: Iterable[Table]) -> tuple[CleaningPreview, ...]:
+def preview_cleaning(client: Client, tables: Iterable[Table]) -> tuple[CleaningPreview, ...]:
     """What a cleaner would remove of these tables now, partition by partition.
 
     Raises:
@@ -62,11 +62,11 @@ def preview_cleaning(runtime: Runtime, tables: Iterable[Table]) -> tuple[Cleanin
         StorageError: a directory could not be listed.
         FormatError: a ``_metadata_acid`` that decides is not one.
     """
-    moment = _Moment.now(runtime)
+    moment = _Moment.now(client)
     found: list[CleaningPreview] = []
     for table in tables:
         if table.acid_mode is not AcidMode.NONE:
-            found += [moment.preview(table, one) for one in _partitions(runtime, table)]
+            found += [moment.preview(table, one) for one in _partitions(client, table)]
         if table.acid_mode is AcidMode.NONE or table.partition_columns:
             fs, root = file_system_for(table.location)
             infos = [i for i in fs.list_directory(root) if _name(i.path).startswith(STAGING_PREFIX)]
@@ -76,17 +76,17 @@ def preview_cleaning(runtime: Runtime, tables: Iterable[Table]) -> tuple[Cleanin
     return tuple(found)
 
 
-def _partitions(runtime: Runtime, table: Table) -> Sequence[Partition]:
+def _partitions(client: Client, table: Table) -> Sequence[Partition]:
     if not table.partition_columns:
         return (Partition((), table.location),)
-    return runtime.metastore.list_partitions(table.name)
+    return client.metastore.list_partitions(table.name)
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
     """What is known of the metastore now."""
 
-    runtime: Runtime
+    client: Client
     waiting: Mapping[_Object, Sequence[CompactionInfo]]
     """of each object, what is to be cleaned, in this order"""
     ready: frozenset[int]
@@ -96,8 +96,8 @@ class _Moment:
     orphans: Orphans
 
     @classmethod
-    def now(cls, runtime: Runtime) -> _Moment:
-        store, settings = runtime.metastore, runtime.settings
+    def now(cls, client: Client) -> _Moment:
+        store, settings = client.metastore, client.settings
         waiting: dict[_Object, list[CompactionInfo]] = {}
         for one in sorted(store.show_compactions(), key=_cleaning_order):
             if (
@@ -110,12 +110,12 @@ class _Moment:
             age_ms=int(settings.compactor_aborts_age_s * 1000),
         )
         return cls(
-            runtime=runtime,
+            client=client,
             waiting=waiting,
             ready=frozenset(one.id for one in store.find_ready_to_clean()),
             aborts=frozenset((one.table, one.partition) for one in aborts),
             open=tuple(one for one in store.show_txns() if one.state is TxnState.OPEN),
-            orphans=Orphans.now(runtime),
+            orphans=Orphans.now(client),
         )
 
     def preview(self, table: Table, partition: Partition) -> CleaningPreview:
@@ -149,7 +149,7 @@ class _Moment:
     ) -> tuple[set[str], list[KeptDirectory]]:
         keeps = keeps_all(table, partition)
         nothing = _nothing_asked(table.name, name)
-        plan = lists_of(self.runtime.metastore, nothing, None).plan(
+        plan = lists_of(self.client.metastore, nothing, None).plan(
             entries, table, aborted_only=True
         )
         now: set[str] = set()
@@ -159,7 +159,7 @@ class _Moment:
         held: dict[str, KeptDirectory] = {}
         is_next = not keeps
         for entry in self.waiting.get((table.name, name), ()):
-            today, seen = lists_of(self.runtime.metastore, entry, None), self._seen(entry)
+            today, seen = lists_of(self.client.metastore, entry, None), self._seen(entry)
             why = self._retained(table, entry) or self._readers(entry)
             is_next = is_next and self._is_ready(table, entry, seen)
             if is_next:
@@ -182,10 +182,10 @@ class _Moment:
         return now, [one for one in kept if one.path not in now]
 
     def _seen(self, about: CompactionInfo) -> Lists:
-        store = self.runtime.metastore
+        store = self.client.metastore
         txns = store.cleaner_txns(about)
         if about.id == NO_COMPACTION:
-            txns = old_aborts(self.runtime, txns)
+            txns = old_aborts(self.client, txns)
         return lists_of(store, about, txns)
 
     def _is_ready(self, table: Table, entry: CompactionInfo, seen: Lists) -> bool:
@@ -196,8 +196,8 @@ class _Moment:
         return entry.id in self.ready or (last is not None and last <= seen.txns.hwm)
 
     def _retained(self, table: Table, entry: CompactionInfo) -> KeptDirectory | None:
-        until_ms = retained_until_ms(entry, table, self.runtime.settings)
-        if until_ms is None or self.runtime.clock.now_ms() >= until_ms:
+        until_ms = retained_until_ms(entry, table, self.client.settings)
+        if until_ms is None or self.client.clock.now_ms() >= until_ms:
             return None
         return KeptDirectory("", Kept.RETENTION, until_ms)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hiveacid.client import Client
 from hiveacid.layout.cleaning import CleaningPlan, plan_cleaning
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import Metastore
@@ -13,7 +14,6 @@ from hiveacid.model.properties import parse_properties
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class Lists:
         )
 
 
-def old_aborts(runtime: Runtime, txns: ValidTxnList) -> ValidTxnList:
+def old_aborts(client: Client, txns: ValidTxnList) -> ValidTxnList:
     """``txns`` in which those that were alive a short while ago count as open.
 
     A writer that was aborted by time-out may wake up and publish: by then nothing may be forgotten
     of it, or its rows would count until it finds out.
     """
-    young_ms = runtime.clock.now_ms() - int(runtime.settings.compactor_aborts_age_s * 1000)
+    young_ms = client.clock.now_ms() - int(client.settings.compactor_aborts_age_s * 1000)
     young = {
         one.id
-        for one in runtime.metastore.show_txns()
+        for one in client.metastore.show_txns()
         if one.state is TxnState.ABORTED and one.last_heartbeat_ms > young_ms
     }
     return ValidTxnList.of(

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from hiveacid.client import Client
 from hiveacid.clock import Clock
 from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.exposition import MetricsPort
 from hiveacid.compaction.loops import Loop
 from hiveacid.compaction.worker import CompactionResult, Worker
-from hiveacid.runtime import Runtime
 from hiveacid.txn.threads import Threads
 
 _TURN_S: Final = 10.0
@@ -42,9 +42,9 @@ class CompactionService:
     """Loops over one compactor's steps, from ``start`` to ``drain``."""
 
     def __init__(
-        self, runtime: Runtime, compactor: Compactor, options: ServiceOptions, *, threads: Threads
+        self, client: Client, compactor: Compactor, options: ServiceOptions, *, threads: Threads
     ) -> None:
-        self._runtime = runtime
+        self._client = client
         self._compactor = compactor
         self._options = options
         self._threads = threads
@@ -64,7 +64,7 @@ class CompactionService:
         Raises:
             InvalidInputError: the metrics' port cannot be used.
         """
-        options, settings = self._options, self._runtime.settings
+        options, settings = self._options, self._client.settings
         if options.metrics_port is not None:
             self._port = MetricsPort(
                 self._compactor.render_metrics,
@@ -89,7 +89,7 @@ class CompactionService:
         self._draining = True
         for loop in self._loops:
             loop.end()
-        clock = self._runtime.clock
+        clock = self._client.clock
         until_s = clock.monotonic_s() + timeout_s
         idle = [loop.wait(timeout_s=until_s - clock.monotonic_s()) for loop in self._loops]
         given_back = 0 if all(idle) else self._compactor.give_back()
@@ -112,7 +112,7 @@ class CompactionService:
             work,
             pause_s=pause_s,
             name=f"hiveacid-{name}",
-            clock=self._runtime.clock,
+            clock=self._client.clock,
             threads=self._threads,
         )
         self._loops.append(loop)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from hiveacid.client import Client
 from hiveacid.compaction.inputs import check_versions, find_partition, find_table
 from hiveacid.errors import AcidError, CommitOutcomeUnknownError, LockError, NotFoundError
 from hiveacid.layout.compaction import (
@@ -44,7 +45,6 @@ from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList
-from hiveacid.runtime import Runtime
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition, with_logical_lengths
 from hiveacid.storage.publish import publish, publish_marker, publish_version, publishing
@@ -115,15 +115,15 @@ class Worker:
 
     def __init__(
         self,
-        runtime: Runtime,
+        client: Client,
         rewrite: Rewrite,
         *,
         name: str,
         version: str | None = None,
         reached: Callable[[Step], None] | None = None,
     ) -> None:
-        self._runtime = runtime
-        self._queue = runtime.metastore
+        self._client = client
+        self._queue = client.metastore
         self._rewrite = rewrite
         self._name = name
         self._version = version
@@ -141,9 +141,9 @@ class Worker:
         if entry is None:
             return None
         self._reached(Step.CLAIMED)
-        started_s = self._runtime.clock.monotonic_s()
+        started_s = self._client.clock.monotonic_s()
         result = self._attempt(entry)
-        elapsed_s = self._runtime.clock.monotonic_s() - started_s
+        elapsed_s = self._client.clock.monotonic_s() - started_s
         _LOG.info(
             "Compaction %s of %s %s: %s",
             entry.id,
@@ -174,7 +174,7 @@ class Worker:
         txn: Transaction | None = None
         try:
             with self._excluding(entry):
-                txn = self._runtime.transactions.begin_compaction(rebalance=_rebalances(entry))
+                txn = self._client.transactions.begin_compaction(rebalance=_rebalances(entry))
                 return self._compact(entry, txn, published)
         except CommitOutcomeUnknownError as error:
             return CompactionResult(entry, Outcome.UNKNOWN, message=str(error))
@@ -199,7 +199,7 @@ class Worker:
         if not _rebalances(entry):
             yield
             return
-        manager = self._runtime.transactions
+        manager = self._client.transactions
         lock = manager.lock(
             [
                 LockComponent(

@@ -45,7 +45,7 @@ def analyze(context: ExecutionContext, statement: Analyze) -> None:
         )
     columns = _columns(table, statement.columns)
     partitions = _partitions(context, table, statement)
-    with context.runtime.transactions.begin() as txn:
+    with context.client.transactions.begin() as txn:
         txn.lock(Footprint(reads=(TableRead(table),)))
         snapshot = txn.snapshot(table, partitions=partitions)
         if is_transactional(table):
@@ -86,7 +86,7 @@ def _partitions(
     keys = [column.name for column in table.partition_columns]
     found = tuple(
         part
-        for part in context.runtime.metastore.list_partitions(table.name)
+        for part in context.client.metastore.list_partitions(table.name)
         if all(part.values[keys.index(key)] == text for key, text in wanted.items())
     )
     if wanted and not found:

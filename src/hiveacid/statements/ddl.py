@@ -66,7 +66,7 @@ def execute(context: DdlContext, statement: DefinitionStatement) -> None:
     elif isinstance(statement, AlterView):
         alter_view(context, statement)
     elif isinstance(statement, LockStatement):
-        lock.execute(context.runtime.transactions, statement)
+        lock.execute(context.client.transactions, statement)
     else:
         alter.execute(context, statement)
 
@@ -76,7 +76,7 @@ def execute(context: DdlContext, statement: DefinitionStatement) -> None:
 
 def create_database(context: DdlContext, statement: ddl.CreateDatabase) -> None:
     """CREATE DATABASE."""
-    location = statement.location or context.runtime.database_location(statement.name)
+    location = statement.location or context.client.database_location(statement.name)
     database = Database(
         statement.name, location, statement.comment, properties=dict(statement.properties)
     )
@@ -102,7 +102,7 @@ def drop_database(context: DdlContext, statement: ddl.DropDatabase) -> None:
         for table in tables:
             if owns_files(table):
                 delete_location(table.location)
-        if database.location.rstrip("/") != context.runtime.warehouse:
+        if database.location.rstrip("/") != context.client.warehouse:
             delete_location(database.location)
 
 
@@ -203,8 +203,8 @@ def definition_of(context: DdlContext, statement: ddl.CreateTable) -> Table:
         kind=TableKind.EXTERNAL if statement.external else TableKind.MANAGED,
         properties=properties,
         comment=statement.comment,
-        owner=context.runtime.transactions.user,
-        created_at_ms=context.runtime.clock.now_ms(),
+        owner=context.client.transactions.user,
+        created_at_ms=context.client.clock.now_ms(),
     )
     if like is None:
         return table

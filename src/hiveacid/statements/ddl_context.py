@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from hiveacid.client import Client
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.tables import AcidMode, Database, Table, TableKind
-from hiveacid.runtime import Runtime
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn.footprint import Footprint
@@ -20,13 +20,13 @@ from hiveacid.txn.transaction import Transaction
 class DdlContext:
     """The session's components; ``settings`` are the session's own, which SET changes."""
 
-    runtime: Runtime
+    client: Client
     settings: Settings
 
     @property
     def metastore(self) -> Metastore:
         """The catalog."""
-        return self.runtime.metastore
+        return self.client.metastore
 
     @contextmanager
     def locked(self, components: Sequence[LockComponent]) -> Iterator[Transaction]:
@@ -35,7 +35,7 @@ class DdlContext:
         Raises:
             LockError: not granted before the deadline.
         """
-        with self.runtime.transactions.begin() as transaction:
+        with self.client.transactions.begin() as transaction:
             transaction.lock(Footprint(definitions=tuple(components)))
             yield transaction
             transaction.commit()

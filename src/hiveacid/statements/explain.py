@@ -43,7 +43,7 @@ def explain(context: ExecutionContext, statement: ddl.Explain) -> Listing:
     if context.unit is not None:
         lines = _Explanation(context, context.unit.txn, statement.mode).lines(statement.statement)
         return Listing(("Explain",), tuple((line,) for line in lines))
-    with context.runtime.transactions.begin(read_only=True) as txn:
+    with context.client.transactions.begin(read_only=True) as txn:
         lines = _Explanation(context, txn, statement.mode).lines(statement.statement)
     return Listing(("Explain",), tuple((line,) for line in lines))
 

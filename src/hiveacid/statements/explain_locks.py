@@ -60,7 +60,7 @@ def _locks(context: ExecutionContext, statement: object) -> tuple[LockComponent,
     if isinstance(statement, Analyze):
         return lock_components(Footprint(reads=(TableRead(context.table(statement.name)),)))
     if isinstance(statement, (LockTable, LockDatabase)):
-        return (component(context.runtime.metastore, statement),)
+        return (component(context.client.metastore, statement),)
     if isinstance(statement, ddl.CreateTable) and statement.query is not None:
         return _of_create_as(context, statement, statement.query)
     if isinstance(statement, CreateView):
@@ -77,7 +77,7 @@ def _of_create_as(
 ) -> tuple[LockComponent, ...]:
     """The query's, those of the definition, and those of the INSERT that follows."""
     plain = replace(statement, query=None, partition_names=(), columns=(_SOME_COLUMN,))
-    table = definitions.definition_of(DdlContext(context.runtime, context.settings), plain)
+    table = definitions.definition_of(DdlContext(context.client, context.settings), plain)
     return (
         *lock_components(footprint_of_query(context, query)),
         *footprint.create_table(table.name.database),
@@ -87,7 +87,7 @@ def _of_create_as(
 
 def _of_view(context: ExecutionContext, statement: CreateView) -> tuple[LockComponent, ...]:
     name = statement.name
-    exists = name.table in context.runtime.metastore.list_tables(name.database, kind=TableKind.VIEW)
+    exists = name.table in context.client.metastore.list_tables(name.database, kind=TableKind.VIEW)
     return footprint.alter_table(name) if exists else footprint.create_table(name.database)
 
 
@@ -118,7 +118,7 @@ class _Teller(DdlContext):
 def _of_definition(
     context: ExecutionContext, statement: RepairTable | definitions.DefinitionStatement
 ) -> tuple[LockComponent, ...]:
-    teller = _Teller(context.runtime, context.settings)
+    teller = _Teller(context.client, context.settings)
     try:
         if isinstance(statement, RepairTable):
             repair(teller, statement)

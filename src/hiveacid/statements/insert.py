@@ -205,7 +205,7 @@ class InsertWork:
         """
         from hiveacid.statements.driver_write import empty_for_overwrite, write_empty_base
 
-        table, catalog = self.table, job.context.runtime.metastore
+        table, catalog = self.table, job.context.client.metastore
         is_static = all(c.name in self.static for c in table.partition_columns)
         if self.statement.overwrite and table.acid_mode is AcidMode.NONE:
             empty_for_overwrite(table, self.static, written, catalog=catalog)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from hiveacid.client import Client
 from hiveacid.errors import SparkNeededError
 from hiveacid.layout.plan import ScanPlan
 from hiveacid.layout.snapshot import Snapshot
@@ -18,7 +19,6 @@ from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import Isolation, OperationType
-from hiveacid.runtime import Runtime
 from hiveacid.settings import Settings
 from hiveacid.statements.results import Result
 from hiveacid.statements.values import TableRef
@@ -36,7 +36,7 @@ _VIEW_NUMBERS = itertools.count()
 class ExecutionContext:
     """What a statement runs with; ``spark`` is None in a session for metadata only."""
 
-    runtime: Runtime
+    client: Client
     spark: SparkSession | None
     settings: Settings
     database: str
@@ -64,13 +64,13 @@ class ExecutionContext:
         Raises:
             NotFoundError: no such table.
         """
-        return self.runtime.metastore.get_table(name)
+        return self.client.metastore.get_table(name)
 
     def partitions(self, table: Table) -> Sequence[Partition]:
         """The partitions of a partitioned table, with those that the transaction makes."""
         if self.unit is not None:
             return self.unit.txn.partitions(table)
-        return self.runtime.metastore.list_partitions(table.name)
+        return self.client.metastore.list_partitions(table.name)
 
 
 @dataclass(slots=True)

@@ -278,7 +278,7 @@ class LoadWork:
         if self.statement.overwrite and self.table.acid_mode is AcidMode.NONE:
             from hiveacid.statements.driver_write import empty_for_overwrite
 
-            catalog = job.context.runtime.metastore
+            catalog = job.context.client.metastore
             empty_for_overwrite(self.table, self.static, result, catalog=catalog)
         if not self.statement.local:
             job.after_commit += [partial(self._remove, file.path) for file in self.files]

@@ -29,7 +29,7 @@ def known_aggregates(job: Job, table: Table, wanted: Sequence[Aggregate]) -> str
     if not columns <= types.keys():
         return None
     if not columns and not job.txn.has_written(table.name):
-        rows = context.runtime.metastore.row_count(table.name, job.txn.valid_write_ids(table))
+        rows = context.client.metastore.row_count(table.name, job.txn.valid_write_ids(table))
         if rows is not None:
             return _select(f"{rows}L AS {quoted(one.title)}" for one in wanted)
     from hiveacid.storage.extremes import table_facts

@@ -144,12 +144,12 @@ def _run(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]
             retries += 1
             table = str(works[0].table.name)
             _LOG.info("Statement runs again: %s", error, extra={"table": table, "retry": retries})
-            context.runtime.clock.sleep_s(pause_s)
+            context.client.clock.sleep_s(pause_s)
             pause_s *= 2
 
 
 def _attempt(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]:
-    begin = partial(context.runtime.transactions.begin, isolation=context.isolation)
+    begin = partial(context.client.transactions.begin, isolation=context.isolation)
     with UnitOfWork(begin) as unit:
         results = _statement(context, unit, works)
         commit(context, unit)

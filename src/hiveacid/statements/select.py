@@ -39,7 +39,7 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
             return frame
     if not query.tables:
         return spark.sql(query.text)
-    txn = context.runtime.transactions.begin(read_only=True)
+    txn = context.client.transactions.begin(read_only=True)
     try:
         frame, reads_files = _query_within(context, txn, query)
         if reads_files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Metastore
@@ -12,7 +13,6 @@ from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.storage_classes import storage_classes
 from hiveacid.model.tables import Column, Table, TableKind
 from hiveacid.model.transactions import AbortReason, TxnState
-from hiveacid.runtime import DEFAULT_DATABASE
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import (
     check_constraints,

@@ -76,8 +76,8 @@ def _definition(
         comment=statement.comment if kept is None else kept.comment,
         view_text=statement.original,
         view_expanded=_renaming(statement, columns, named),
-        owner=context.runtime.transactions.user,
-        created_at_ms=context.runtime.clock.now_ms(),
+        owner=context.client.transactions.user,
+        created_at_ms=context.client.clock.now_ms(),
     )
 
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from hiveacid.client import Client
 from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
 from hiveacid.compaction.initiator import Initiator
 from hiveacid.compaction.worker import Worker
 from hiveacid.errors import StorageError
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile
 from hiveacid.metastore.sql.metastore import SqlMetastore
-from hiveacid.runtime import Runtime
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.testing.clock import ManualClock
@@ -37,7 +37,7 @@ class CompactorOperations:
     _config: Mapping[str, Any]
 
     def _op_worker_cycle(self) -> Result:
-        done = Worker(self._runtime(), _nothing, name="worker").run_next()
+        done = Worker(self._client(), _nothing, name="worker").run_next()
         return {"outcome": None if done is None else done.outcome.value}
 
     def _op_cleaner_cycle(self, fail: str | None = None) -> Result:
@@ -45,14 +45,14 @@ class CompactorOperations:
             if fail is not None:
                 raise StorageError(fail, path=path)
 
-        done = Cleaner(self._runtime(), removing=removing).run()
+        done = Cleaner(self._client(), removing=removing).run()
         cleaned = [one.compaction.id for one in done if one.outcome is CleaningOutcome.CLEANED]
         return {"cleaned": cleaned}
 
     def _op_initiator_cycle(self) -> None:
-        Initiator(self._runtime(), name="localhost-initiator").run_cycle()
+        Initiator(self._client(), name="localhost-initiator").run_cycle()
 
-    def _runtime(self) -> Runtime:
+    def _client(self) -> Client:
         config = self._config
         age_ms = config.get("aborted.time.threshold", 12 * _HOUR_MS)
         settings = Settings(
@@ -66,7 +66,7 @@ class CompactorOperations:
             compactor_worker_timeout_s=config.get("worker.timeout", 24 * _HOUR_MS) / 1000,
         )
         manager = TransactionManager(self._metastore, self._clock, settings, threads=NoThreads())
-        return Runtime(self._metastore, manager, self._clock, settings, str(self._warehouse))
+        return Client(self._metastore, manager, self._clock, settings, str(self._warehouse))
 
 
 def _nothing(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:

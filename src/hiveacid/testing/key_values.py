@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hiveacid.client import Client
 from hiveacid.errors import AlreadyExistsError, NotFoundError
 from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import WriteId
@@ -16,7 +17,6 @@ from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.runtime import Runtime
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction
 
@@ -24,13 +24,13 @@ from hiveacid.txn.transaction import Transaction
 class KeyValues:
     """Tables of keys and values, shared by all clients of a metastore in this process."""
 
-    def __init__(self, runtime: Runtime, tables: Sequence[str]) -> None:
+    def __init__(self, client: Client, tables: Sequence[str]) -> None:
         """Create the tables.
 
         Raises:
             AlreadyExistsError: one exists.
         """
-        self._tables = {name: _create(runtime, name) for name in tables}
+        self._tables = {name: _create(client, name) for name in tables}
         self._rows: dict[TableName, dict[RowId, tuple[int, int]]] = {}
         self._deleted: dict[TableName, dict[WriteId, set[RowId]]] = {}
         for one in self._tables.values():
@@ -121,13 +121,13 @@ class KeyValues:
         raise NotFoundError(f"{table.name} has no key {key}", key=key)
 
 
-def _create(runtime: Runtime, name: str) -> Table:
+def _create(client: Client, name: str) -> Table:
     full = TableName("default", name)
     made = Table(
         full,
         (Column("k", parse_type("int")), Column("v", parse_type("int"))),
-        runtime.table_location(full),
+        client.table_location(full),
         properties={"transactional": "true"},
     )
-    runtime.metastore.create_table(made)
+    client.metastore.create_table(made)
     return made

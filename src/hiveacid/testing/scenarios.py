@@ -22,9 +22,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hiveacid.client import Client
 from hiveacid.errors import ConflictError, InvalidInputError
 from hiveacid.model.transactions import Isolation
-from hiveacid.runtime import Runtime
 from hiveacid.testing.key_values import KeyValues
 from hiveacid.txn.transaction import Transaction
 
@@ -56,35 +56,35 @@ def load_scenarios(directory: Path) -> tuple[Scenario, ...]:
     return tuple(found)
 
 
-def run_scenario(scenario: Scenario, runtime: Runtime, *, several_tables: bool) -> None:
+def run_scenario(scenario: Scenario, client: Client, *, several_tables: bool) -> None:
     """Run a script on an empty metastore.
 
     Raises:
         AssertionError: a step came out differently.
         InvalidInputError: a line that is no step.
     """
-    run = _Run(runtime, several_tables=several_tables)
+    run = _Run(client, several_tables=several_tables)
     for at, step in enumerate(scenario.steps, start=1):
         run.step(step, where=f"{scenario.name} step {at}: {step}")
 
 
 class _Run:
-    def __init__(self, runtime: Runtime, *, several_tables: bool) -> None:
-        self._runtime = runtime
+    def __init__(self, client: Client, *, several_tables: bool) -> None:
+        self._client = client
         self._table = {key: f"t{key}" if several_tables else "t" for key in KEYS}
         self._tables = tuple(dict.fromkeys(self._table.values()))
-        self._data = KeyValues(runtime, self._tables)
+        self._data = KeyValues(client, self._tables)
         self._txns: dict[str, Transaction] = {}
 
     def step(self, text: str, *, where: str) -> None:
         who, _, rest = text.partition(" ")
         if who == "start":
-            with self._runtime.transactions.begin() as txn:
+            with self._client.transactions.begin() as txn:
                 for key, value in _pairs(rest).items():
                     self._data.insert(txn, self._table[key], key, value)
                 self._data.commit(txn)
         elif who == "now":
-            with self._runtime.transactions.begin() as txn:
+            with self._client.transactions.begin() as txn:
                 found = self._all(txn)
                 txn.commit()
             assert found == _pairs(rest), f"{where}: {found}"
@@ -96,7 +96,7 @@ class _Run:
         data, wanted = self._data, " ".join(words)
         if action == "begin":
             isolation = Isolation(wanted or "snapshot")
-            self._txns[who] = self._runtime.transactions.begin(isolation=isolation)
+            self._txns[who] = self._client.transactions.begin(isolation=isolation)
             return
         txn = self._txns[who]
         match action, words:

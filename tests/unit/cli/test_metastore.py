@@ -71,7 +71,7 @@ def test_directories_of_aborted_transactions_are_not_newer(
             with contextlib.suppress(ValueError), acid.transaction() as txn:
                 txn.sql("insert into t values (2)")
                 raise ValueError
-        acid.runtime.metastore.clean_txn_to_write_id()
+        acid.client.metastore.clean_txn_to_write_id()
     (tmp_path / "wh/t/delta_0000003_0000003_0000").mkdir()
     code, output = _run("check", "--files", metastore_url)
     assert code == 0, output

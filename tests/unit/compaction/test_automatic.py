@@ -24,6 +24,7 @@ from tests.unit.compaction.quick import (
     write,
 )
 
+from hiveacid.client import Client, open_client
 from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED
@@ -33,7 +34,6 @@ from hiveacid.compaction.worker import Outcome
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.tables import TableName
-from hiveacid.runtime import Runtime, open_runtime
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
@@ -126,8 +126,8 @@ class _Blocked:
 
 
 @contextmanager
-def _runtime(url: str, path: Path, **settings: object) -> Iterator[Runtime]:
-    opened = open_runtime(url, warehouse=str(path / "wh"), settings=settings_of(**settings))
+def _client(url: str, path: Path, **settings: object) -> Iterator[Client]:
+    opened = open_client(url, warehouse=str(path / "wh"), settings=settings_of(**settings))
     try:
         yield opened
     finally:
@@ -139,22 +139,22 @@ def test_what_does_not_end_with_the_session_is_given_back(url: str, tmp_path: Pa
         write(acid)
         before = names_of(acid)
     blocked = _Blocked()
-    with _runtime(url, tmp_path, compactor_drain_s=0.2) as runtime:
-        compactor = Compactor(runtime, blocked, version="1")
+    with _client(url, tmp_path, compactor_drain_s=0.2) as client:
+        compactor = Compactor(client, blocked, version="1")
         embedded = EmbeddedCompactor(
             lambda: compactor,
-            clock=runtime.clock,
-            settings=runtime.settings,
+            clock=client.clock,
+            settings=client.settings,
             threads=DaemonThreads(),
         )
         embedded.note({TableName("default", "t")})
         assert blocked.begun.wait(30)
         embedded.close()
-        (entry,) = runtime.metastore.show_compactions()
+        (entry,) = client.metastore.show_compactions()
         assert (entry.state, entry.worker) == (CompactionState.INITIATED, None)
         blocked.go_on.set()
         _until(lambda: compactor.metrics.value(FINISHED, type="major", outcome="failed"))
-        (entry,) = runtime.metastore.show_compactions()
+        (entry,) = client.metastore.show_compactions()
         assert entry.state is CompactionState.INITIATED, "another worker's by now"
     with session_of(url, tmp_path) as acid:
         assert [name for name in names_of(acid) if name in before] == before
@@ -163,7 +163,7 @@ def test_what_does_not_end_with_the_session_is_given_back(url: str, tmp_path: Pa
 
 def test_a_table_is_looked_at_again_only_after_a_pause(url: str, tmp_path: Path) -> None:
     clock = ManualClock()
-    opened = open_runtime(
+    opened = open_client(
         url,
         warehouse=str(tmp_path / "wh"),
         settings=settings_of(),
@@ -210,7 +210,7 @@ def test_where_nobody_commits_the_hours_are_noticed_and_aborted_writes_cleaned(
         compactor_delta_pct_threshold=0.0,
         compactor_check_interval_s=300.0,
     )
-    opened = open_runtime(
+    opened = open_client(
         url, warehouse=str(tmp_path / "wh"), settings=settings, clock=clock, threads=NoThreads()
     )
     acid = Session(opened)
@@ -251,9 +251,9 @@ def test_one_round_compacts_what_the_thresholds_ask_for_and_cleans(
     with session_of(url, tmp_path) as acid:
         write(acid)
         write(acid, "small", deltas=2)
-    with _runtime(url, tmp_path) as runtime:
-        compactor = Compactor(runtime, _arrow, version="1")
-        (result,) = run_once(compactor, pool=None, clock=runtime.clock)
+    with _client(url, tmp_path) as client:
+        compactor = Compactor(client, _arrow, version="1")
+        (result,) = run_once(compactor, pool=None, clock=client.clock)
         assert (result.outcome, result.compaction.type) == (
             Outcome.COMPACTED,
             CompactionType.MAJOR,
@@ -276,17 +276,17 @@ def test_what_a_killed_writer_left_staged_is_swept(url: str, tmp_path: Path) -> 
             for directory in staged:
                 directory.mkdir()
                 (directory / "bucket_00000").write_bytes(b"half")
-            with _runtime(url, tmp_path) as runtime:
-                run_once(Compactor(runtime, _arrow, version="1"), pool=None, clock=runtime.clock)
+            with _client(url, tmp_path) as client:
+                run_once(Compactor(client, _arrow, version="1"), pool=None, clock=client.clock)
             assert [one.exists() for one in staged] == [False, True]
         assert rows_of(acid) == [0, 7]
 
 
 def test_a_service_compacts_serves_metrics_and_drains(url: str, tmp_path: Path) -> None:
-    with session_of(url, tmp_path) as acid, _runtime(url, tmp_path) as runtime:
+    with session_of(url, tmp_path) as acid, _client(url, tmp_path) as client:
         options = ServiceOptions(workers=2, metrics_port=0)
-        compactor = Compactor(runtime, _arrow, version="1")
-        service = CompactionService(runtime, compactor, options, threads=DaemonThreads())
+        compactor = Compactor(client, _arrow, version="1")
+        service = CompactionService(client, compactor, options, threads=DaemonThreads())
         service.start()
         write(acid)
         _until(lambda: acid.compactions("t", status="succeeded"))
@@ -304,10 +304,10 @@ def test_a_service_compacts_serves_metrics_and_drains(url: str, tmp_path: Path) 
 def test_a_service_does_at_once_what_it_asks_for_itself(url: str, tmp_path: Path) -> None:
     """Its workers looked before there was anything, and pause for an hour."""
     hour = {"compactor_worker_pause_s": 3600.0, "compactor_check_interval_s": 0.3}
-    with session_of(url, tmp_path) as acid, _runtime(url, tmp_path, **hour) as runtime:
-        compactor = Compactor(runtime, _arrow, version="1")
+    with session_of(url, tmp_path) as acid, _client(url, tmp_path, **hour) as client:
+        compactor = Compactor(client, _arrow, version="1")
         service = CompactionService(
-            runtime, compactor, ServiceOptions(workers=2), threads=DaemonThreads()
+            client, compactor, ServiceOptions(workers=2), threads=DaemonThreads()
         )
         service.start()
         threading.Event().wait(0.5)
@@ -322,13 +322,13 @@ def test_several_services_share_a_queue(url: str, tmp_path: Path) -> None:
         for table in tables:
             write(acid, table, deltas=3)
             acid.table(table).compact("major")
-        with _runtime(url, tmp_path) as one, _runtime(url, tmp_path) as other:
-            compactors = [Compactor(runtime, _arrow, version="1") for runtime in (one, other)]
+        with _client(url, tmp_path) as one, _client(url, tmp_path) as other:
+            compactors = [Compactor(client, _arrow, version="1") for client in (one, other)]
             services = [
                 CompactionService(
-                    runtime, compactor, ServiceOptions(workers=2), threads=DaemonThreads()
+                    client, compactor, ServiceOptions(workers=2), threads=DaemonThreads()
                 )
-                for runtime, compactor in zip((one, other), compactors, strict=True)
+                for client, compactor in zip((one, other), compactors, strict=True)
             ]
             for service in services:
                 service.start()
@@ -343,13 +343,13 @@ def test_several_services_share_a_queue(url: str, tmp_path: Path) -> None:
 
 
 def test_a_service_that_is_drained_gives_back_what_does_not_end(url: str, tmp_path: Path) -> None:
-    with session_of(url, tmp_path) as acid, _runtime(url, tmp_path) as runtime:
+    with session_of(url, tmp_path) as acid, _client(url, tmp_path) as client:
         write(acid, deltas=3)
         acid.table("t").compact("major")
         blocked = _Blocked()
         service = CompactionService(
-            runtime,
-            Compactor(runtime, blocked, version="1"),
+            client,
+            Compactor(client, blocked, version="1"),
             ServiceOptions(),
             threads=DaemonThreads(),
         )

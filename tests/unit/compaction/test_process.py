@@ -167,7 +167,7 @@ def test_a_process_that_is_stopped_is_an_error_and_publishes_nothing(
         before = names_of(acid)
         polite = PoliteRewrite(acid.settings, spark=lambda: None)
         polite.stop()
-        worker = Compactor(acid.runtime, polite, version="1").worker()
+        worker = Compactor(acid.client, polite, version="1").worker()
         acid.table("t").compact("major")
         result = worker.run_next()
         assert result is not None

@@ -143,7 +143,7 @@ def test_a_request_waits_for_a_service_where_nobody_compacts_here(acid: Session)
     _fill(acid)
     acid.sql("alter table t compact 'minor' pool 'p' with overwrite tblproperties ('a'='b')")
     (row,) = _shown(acid, "show compactions")
-    host = acid.runtime.transactions.host
+    host = acid.client.transactions.host
     assert row["state"] == "initiated"
     assert (row["dbname"], row["tabname"], row["partname"]) == ("default", "t", " --- ")
     assert (row["type"], row["poolname"], row["initiatorid"]) == ("MINOR", "p", "manual")
@@ -174,7 +174,7 @@ def test_requests_are_taken_out_of_the_queue(acid: Session) -> None:
 
 
 def test_show_compactions_filters_and_sorts(acid: Session) -> None:
-    queue = acid.runtime.metastore
+    queue = acid.client.metastore
     acid.sql("create database d")
     for table in ("default.a", "default.b", "d.c"):
         acid.sql(f"create table {table} (id int) partitioned by (p string) {ACID}")

@@ -133,7 +133,7 @@ def _line(text: str, database: str) -> str:
 
 def test_explaining_does_nothing(acid: Session) -> None:
     def state() -> object:
-        store, wh = acid.runtime.metastore, Path(acid.runtime.warehouse)
+        store, wh = acid.client.metastore, Path(acid.client.warehouse)
         names = [(d, store.list_tables(d)) for d in store.list_databases()]
         tables = [acid.table(name).definition for name in store.list_tables("default")]
         files = sorted(str(path) for path in wh.rglob("*"))

@@ -208,7 +208,7 @@ def test_locations_are_set_and_relative_ones_refused(acid: Session, tmp_path: Pa
     acid.sql("alter table t add partition (p=3)")
     found = {
         part.values[0]: part.location
-        for part in acid.runtime.metastore.list_partitions(acid.table("t").name)
+        for part in acid.client.metastore.list_partitions(acid.table("t").name)
     }
     assert found == {
         "1": str(there),

@@ -40,7 +40,7 @@ def first_cells(session: Session, text: str) -> list[str | None]:
 
 def write_ids(session: Session, table: str) -> int:
     """The highest write id that anybody has."""
-    (valid,) = session.runtime.metastore.valid_write_ids([TableName("default", table)])
+    (valid,) = session.client.metastore.valid_write_ids([TableName("default", table)])
     return valid.hwm
 
 
@@ -82,7 +82,7 @@ def test_a_table_is_made_shown_and_dropped(acid: Session, tmp_path: Path) -> Non
         "create table t (id int comment 'key', v varchar(10), n int not null default 7) "
         f"partitioned by (p string) clustered by (id) into 4 buckets {ACID}"
     )
-    table = acid.runtime.metastore.get_table(TableName("default", "t"))
+    table = acid.client.metastore.get_table(TableName("default", "t"))
     assert table.properties["transactional_properties"] == "default"
     assert table.properties["bucketing_version"] == "2"
     assert table.location == str(tmp_path / "wh/t")
@@ -112,11 +112,11 @@ def test_show_create_table_makes_the_same_table(acid: Session) -> None:
         "create table t (id int not null comment 'it\\'s', v string default 'a') comment 'c' "
         f"partitioned by (p int comment 'q') clustered by (id) into 2 buckets {ACID}"
     )
-    before = acid.runtime.metastore.get_table(TableName("default", "t"))
+    before = acid.client.metastore.get_table(TableName("default", "t"))
     text = "\n".join(str(line) for line in first_cells(acid, "show create table t"))
     acid.sql("drop table t")
     acid.sql(text)
-    after = acid.runtime.metastore.get_table(TableName("default", "t"))
+    after = acid.client.metastore.get_table(TableName("default", "t"))
     for name in ("columns", "partition_columns", "bucket", "properties", "comment", "location"):
         assert getattr(after, name) == getattr(before, name), name
 
@@ -126,7 +126,7 @@ def test_create_table_like_takes_all_but_the_location(acid: Session) -> None:
         f"create table s (id int) partitioned by (p string) clustered by (id) into 2 buckets {ACID}"
     )
     acid.sql("create table t like s tblproperties ('x'='y')")
-    s, t = (acid.runtime.metastore.get_table(TableName("default", name)) for name in "st")
+    s, t = (acid.client.metastore.get_table(TableName("default", name)) for name in "st")
     assert (t.columns, t.partition_columns, t.bucket) == (s.columns, s.partition_columns, s.bucket)
     assert t.properties == {**s.properties, "x": "y"}
     assert t.location != s.location
@@ -143,7 +143,7 @@ def test_settings_decide_what_a_table_without_properties_is(acid: Session) -> No
     acid.sql("set hive.create.as.insert.only=true")
     acid.sql("create table d (id int)")
     modes = [
-        acid.runtime.metastore.get_table(TableName("default", name)).acid_mode.value
+        acid.client.metastore.get_table(TableName("default", name)).acid_mode.value
         for name in "abcd"
     ]
     assert modes == ["none", "full", "none", "insert_only"]
@@ -251,9 +251,9 @@ def test_rename_moves_files_and_keeps_write_ids(acid: Session, tmp_path: Path) -
     acid.sql("alter table t rename to d.u")
     assert (tmp_path / "wh/d.db/u/p=1/x").exists()
     assert not (tmp_path / "wh/t").exists()
-    (partition,) = acid.runtime.metastore.list_partitions(TableName("d", "u"))
+    (partition,) = acid.client.metastore.list_partitions(TableName("d", "u"))
     assert partition.location == str(tmp_path / "wh/d.db/u/p=1")
-    (valid,) = acid.runtime.metastore.valid_write_ids([TableName("d", "u")])
+    (valid,) = acid.client.metastore.valid_write_ids([TableName("d", "u")])
     assert valid.hwm == 1
     acid.sql("create table t (id int)")
     with pytest.raises(AlreadyExistsError):
@@ -272,7 +272,7 @@ def test_columns_are_added_and_changed(acid: Session) -> None:
         ("v", "varchar(6)", ""),
         ("n", "int", "c"),
     )
-    table = acid.runtime.metastore.get_table(TableName("default", "t"))
+    table = acid.client.metastore.get_table(TableName("default", "t"))
     assert table.bucket is not None
     assert table.bucket.columns == ("key",)
     assert write_ids(acid, "t") == 3
@@ -345,7 +345,7 @@ def test_transactions_locks_and_abort(acid: Session) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     from hiveacid.txn.footprint import Footprint, use_table
 
-    txn = acid.runtime.transactions.begin()
+    txn = acid.client.transactions.begin()
     txn.lock(Footprint(definitions=use_table(TableName("default", "t"))))
     (row,) = rows(acid, "show transactions")
     assert row[:2] == (str(txn.id), "OPEN")
@@ -365,7 +365,7 @@ def test_ddl_leaves_no_transaction_open(acid: Session) -> None:
         acid.sql("alter table t change v v int")
     acid.sql("drop table t")
     assert rows(acid, "show transactions") == ()
-    assert acid.runtime.metastore.txn_info(TxnId(1)) is not None
+    assert acid.client.metastore.txn_info(TxnId(1)) is not None
 
 
 def test_settings(acid: Session) -> None:

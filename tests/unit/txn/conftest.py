@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.client import Client, open_client
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.types import parse_type
-from hiveacid.runtime import Runtime, open_runtime
 from hiveacid.settings import Settings
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn.threads import NoThreads
@@ -19,8 +19,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, clock: ManualClock) -> Iterator[Runtime]:
-    opened = open_runtime(
+def client(tmp_path: Path, clock: ManualClock) -> Iterator[Client]:
+    opened = open_client(
         str(tmp_path / "metastore.db"),
         warehouse=str(tmp_path / "warehouse"),
         clock=clock,
@@ -32,23 +32,23 @@ def runtime(tmp_path: Path, clock: ManualClock) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def table(runtime: Runtime) -> Table:
-    return _make(runtime, "t", partitioned=False)
+def table(client: Client) -> Table:
+    return _make(client, "t", partitioned=False)
 
 
 @pytest.fixture
-def partitioned(runtime: Runtime) -> Table:
-    return _make(runtime, "p", partitioned=True)
+def partitioned(client: Client) -> Table:
+    return _make(client, "p", partitioned=True)
 
 
-def _make(runtime: Runtime, name: str, *, partitioned: bool) -> Table:
+def _make(client: Client, name: str, *, partitioned: bool) -> Table:
     full = TableName("default", name)
     made = Table(
         full,
         (Column("a", parse_type("int")),),
-        runtime.table_location(full),
+        client.table_location(full),
         (Column("k", parse_type("string")),) if partitioned else (),
         properties={"transactional": "true"},
     )
-    runtime.metastore.create_table(made)
+    client.metastore.create_table(made)
     return made

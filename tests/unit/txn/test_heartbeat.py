@@ -4,44 +4,44 @@ from __future__ import annotations
 
 import pytest
 
+from hiveacid.client import Client
 from hiveacid.errors import TransactionError
 from hiveacid.model.ids import LockId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import TxnState
-from hiveacid.runtime import Runtime
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn.footprint import use_table
 from hiveacid.txn.transaction import Transaction
 
 
-def test_a_beat_keeps_open_transactions_alive(runtime: Runtime, clock: ManualClock) -> None:
-    txn = runtime.transactions.begin()
+def test_a_beat_keeps_open_transactions_alive(client: Client, clock: ManualClock) -> None:
+    txn = client.transactions.begin()
     for _ in range(4):
         clock.advance_ms(150_000)
-        runtime.transactions.heartbeat.beat()
+        client.transactions.heartbeat.beat()
     txn.commit()
 
 
-def test_a_transaction_aborted_by_somebody_is_told_so(runtime: Runtime, table: Table) -> None:
-    txn = runtime.transactions.begin()
-    runtime.metastore.abort_txn(txn.id)
-    runtime.transactions.heartbeat.beat()
+def test_a_transaction_aborted_by_somebody_is_told_so(client: Client, table: Table) -> None:
+    txn = client.transactions.begin()
+    client.metastore.abort_txn(txn.id)
+    client.transactions.heartbeat.beat()
     with pytest.raises(TransactionError, match="heartbeat was lost, or somebody aborted it"):
         txn.write_id(table.name)
 
 
 def test_a_beat_that_misses_what_was_just_committed_changes_nothing(
-    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes before the commit's return, or it looked before and tells after it."""
-    txn, commit = runtime.transactions.begin(), runtime.metastore.commit_txn
+    txn, commit = client.transactions.begin(), client.metastore.commit_txn
 
     def then_a_beat(*given: object, **named: object) -> object:
         done = commit(*given, **named)  # type: ignore[arg-type]
-        runtime.transactions.heartbeat.beat()
+        client.transactions.heartbeat.beat()
         return done
 
-    monkeypatch.setattr(runtime.metastore, "commit_txn", then_a_beat)
+    monkeypatch.setattr(client.metastore, "commit_txn", then_a_beat)
     txn.commit()
     assert txn.is_committed
     txn.lost()
@@ -52,35 +52,35 @@ def test_a_beat_that_misses_what_was_just_committed_changes_nothing(
 
 
 def test_a_lock_given_back_while_a_beat_is_sent_is_not_called_lost(
-    runtime: Runtime,
+    client: Client,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    locks = [runtime.transactions.lock(use_table(TableName("default", n))) for n in "ab"]
-    heartbeat = runtime.metastore.heartbeat
+    locks = [client.transactions.lock(use_table(TableName("default", n))) for n in "ab"]
+    heartbeat = client.metastore.heartbeat
 
     def after_an_unlock(*, lock: LockId) -> None:
         if lock == locks[0]:
-            runtime.transactions.unlock(lock)
+            client.transactions.unlock(lock)
         heartbeat(lock=lock)
 
-    monkeypatch.setattr(runtime.metastore, "heartbeat", after_an_unlock)
-    runtime.transactions.heartbeat.beat()
+    monkeypatch.setattr(client.metastore, "heartbeat", after_an_unlock)
+    client.transactions.heartbeat.beat()
     assert not caplog.records
-    runtime.metastore.unlock(locks[1])
-    runtime.transactions.heartbeat.beat()
+    client.metastore.unlock(locks[1])
+    client.transactions.heartbeat.beat()
     assert [one.message.split(":")[0] for one in caplog.records] == ["A lock is lost"]
 
 
-def test_a_read_lease_ends_by_itself(runtime: Runtime, clock: ManualClock) -> None:
-    txn = runtime.transactions.begin(read_only=True)
+def test_a_read_lease_ends_by_itself(client: Client, clock: ManualClock) -> None:
+    txn = client.transactions.begin(read_only=True)
     for _ in range(23):
         clock.advance_ms(150_000)
-        runtime.transactions.heartbeat.beat()
+        client.transactions.heartbeat.beat()
     assert txn.is_open
     clock.advance_ms(150_000)
-    runtime.transactions.heartbeat.beat()
+    client.transactions.heartbeat.beat()
     assert not txn.is_open
-    info = runtime.metastore.txn_info(txn.id)
+    info = client.metastore.txn_info(txn.id)
     assert info is not None
     assert info.state is TxnState.COMMITTED

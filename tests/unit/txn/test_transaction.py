@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.client import Client
 from hiveacid.errors import (
     CommitOutcomeUnknownError,
     ConflictError,
@@ -16,7 +17,6 @@ from hiveacid.errors import (
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import Isolation, OperationType, TxnState
-from hiveacid.runtime import Runtime
 from hiveacid.settings import Settings
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn import footprint
@@ -30,14 +30,14 @@ def _writes(table: Table, kind: WriteKind, *partitions: str) -> Footprint:
     return Footprint(writes=(TableWrite(table, kind, partitions or None),))
 
 
-def _state(runtime: Runtime, txn: Transaction) -> TxnState:
-    info = runtime.metastore.txn_info(txn.id)
+def _state(client: Client, txn: Transaction) -> TxnState:
+    info = client.metastore.txn_info(txn.id)
     assert info is not None
     return info.state
 
 
-def _insert(runtime: Runtime, table: Table) -> WriteId:
-    with runtime.transactions.begin() as txn:
+def _insert(client: Client, table: Table) -> WriteId:
+    with client.transactions.begin() as txn:
         txn.lock(_writes(table, WriteKind.INSERT))
         write_id = txn.write_id(table.name)
         txn.commit()
@@ -45,72 +45,70 @@ def _insert(runtime: Runtime, table: Table) -> WriteId:
 
 
 def test_a_committed_write_id_is_visible_to_those_who_begin_later(
-    runtime: Runtime, table: Table
+    client: Client, table: Table
 ) -> None:
-    with runtime.transactions.begin(read_only=True) as before:
+    with client.transactions.begin(read_only=True) as before:
         assert before.valid_write_ids(table).hwm == 0
-        assert _insert(runtime, table) == 1
+        assert _insert(client, table) == 1
         assert not before.valid_write_ids(table).is_valid(1)
-    with runtime.transactions.begin(read_only=True) as after:
+    with client.transactions.begin(read_only=True) as after:
         assert after.valid_write_ids(table).is_valid(1)
 
 
-def test_a_listener_is_told_of_commits_that_wrote_alone(runtime: Runtime, table: Table) -> None:
+def test_a_listener_is_told_of_commits_that_wrote_alone(client: Client, table: Table) -> None:
     told: list[object] = []
-    runtime.transactions.on_commit(told.append)
-    with runtime.transactions.begin(read_only=True) as reader:
+    client.transactions.on_commit(told.append)
+    with client.transactions.begin(read_only=True) as reader:
         reader.valid_write_ids(table)
-    with pytest.raises(InvalidInputError), runtime.transactions.begin() as txn:
+    with pytest.raises(InvalidInputError), client.transactions.begin() as txn:
         txn.write_id(table.name)
         raise InvalidInputError("gives up")
     assert told == []
-    _insert(runtime, table)
+    _insert(client, table)
     assert told == [{table.name}]
 
 
-def test_a_transaction_sees_its_own_writes_and_no_later_ones(
-    runtime: Runtime, table: Table
-) -> None:
-    with runtime.transactions.begin() as txn:
+def test_a_transaction_sees_its_own_writes_and_no_later_ones(client: Client, table: Table) -> None:
+    with client.transactions.begin() as txn:
         txn.lock(_writes(table, WriteKind.INSERT))
         mine = txn.write_id(table.name)
-        other = _insert(runtime, table)
+        other = _insert(client, table)
         valid = txn.valid_write_ids(table)
         assert (valid.is_valid(mine), valid.is_valid(other)) == (True, False)
         txn.commit()
 
 
-def test_an_exception_aborts(runtime: Runtime, table: Table) -> None:
-    with pytest.raises(ZeroDivisionError), runtime.transactions.begin() as txn:
+def test_an_exception_aborts(client: Client, table: Table) -> None:
+    with pytest.raises(ZeroDivisionError), client.transactions.begin() as txn:
         txn.lock(_writes(table, WriteKind.INSERT))
         raise ZeroDivisionError
-    assert _state(runtime, txn) is TxnState.ABORTED
-    assert runtime.metastore.show_locks() == ()
+    assert _state(client, txn) is TxnState.ABORTED
+    assert client.metastore.show_locks() == ()
     with pytest.raises(TransactionError, match="not open any more: ZeroDivisionError"):
         txn.commit()
 
 
-def test_leaving_without_a_commit_aborts_and_says_so(runtime: Runtime) -> None:
+def test_leaving_without_a_commit_aborts_and_says_so(client: Client) -> None:
     with (
         pytest.raises(TransactionError, match="left without a commit"),
-        runtime.transactions.begin() as txn,
+        client.transactions.begin() as txn,
     ):
         pass
-    assert _state(runtime, txn) is TxnState.ABORTED
+    assert _state(client, txn) is TxnState.ABORTED
 
 
 def test_a_read_only_transaction_cannot_write_and_closes_itself(
-    runtime: Runtime, table: Table
+    client: Client, table: Table
 ) -> None:
-    txn = runtime.transactions.begin(read_only=True)
+    txn = client.transactions.begin(read_only=True)
     with txn, pytest.raises(TransactionError, match="read-only"):
         txn.write_id(table.name)
-    assert _state(runtime, txn) is TxnState.COMMITTED
+    assert _state(client, txn) is TxnState.COMMITTED
     txn.close()
 
 
-def test_the_first_of_two_updates_to_commit_wins(runtime: Runtime, table: Table) -> None:
-    first, second = runtime.transactions.begin(), runtime.transactions.begin()
+def test_the_first_of_two_updates_to_commit_wins(client: Client, table: Table) -> None:
+    first, second = client.transactions.begin(), client.transactions.begin()
     for txn in (first, second):
         txn.lock(_writes(table, WriteKind.UPDATE))
         txn.write_id(table.name)
@@ -123,14 +121,14 @@ def test_the_first_of_two_updates_to_commit_wins(runtime: Runtime, table: Table)
         f"committed by [txnid:{second.id},{second.id}] d/d"
     )
     assert caught.value.context["winner"] == second.id
-    assert _state(runtime, first) is TxnState.ABORTED
-    info = runtime.metastore.txn_info(first.id)
+    assert _state(client, first) is TxnState.ABORTED
+    info = client.metastore.txn_info(first.id)
     assert info is not None
     assert info.reason == "write conflicts"
 
 
-def test_inserts_do_not_conflict(runtime: Runtime, table: Table) -> None:
-    first, second = runtime.transactions.begin(), runtime.transactions.begin()
+def test_inserts_do_not_conflict(client: Client, table: Table) -> None:
+    first, second = client.transactions.begin(), client.transactions.begin()
     for txn in (first, second):
         txn.lock(_writes(table, WriteKind.INSERT))
     second.commit()
@@ -139,9 +137,9 @@ def test_inserts_do_not_conflict(runtime: Runtime, table: Table) -> None:
 
 @pytest.mark.parametrize(("other", "conflict"), [("k=y", False), ("k=x", True)])
 def test_updates_conflict_by_partition(
-    runtime: Runtime, partitioned: Table, other: str, conflict: bool
+    client: Client, partitioned: Table, other: str, conflict: bool
 ) -> None:
-    first, second = runtime.transactions.begin(), runtime.transactions.begin()
+    first, second = client.transactions.begin(), client.transactions.begin()
     for txn, partition in ((first, "k=x"), (second, other)):
         txn.lock(_writes(partitioned, WriteKind.UPDATE))
         txn.record_write(partitioned, [partition], DELETE)
@@ -154,38 +152,38 @@ def test_updates_conflict_by_partition(
         second.commit()
 
 
-def _components(runtime: Runtime) -> list[tuple[str | None, str, int | None]]:
-    rows = runtime.metastore.database.table_rows("TXN_COMPONENTS")  # type: ignore[attr-defined]
+def _components(client: Client) -> list[tuple[str | None, str, int | None]]:
+    rows = client.metastore.database.table_rows("TXN_COMPONENTS")  # type: ignore[attr-defined]
     return sorted(
         (row["TC_PARTITION"] or "", row["TC_OPERATION_TYPE"], row["TC_WRITEID"]) for row in rows
     )
 
 
 def test_what_is_recorded_is_what_hive_records(
-    runtime: Runtime, table: Table, partitioned: Table
+    client: Client, table: Table, partitioned: Table
 ) -> None:
-    txn = runtime.transactions.begin()
+    txn = client.transactions.begin()
     txn.lock(_writes(table, WriteKind.UPDATE))
     txn.record_write(table, [None], DELETE)
     txn.record_write(table, [None], INSERT)
-    assert _components(runtime) == [("", "d", 1)]
+    assert _components(client) == [("", "d", 1)]
     txn.lock(_writes(partitioned, WriteKind.DELETE, "k=x", "k=y"))
-    assert _components(runtime) == [("", "d", 1), ("", "u", 1)]
+    assert _components(client) == [("", "d", 1), ("", "u", 1)]
     txn.record_write(partitioned, ["k=y"], DELETE)
-    assert _components(runtime) == [("", "d", 1), ("k=y", "d", 1)]
+    assert _components(client) == [("", "d", 1), ("k=y", "d", 1)]
     txn.lock(_writes(partitioned, WriteKind.DELETE, "k=x"))
     txn.record_write(partitioned, [], DELETE)
-    assert _components(runtime) == [("", "d", 1), ("k=y", "d", 1)]
+    assert _components(client) == [("", "d", 1), ("k=y", "d", 1)]
     txn.abort("done")
 
 
 def test_where_a_partition_decides_a_pristine_transaction_is_opened_anew_when_outdated(
-    runtime: Runtime, table: Table
+    client: Client, table: Table
 ) -> None:
-    runtime.transactions.use_settings(Settings(conflict_unit="partition"))
-    txn = runtime.transactions.begin()
+    client.transactions.use_settings(Settings(conflict_unit="partition"))
+    txn = client.transactions.begin()
     old = txn.id
-    other = _change(runtime, table, WriteKind.UPDATE)
+    other = _change(client, table, WriteKind.UPDATE)
     txn.lock(_writes(table, WriteKind.UPDATE))
     assert txn.id > other > old
     assert txn.valid_txns.is_valid(other)
@@ -194,11 +192,11 @@ def test_where_a_partition_decides_a_pristine_transaction_is_opened_anew_when_ou
 
 
 def test_where_rows_decide_a_change_meanwhile_is_left_to_the_commit(
-    runtime: Runtime, table: Table
+    client: Client, table: Table
 ) -> None:
-    txn = runtime.transactions.begin()
+    txn = client.transactions.begin()
     old = txn.id
-    other = _change(runtime, table, WriteKind.UPDATE)
+    other = _change(client, table, WriteKind.UPDATE)
     txn.lock(_writes(table, WriteKind.UPDATE))
     assert txn.id == old
     assert not txn.valid_txns.is_valid(other)
@@ -210,10 +208,10 @@ def test_where_rows_decide_a_change_meanwhile_is_left_to_the_commit(
     [(WriteKind.OVERWRITE, "snapshot"), (WriteKind.UPDATE, "serializable")],
 )
 def test_what_conflicts_with_every_change_is_opened_anew_where_rows_decide_too(
-    runtime: Runtime, table: Table, kind: WriteKind, isolation: str
+    client: Client, table: Table, kind: WriteKind, isolation: str
 ) -> None:
-    txn = runtime.transactions.begin(isolation=Isolation(isolation))
-    other = _change(runtime, table, WriteKind.UPDATE)
+    txn = client.transactions.begin(isolation=Isolation(isolation))
+    other = _change(client, table, WriteKind.UPDATE)
     txn.lock(_writes(table, kind))
     assert txn.valid_txns.is_valid(other)
     txn.commit(overlap=lambda *_: ())
@@ -221,13 +219,13 @@ def test_what_conflicts_with_every_change_is_opened_anew_where_rows_decide_too(
 
 @pytest.mark.parametrize("earlier_write_id", [True, False])
 def test_where_rows_decide_an_overwrite_meanwhile_opens_an_update_anew(
-    runtime: Runtime, table: Table, earlier_write_id: bool
+    client: Client, table: Table, earlier_write_id: bool
 ) -> None:
     """Its base may have a lower write id, and then the rows to change are others all the same."""
-    txn = runtime.transactions.begin()
-    overwrite = runtime.transactions.begin()
+    txn = client.transactions.begin()
+    overwrite = client.transactions.begin()
     for one in (overwrite, txn) if earlier_write_id else (txn, overwrite):
-        runtime.metastore.allocate_write_ids([one.id], table.name)
+        client.metastore.allocate_write_ids([one.id], table.name)
     overwrite.lock(_writes(table, WriteKind.OVERWRITE))
     overwrite.commit()
     txn.lock(_writes(table, WriteKind.UPDATE))
@@ -236,39 +234,39 @@ def test_where_rows_decide_an_overwrite_meanwhile_opens_an_update_anew(
 
 
 def test_an_overwrite_sees_what_was_inserted_before_it_got_its_lock(
-    runtime: Runtime, table: Table
+    client: Client, table: Table
 ) -> None:
     """Else the rows would be lost: its base hides them, and it has not read them."""
-    txn = runtime.transactions.begin()
-    runtime.metastore.allocate_write_ids([txn.id], table.name)
+    txn = client.transactions.begin()
+    client.metastore.allocate_write_ids([txn.id], table.name)
     _ = txn.valid_txns
-    inserted = _insert(runtime, table)
+    inserted = _insert(client, table)
     txn.lock(_writes(table, WriteKind.OVERWRITE))
     assert txn.valid_write_ids(table).is_valid(inserted)
     assert txn.write_id(table.name) > inserted
     txn.commit()
-    again = runtime.transactions.begin()
+    again = client.transactions.begin()
     first = again.id
     again.lock(_writes(table, WriteKind.OVERWRITE))
     assert again.id == first
     again.abort("the test says so")
 
 
-def _change(runtime: Runtime, table: Table, kind: WriteKind) -> TxnId:
+def _change(client: Client, table: Table, kind: WriteKind) -> TxnId:
     """Another transaction's change, committed."""
-    with runtime.transactions.begin() as other:
+    with client.transactions.begin() as other:
         other.lock(_writes(table, kind))
         other.commit(overlap=lambda *_: ())
     return other.id
 
 
 def test_a_transaction_that_has_read_is_not_opened_anew_and_loses(
-    runtime: Runtime, table: Table
+    client: Client, table: Table
 ) -> None:
-    txn = runtime.transactions.begin()
+    txn = client.transactions.begin()
     old = txn.id
     txn.valid_write_ids(table)
-    with runtime.transactions.begin() as other:
+    with client.transactions.begin() as other:
         other.lock(_writes(table, WriteKind.UPDATE))
         other.commit()
     txn.lock(_writes(table, WriteKind.UPDATE))
@@ -278,13 +276,13 @@ def test_a_transaction_that_has_read_is_not_opened_anew_and_loses(
 
 
 def test_an_insert_overtaken_by_an_overwrite_gets_a_higher_write_id(
-    runtime: Runtime, table: Table
+    client: Client, table: Table
 ) -> None:
     """Else its delta would be obsolete under the overwrite's base, and its rows lost."""
-    insert = runtime.transactions.begin()
-    metastore = runtime.metastore
+    insert = client.transactions.begin()
+    metastore = client.metastore
     metastore.allocate_write_ids([insert.id], table.name)
-    with runtime.transactions.begin() as other:
+    with client.transactions.begin() as other:
         other.lock(_writes(table, WriteKind.OVERWRITE))
         base = other.write_id(table.name)
         other.commit()
@@ -294,11 +292,11 @@ def test_an_insert_overtaken_by_an_overwrite_gets_a_higher_write_id(
 
 
 def test_an_insert_that_used_its_write_id_conflicts_with_the_overwrite(
-    runtime: Runtime, table: Table
+    client: Client, table: Table
 ) -> None:
-    insert = runtime.transactions.begin()
+    insert = client.transactions.begin()
     insert.write_id(table.name)
-    with runtime.transactions.begin() as other:
+    with client.transactions.begin() as other:
         other.lock(_writes(table, WriteKind.OVERWRITE))
         other.write_id(table.name)
         other.commit()
@@ -324,54 +322,54 @@ class TestWaiting:
         return _ClockThatActs()
 
     def test_a_lock_that_is_never_free_names_its_holder(
-        self, runtime: Runtime, table: Table, clock: _ClockThatActs
+        self, client: Client, table: Table, clock: _ClockThatActs
     ) -> None:
-        holder = runtime.transactions.begin()
+        holder = client.transactions.begin()
         holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
         started_s = clock.monotonic_s()
-        with runtime.transactions.begin() as txn:
+        with client.transactions.begin() as txn:
             with pytest.raises(LockError, match=r"\[Error 10307\].*default/t timed out") as caught:
                 txn.lock(Footprint(reads=(TableRead(table),)))
             assert 30 <= clock.monotonic_s() - started_s < 33
             assert caught.value.context["holder"] == holder.id
             assert f"held by txnid:{holder.id} of " in str(caught.value)
-            assert [one.txn_id for one in runtime.metastore.show_locks()] == [holder.id]
+            assert [one.txn_id for one in client.metastore.show_locks()] == [holder.id]
             txn.abort("no lock")
 
     def test_a_lock_is_granted_when_its_holder_commits(
-        self, runtime: Runtime, table: Table, clock: _ClockThatActs
+        self, client: Client, table: Table, clock: _ClockThatActs
     ) -> None:
-        holder = runtime.transactions.begin()
+        holder = client.transactions.begin()
         holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
         clock.action = holder.commit
-        with runtime.transactions.begin(read_only=True) as txn:
+        with client.transactions.begin(read_only=True) as txn:
             txn.lock(Footprint(reads=(TableRead(table),)))
 
     def test_a_dead_holder_is_timed_out_by_the_waiter(
-        self, runtime: Runtime, table: Table, clock: _ClockThatActs
+        self, client: Client, table: Table, clock: _ClockThatActs
     ) -> None:
-        holder = runtime.transactions.begin()
+        holder = client.transactions.begin()
         holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
         clock.advance_ms(299_000)
-        with runtime.transactions.begin(read_only=True) as txn:
+        with client.transactions.begin(read_only=True) as txn:
             txn.lock(Footprint(reads=(TableRead(table),)))
-        assert _state(runtime, holder) is TxnState.ABORTED
+        assert _state(client, holder) is TxnState.ABORTED
         with pytest.raises(TransactionError, match="already aborted"):
             holder.commit()
 
     def test_being_aborted_while_waiting_is_an_error(
-        self, runtime: Runtime, table: Table, clock: _ClockThatActs
+        self, client: Client, table: Table, clock: _ClockThatActs
     ) -> None:
-        holder = runtime.transactions.begin()
+        holder = client.transactions.begin()
         holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
-        txn = runtime.transactions.begin()
-        clock.action = lambda: runtime.metastore.abort_txn(txn.id)
+        txn = client.transactions.begin()
+        clock.action = lambda: client.metastore.abort_txn(txn.id)
         with pytest.raises(TransactionError, match="ended while it waited for locks: aborted"), txn:
             txn.lock(Footprint(reads=(TableRead(table),)))
 
 
-def test_statement_ids_are_never_used_twice_and_end_at_4095(runtime: Runtime, table: Table) -> None:
-    with runtime.transactions.begin() as txn:
+def test_statement_ids_are_never_used_twice_and_end_at_4095(client: Client, table: Table) -> None:
+    with client.transactions.begin() as txn:
         assert txn.take_statement_ids(table.name, 2) == (0, 1)
         assert txn.take_statement_ids(table.name, 4093)[-1] == 4094
         with pytest.raises(InvalidInputError, match="4095 of 4096 statement ids"):
@@ -380,10 +378,10 @@ def test_statement_ids_are_never_used_twice_and_end_at_4095(runtime: Runtime, ta
         txn.commit()
 
 
-def test_a_snapshot_lists_the_partitions_asked_for(runtime: Runtime, partitioned: Table) -> None:
+def test_a_snapshot_lists_the_partitions_asked_for(client: Client, partitioned: Table) -> None:
     parts = [Partition((v,), f"{partitioned.location}/k={v}") for v in "ab"]
-    runtime.metastore.add_partitions(partitioned.name, parts)
-    with runtime.transactions.begin() as txn:
+    client.metastore.add_partitions(partitioned.name, parts)
+    with client.transactions.begin() as txn:
         txn.lock(_writes(partitioned, WriteKind.INSERT))
         write_id = txn.write_id(partitioned.name)
         delta = Path(parts[0].location) / f"delta_{write_id:07}_{write_id:07}_0000"
@@ -393,7 +391,7 @@ def test_a_snapshot_lists_the_partitions_asked_for(runtime: Runtime, partitioned
         assert [part.partition for part in mine.parts] == parts
         assert [one.path for one in mine.parts[0].directory.deltas] == [delta.name]
         assert len(txn.snapshot(partitioned, partitions=parts[1:]).parts) == 1
-        with runtime.transactions.begin(read_only=True) as other:
+        with client.transactions.begin(read_only=True) as other:
             assert other.snapshot(partitioned).parts[0].directory.deltas == ()
         txn.record_write(partitioned, ["k=a"], INSERT)
         txn.commit()
@@ -403,9 +401,9 @@ class TestLostReplies:
     """The metastore commits or not, and the answer does not come."""
 
     def _failing(
-        self, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, *, commits: bool, times: int
+        self, client: Client, monkeypatch: pytest.MonkeyPatch, *, commits: bool, times: int
     ) -> None:
-        real = runtime.metastore.commit_txn
+        real = client.metastore.commit_txn
         left = [times]
 
         def commit_txn(txn: TxnId, **options: object) -> None:
@@ -416,35 +414,35 @@ class TestLostReplies:
                 real(txn, **options)  # type: ignore[arg-type]
             raise MetastoreError("connection lost")
 
-        monkeypatch.setattr(runtime.metastore, "commit_txn", commit_txn)
+        monkeypatch.setattr(client.metastore, "commit_txn", commit_txn)
 
     @pytest.mark.parametrize("commits", [True, False])
     def test_one_lost_reply_is_looked_up(
-        self, runtime: Runtime, table: Table, monkeypatch: pytest.MonkeyPatch, commits: bool
+        self, client: Client, table: Table, monkeypatch: pytest.MonkeyPatch, commits: bool
     ) -> None:
-        self._failing(runtime, monkeypatch, commits=commits, times=1)
-        with runtime.transactions.begin() as txn:
+        self._failing(client, monkeypatch, commits=commits, times=1)
+        with client.transactions.begin() as txn:
             txn.lock(_writes(table, WriteKind.INSERT))
             txn.commit()
-        assert _state(runtime, txn) is TxnState.COMMITTED
+        assert _state(client, txn) is TxnState.COMMITTED
 
     def test_a_commit_that_never_works_aborts(
-        self, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        self._failing(runtime, monkeypatch, commits=False, times=100)
+        self._failing(client, monkeypatch, commits=False, times=100)
         with pytest.raises(MetastoreError, match="connection lost"):
-            runtime.transactions.begin().commit()
-        assert runtime.metastore.get_open_txns().aborted == (1,)
+            client.transactions.begin().commit()
+        assert client.metastore.get_open_txns().aborted == (1,)
 
     def test_an_outcome_that_cannot_be_looked_up_is_not_guessed(
-        self, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(*_: object, **__: object) -> None:
             raise MetastoreError("connection lost")
 
-        txn = runtime.transactions.begin()
-        monkeypatch.setattr(runtime.metastore, "commit_txn", fail)
-        monkeypatch.setattr(runtime.metastore, "txn_info", fail)
+        txn = client.transactions.begin()
+        monkeypatch.setattr(client.metastore, "commit_txn", fail)
+        monkeypatch.setattr(client.metastore, "txn_info", fail)
         with pytest.raises(CommitOutcomeUnknownError):
             txn.commit()
         assert not txn.is_open

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hiveacid.client import Client
 from hiveacid.errors import (
     CommitOutcomeUnknownError,
     LockError,
@@ -17,7 +18,6 @@ from hiveacid.errors import (
 )
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import OperationType, TxnState
-from hiveacid.runtime import Runtime
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.unit import UnitOfWork
@@ -26,8 +26,8 @@ from hiveacid.txn.unit import UnitOfWork
 class _Steps:
     """What was done and not taken back, by name."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.unit = UnitOfWork(runtime.transactions.begin)
+    def __init__(self, client: Client) -> None:
+        self.unit = UnitOfWork(client.transactions.begin)
         self.done: list[str] = []
         self.log: list[str] = []
 
@@ -48,8 +48,8 @@ class _Steps:
 
 
 @pytest.fixture
-def steps(runtime: Runtime) -> _Steps:
-    return _Steps(runtime)
+def steps(client: Client) -> _Steps:
+    return _Steps(client)
 
 
 def _fails(message: str) -> Callable[[], None]:
@@ -59,19 +59,19 @@ def _fails(message: str) -> Callable[[], None]:
     return fail
 
 
-def test_it_is_begun_with_its_first_statement(runtime: Runtime, steps: _Steps) -> None:
+def test_it_is_begun_with_its_first_statement(client: Client, steps: _Steps) -> None:
     assert (steps.unit.id, steps.unit.is_open) == (None, True)
     steps.unit.savepoint("s")
-    assert runtime.metastore.show_txns() == ()
+    assert client.metastore.show_txns() == ()
     steps.statement("a")
     assert steps.unit.id == 1
     steps.unit.rollback_to("s")
     assert steps.done == []
-    unused = UnitOfWork(runtime.transactions.begin)
+    unused = UnitOfWork(client.transactions.begin)
     unused.commit(overlap=None)
     with pytest.raises(TransactionError, match="not open any more: committed"):
         unused.savepoint("late")
-    assert len(runtime.metastore.show_txns()) == 1
+    assert len(client.metastore.show_txns()) == 1
 
 
 def test_steps_are_taken_back_in_reverse_order(steps: _Steps) -> None:
@@ -107,7 +107,7 @@ def test_an_unknown_savepoint_changes_nothing(steps: _Steps) -> None:
 
 
 def test_where_a_statement_cannot_be_taken_back_the_transaction_is_aborted(
-    runtime: Runtime, steps: _Steps
+    client: Client, steps: _Steps
 ) -> None:
     steps.statement("a")
     with pytest.raises(ZeroDivisionError), steps.unit.statement():
@@ -119,16 +119,16 @@ def test_where_a_statement_cannot_be_taken_back_the_transaction_is_aborted(
         steps.statement("c")
     with pytest.raises(TransactionError, match="could not be taken back: disk"):
         steps.unit.commit(overlap=None)
-    info = runtime.metastore.txn_info(steps.unit.txn.id)
+    info = client.metastore.txn_info(steps.unit.txn.id)
     assert info is not None and info.state is TxnState.ABORTED
 
 
 def test_after_the_heartbeat_was_lost_a_commit_fails_and_takes_everything_back(
-    runtime: Runtime, clock: ManualClock, steps: _Steps
+    client: Client, clock: ManualClock, steps: _Steps
 ) -> None:
     steps.statement("a")
     clock.advance_ms(10 * 3600 * 1000)
-    runtime.metastore.perform_timeouts()
+    client.metastore.perform_timeouts()
     with pytest.raises(TransactionError):
         steps.unit.commit(overlap=None)
     assert steps.done == []
@@ -137,10 +137,10 @@ def test_after_the_heartbeat_was_lost_a_commit_fails_and_takes_everything_back(
 
 
 def test_a_statement_that_finds_the_transaction_aborted_ends_it(
-    runtime: Runtime, table: Table, steps: _Steps
+    client: Client, table: Table, steps: _Steps
 ) -> None:
     steps.statement("a")
-    runtime.metastore.abort_txn(steps.unit.txn.id)
+    client.metastore.abort_txn(steps.unit.txn.id)
     with pytest.raises(TransactionError), steps.unit.statement():
         steps.unit.txn.lock(Footprint(writes=(TableWrite(table, WriteKind.INSERT),)))
     assert not steps.unit.is_open
@@ -149,14 +149,14 @@ def test_a_statement_that_finds_the_transaction_aborted_ends_it(
 
 
 def test_an_unknown_outcome_takes_nothing_back(
-    runtime: Runtime, steps: _Steps, monkeypatch: pytest.MonkeyPatch
+    client: Client, steps: _Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise MetastoreError("connection lost")
 
     steps.statement("a")
-    monkeypatch.setattr(runtime.metastore, "commit_txn", fail)
-    monkeypatch.setattr(runtime.metastore, "txn_info", fail)
+    monkeypatch.setattr(client.metastore, "commit_txn", fail)
+    monkeypatch.setattr(client.metastore, "txn_info", fail)
     with pytest.raises(CommitOutcomeUnknownError), steps.unit:
         steps.unit.commit(overlap=None)
     with pytest.raises(CommitOutcomeUnknownError):
@@ -166,9 +166,9 @@ def test_an_unknown_outcome_takes_nothing_back(
 
 @pytest.mark.parametrize("commits", [True, False])
 def test_interrupted_in_the_commit_only_what_is_not_committed_is_taken_back(
-    runtime: Runtime, steps: _Steps, monkeypatch: pytest.MonkeyPatch, commits: bool
+    client: Client, steps: _Steps, monkeypatch: pytest.MonkeyPatch, commits: bool
 ) -> None:
-    commit = runtime.metastore.commit_txn
+    commit = client.metastore.commit_txn
 
     def interrupted(*args: object, **more: object) -> None:
         if commits:
@@ -176,17 +176,17 @@ def test_interrupted_in_the_commit_only_what_is_not_committed_is_taken_back(
         raise KeyboardInterrupt
 
     steps.statement("a")
-    monkeypatch.setattr(runtime.metastore, "commit_txn", interrupted)
+    monkeypatch.setattr(client.metastore, "commit_txn", interrupted)
     with pytest.raises(KeyboardInterrupt), steps.unit:
         steps.unit.commit(overlap=None)
     assert steps.done == (["a"] if commits else [])
-    info = runtime.metastore.txn_info(steps.unit.txn.id)
+    info = client.metastore.txn_info(steps.unit.txn.id)
     assert info is not None
     assert info.state is (TxnState.COMMITTED if commits else TxnState.ABORTED)
 
 
 def test_partitions_are_made_with_the_commit_unless_taken_back(
-    runtime: Runtime, partitioned: Table, steps: _Steps
+    client: Client, partitioned: Table, steps: _Steps
 ) -> None:
     def make(text: str) -> None:
         with steps.unit.statement():
@@ -200,14 +200,14 @@ def test_partitions_are_made_with_the_commit_unless_taken_back(
     assert [part.values for part in txn.partitions(partitioned)] == [("x",), ("y",)]
     steps.unit.rollback_to("s")
     assert [part.values for part in txn.partitions(partitioned)] == [("x",)]
-    assert runtime.metastore.list_partitions(partitioned.name) == ()
+    assert client.metastore.list_partitions(partitioned.name) == ()
     steps.unit.commit(overlap=None)
-    made = runtime.metastore.list_partitions(partitioned.name)
+    made = client.metastore.list_partitions(partitioned.name)
     assert [part.values for part in made] == [("x",)]
 
 
 def test_the_records_of_what_is_taken_back_are_taken_back(
-    runtime: Runtime, table: Table, partitioned: Table, steps: _Steps
+    client: Client, table: Table, partitioned: Table, steps: _Steps
 ) -> None:
     """Else others would lose to an overwrite that never was; a placeholder counts as one."""
 
@@ -223,20 +223,20 @@ def test_the_records_of_what_is_taken_back_are_taken_back(
     steps.unit.savepoint("s")
     with steps.unit.statement():
         change(table, WriteKind.OVERWRITE, None)
-    assert _records(runtime) == [("t", None, "d"), ("t", None, "u")]
+    assert _records(client) == [("t", None, "d"), ("t", None, "u")]
     steps.unit.rollback_to("s")
-    assert _records(runtime) == [("t", None, "d")]
+    assert _records(client) == [("t", None, "d")]
     with pytest.raises(StorageError), steps.unit.statement():
         change(partitioned, WriteKind.UPDATE, "k=x")
-        assert _records(runtime) == [("p", "k=x", "d"), ("t", None, "d")]
+        assert _records(client) == [("p", "k=x", "d"), ("t", None, "d")]
         steps.unit.txn.lock(Footprint(writes=(TableWrite(partitioned, WriteKind.DELETE),)))
-        assert _records(runtime) == [("p", None, "u"), ("p", "k=x", "d"), ("t", None, "d")]
+        assert _records(client) == [("p", None, "u"), ("p", "k=x", "d"), ("t", None, "d")]
         raise StorageError("disk full")
-    assert _records(runtime) == [("t", None, "d")]
+    assert _records(client) == [("t", None, "d")]
     with steps.unit.statement():  # recorded anew, not taken for recorded
         change(partitioned, WriteKind.UPDATE, "k=x")
     steps.unit.commit(overlap=lambda *_: ())
-    rows = runtime.metastore.database.table_rows("WRITE_SET")  # type: ignore[attr-defined]
+    rows = client.metastore.database.table_rows("WRITE_SET")  # type: ignore[attr-defined]
     assert sorted((row["WS_TABLE"], row["WS_OPERATION_TYPE"]) for row in rows) == [
         ("p", "d"),
         ("t", "d"),
@@ -244,11 +244,11 @@ def test_the_records_of_what_is_taken_back_are_taken_back(
 
 
 def test_what_never_got_its_lock_is_not_recorded(
-    runtime: Runtime, table: Table, steps: _Steps
+    client: Client, table: Table, steps: _Steps
 ) -> None:
     """A lock request records what it is for when it is made, granted or not."""
     overwrite = Footprint(writes=(TableWrite(table, WriteKind.OVERWRITE),))
-    with runtime.transactions.begin() as other:
+    with client.transactions.begin() as other:
         other.lock(Footprint(writes=(TableWrite(table, WriteKind.DELETE),)))
         with pytest.raises(LockError), steps.unit.statement():
             steps.unit.txn.lock(overwrite)
@@ -258,37 +258,37 @@ def test_what_never_got_its_lock_is_not_recorded(
 
 
 def test_interrupted_while_it_asks_for_a_lock_it_does_not_wait_on(
-    runtime: Runtime, table: Table, steps: _Steps, monkeypatch: pytest.MonkeyPatch
+    client: Client, table: Table, steps: _Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else its request would stand before those of others, and be taken for a deadlock."""
-    asked = runtime.metastore.lock
+    asked = client.metastore.lock
 
     def interrupted(*args: Any, **named: Any) -> None:
         asked(*args, **named)
         raise KeyboardInterrupt
 
-    with runtime.transactions.begin() as other:
+    with client.transactions.begin() as other:
         other.lock(Footprint(writes=(TableWrite(table, WriteKind.DELETE),)))
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(runtime.metastore, "lock", interrupted)
+            patch.setattr(client.metastore, "lock", interrupted)
             with steps.unit.statement():
                 steps.unit.txn.lock(Footprint(writes=(TableWrite(table, WriteKind.OVERWRITE),)))
-        assert [one.txn_id for one in runtime.metastore.show_locks()] == [other.id]
+        assert [one.txn_id for one in client.metastore.show_locks()] == [other.id]
         other.abort("enough")
     steps.unit.commit(overlap=None)
 
 
 def test_records_that_cannot_be_taken_back_stay(
-    runtime: Runtime, table: Table, steps: _Steps, monkeypatch: pytest.MonkeyPatch
+    client: Client, table: Table, steps: _Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise MetastoreError("connection lost")
 
     with monkeypatch.context() as patch, pytest.raises(StorageError), steps.unit.statement():
-        patch.setattr(runtime.metastore, "replace_writes", fail)
+        patch.setattr(client.metastore, "replace_writes", fail)
         steps.unit.txn.lock(Footprint(writes=(TableWrite(table, WriteKind.DELETE),)))
         raise StorageError("disk full")
-    assert _records(runtime) == [("t", None, "d")]
+    assert _records(client) == [("t", None, "d")]
     with pytest.raises(StorageError), steps.unit.statement():
         raise StorageError("disk full")
     steps.unit.commit(overlap=None)
@@ -305,7 +305,7 @@ def test_a_second_commit_is_an_error_and_nothing_is_left_undone(
     assert steps.done == ["a"]
 
 
-def _records(runtime: Runtime) -> list[tuple[str, str | None, str]]:
-    rows = runtime.metastore.database.table_rows("TXN_COMPONENTS")  # type: ignore[attr-defined]
+def _records(client: Client) -> list[tuple[str, str | None, str]]:
+    rows = client.metastore.database.table_rows("TXN_COMPONENTS")  # type: ignore[attr-defined]
     found = [(row["TC_TABLE"], row["TC_PARTITION"], row["TC_OPERATION_TYPE"]) for row in rows]
     return sorted(found, key=lambda one: (one[0], one[1] or "", one[2]))

@@ -1,4 +1,6 @@
-"""What a session needs, opened by one call and handed on as one frozen value; no Spark in it."""
+"""What a process needs to take part in a metastore's tables, as one frozen value that is handed
+on: the metastore, the transactions, the clock, the settings; no Spark in it.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ DEFAULT_DATABASE = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
-    """The components of a session; ``warehouse`` is a location without a trailing slash."""
+class Client:
+    """One client of a metastore; ``warehouse`` is a location without a trailing slash."""
 
     metastore: Metastore
     transactions: TransactionManager
@@ -54,14 +56,14 @@ class Runtime:
         self.metastore.close()
 
 
-def open_runtime(
+def open_client(
     url: str,
     *,
     warehouse: str,
     clock: Clock | None = None,
     settings: Settings | None = None,
     threads: Threads | None = None,
-) -> Runtime:
+) -> Client:
     """Open the metastore at ``url``, with the database ``default`` made on first use.
 
     ``warehouse`` is a location; a relative path is taken from the working directory.
@@ -93,7 +95,7 @@ def open_runtime(
         threads=the_threads,
         session=uuid.uuid4().hex,
     )
-    return Runtime(metastore, manager, the_clock, the_settings, root, the_threads)
+    return Client(metastore, manager, the_clock, the_settings, root, the_threads)
 
 
 def _compaction_options(settings: Settings) -> CompactionOptions:
