@@ -13,8 +13,8 @@ import pyarrow as pa
 from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import Partition, TableName
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 
 if TYPE_CHECKING:
     from hiveacid.session import Session

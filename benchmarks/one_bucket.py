@@ -29,10 +29,10 @@ from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.settings import Settings
 from hiveacid.storage.arrow_types import hive_type
-from hiveacid.storage.bucket_reader import BucketFileReader
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 
 _FS: Final = FileSystem("/")
 _DELETED: Final = 10

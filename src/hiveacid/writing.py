@@ -25,7 +25,7 @@ from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult
 from hiveacid.statements.values import Insert
 from hiveacid.storage.arrow_types import hive_type
-from hiveacid.storage.conditions import Condition
+from hiveacid.storage.plan.arrow_conditions import Condition
 
 
 class Executor(Protocol):

@@ -19,7 +19,7 @@ from hiveacid.model.ids import TxnId
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
-from hiveacid.storage.bucket_reader import BucketFileReader
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
 
 TABLES = (
     "a03_merge",

@@ -21,7 +21,7 @@ from hiveacid.layout.names import BaseName, looks_acid, parse_directory, parse_p
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import ROW_ID_COLUMN, scan
-from hiveacid.storage.planning import plan_scan
+from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.txn.snapshots import read_snapshot
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType
 from hiveacid.reading.rows import read_arrow
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.orc_tail import read_tail
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.orc.tail import read_tail
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 FS, _ = file_system_for("/")

@@ -24,7 +24,7 @@ from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import mounted
-from hiveacid.storage.footers import forget_tails
+from hiveacid.storage.orc.footers import forget_tails
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.database import connect_faulty
 from hiveacid.testing.faults import Fault

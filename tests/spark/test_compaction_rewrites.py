@@ -22,7 +22,7 @@ from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
-from hiveacid.storage.bucket_writer import BucketFileWriter
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 
 _PLANS = {**PLANS, "rebalance": partial(plan_rebalance, buckets=3)}
 TABLES = ("a03_merge", "c_int", "d06_bucketed", "h01_aborted", "j01_add_columns", "i12_big")

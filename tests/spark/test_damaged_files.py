@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 
 from hiveacid.errors import FormatError
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.orc_tail import read_tail
+from hiveacid.storage.orc.tail import read_tail
 
 CASES = 40
 ACID = "stored as orc tblproperties ('transactional'='true', 'orc.compress'='{}')"

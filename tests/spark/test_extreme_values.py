@@ -24,11 +24,11 @@ from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.scan import scan
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
-from hiveacid.storage.orc_tail import read_tail, rewrite_tail
-from hiveacid.storage.planning import plan_scan
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.orc.tail import read_tail, rewrite_tail
+from hiveacid.storage.plan.planning import plan_scan
 
 FS = file_system_for("/")[0]
 EPOCH = datetime.datetime(1970, 1, 1)

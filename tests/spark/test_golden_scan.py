@@ -19,10 +19,10 @@ from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import scan
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
-from hiveacid.storage.planning import plan_scan
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.plan.planning import plan_scan
 
 _TABLES = Path(__file__).parents[1] / "golden" / "tables.py"
 _SPEC = importlib.util.spec_from_file_location("golden_tables", _TABLES)

@@ -14,8 +14,8 @@ import pytest
 from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import hiveacid
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.types import parse_type
 from hiveacid.reading.events import dump
-from hiveacid.storage.hashing import bucket_ids
+from hiveacid.storage.merge.column_hashing import bucket_ids
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 PARTS = ("a", "b b", None)

@@ -35,12 +35,12 @@ from hiveacid.layout.names import (
 )
 from hiveacid.model.tables import AcidMode
 from hiveacid.settings import Settings
-from hiveacid.storage.bucket_rewrite import BucketRewriter
-from hiveacid.storage.file_copy import copy_files
 from hiveacid.storage.filesystem import FileSystem, path_of
-from hiveacid.storage.plain_files import write_no_rows
-from hiveacid.storage.rebalance import Rebalancer
-from hiveacid.storage.timestamp_units import unit_of_rewrite
+from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
+from hiveacid.storage.merge.file_copy import copy_files
+from hiveacid.storage.merge.rebalance import Rebalancer
+from hiveacid.storage.orc.timestamp_units import unit_of_rewrite
+from hiveacid.storage.plain.writers import write_no_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

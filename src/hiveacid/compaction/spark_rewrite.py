@@ -20,9 +20,9 @@ from pyspark import TaskContext
 
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile
 from hiveacid.spark.failures import statement_error
-from hiveacid.storage.bucket_rewrite import BucketRewriter
 from hiveacid.storage.filesystem import FileSystem, file_system_for
-from hiveacid.storage.rebalance import Rebalancer
+from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
+from hiveacid.storage.merge.rebalance import Rebalancer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -34,7 +34,12 @@ from hiveacid.model.predicates import (
 from hiveacid.model.tables import Column, TableName
 from hiveacid.model.types import STRING, HiveType
 from hiveacid.sql.conditions import parse_condition
-from hiveacid.storage.conditions import Condition, check_expression, expression_of, mentions
+from hiveacid.storage.plan.arrow_conditions import (
+    Condition,
+    check_expression,
+    expression_of,
+    mentions,
+)
 
 PartitionChoice = str | Mapping[str, object] | Sequence[Mapping[str, object]] | None
 """A text over partition columns, or values of partition columns, or a list of such values."""

@@ -8,9 +8,9 @@ from typing import Any
 from hiveacid.layout.events import SYSTEM_FIELDS
 from hiveacid.model.tables import Column
 from hiveacid.storage.arrow_texts import readable
-from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.json_values import json_values
+from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 
 
 def dump(path: str, *, logical_bytes: int | None = None) -> Iterator[dict[str, Any]]:

@@ -23,13 +23,18 @@ from hiveacid.reading.conditions import PartitionChoice, chosen_expression, cond
 from hiveacid.reading.source import Leasing, PathSource, Source, source_of
 from hiveacid.storage.arrow_texts import readable
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
-from hiveacid.storage.conditions import Condition, filtered, kept_partitions, partition_arrays
 from hiveacid.storage.expiry import noticing_cleaning
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.merge import ROW_ID_NAME, ROW_ID_TYPE, merge_read, record_batch
-from hiveacid.storage.plain_read import plain_read
-from hiveacid.storage.planning import partitions_that_match, plan_scan
-from hiveacid.storage.timestamp_units import unit_of
+from hiveacid.storage.merge.merge_read import ROW_ID_NAME, ROW_ID_TYPE, merge_read, record_batch
+from hiveacid.storage.orc.timestamp_units import unit_of
+from hiveacid.storage.plain.directory import plain_read
+from hiveacid.storage.plan.arrow_conditions import (
+    Condition,
+    filtered,
+    kept_partitions,
+    partition_arrays,
+)
+from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
 
 _log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from hiveacid.spark.assign import key_value, stored_type
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.merge import merge_read
+from hiveacid.storage.merge.merge_read import merge_read
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -22,9 +22,9 @@ from pyspark import TaskContext
 from hiveacid.layout.target import FileKind, WriteTarget, file_place, partition_values
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.ids import StatementId
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.plain_files import RowFileWriter, open_row_writer
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.plain.writers import RowFileWriter, open_row_writer
 
 RESULT_SCHEMA: Final = (
     "part string, directory string, name string, staged string, kind string,"

@@ -72,7 +72,7 @@ def _bucket_function(spec: BucketSpec, keys: Sequence[Column]) -> Callable[..., 
         import pandas
 
         from hiveacid.storage.arrow_types import arrow_type
-        from hiveacid.storage.hashing import bucket_ids
+        from hiveacid.storage.merge.column_hashing import bucket_ids
 
         given = iter(series)
         arrays: list[pa.Array] = []

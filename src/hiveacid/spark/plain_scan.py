@@ -20,9 +20,9 @@ from hiveacid.spark.plain_task import read_files
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.zones import is_utc
-from hiveacid.storage.footers import tail_of
-from hiveacid.storage.native import is_native_plain
-from hiveacid.storage.plain_readers import parquet_has_types
+from hiveacid.storage.orc.footers import tail_of
+from hiveacid.storage.orc.native import is_native_plain
+from hiveacid.storage.plain.readers import parquet_has_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession

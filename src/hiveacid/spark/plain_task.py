@@ -21,7 +21,7 @@ from hiveacid.spark.assign import key_value, stored_type
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.plain_read import plain_read
+from hiveacid.storage.plain.directory import plain_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

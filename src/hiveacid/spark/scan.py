@@ -49,8 +49,8 @@ from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.zones import is_utc
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.native import is_native
-from hiveacid.storage.verify import event_tail
+from hiveacid.storage.orc.native import is_native
+from hiveacid.storage.orc.verify import event_tail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession

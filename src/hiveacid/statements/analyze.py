@@ -19,7 +19,7 @@ from hiveacid.spark.text import quoted
 from hiveacid.statements.job import ExecutionContext, is_transactional
 from hiveacid.statements.partition_values import normal_spec
 from hiveacid.statements.values_upkeep import Analyze
-from hiveacid.storage.planning import plan_scan
+from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.txn.footprint import Footprint, TableRead
 
 if TYPE_CHECKING:

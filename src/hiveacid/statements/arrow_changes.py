@@ -36,9 +36,9 @@ from hiveacid.statements.arrow_rows import check_not_null, refuse_checks, stored
 from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_deletes
 from hiveacid.statements.job import Job
 from hiveacid.statements.results import DeleteResult, MergeResult
-from hiveacid.storage.conditions import Condition, filtered, partition_arrays
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.merge import ROW_ID_NAME, merge_read
+from hiveacid.storage.merge.merge_read import ROW_ID_NAME, merge_read
+from hiveacid.storage.plan.arrow_conditions import Condition, filtered, partition_arrays
 from hiveacid.txn.footprint import WriteKind
 
 _TARGET, _SOURCE = "__hiveacid_t", "__hiveacid_s"

@@ -24,12 +24,12 @@ from hiveacid.model.ids import StatementId
 from hiveacid.model.tables import Column, Table
 from hiveacid.statements.partition_values import normal_text
 from hiveacid.statements.placement import Placement
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.hashing import bucket_ids
-from hiveacid.storage.plain_files import open_row_writer, write_no_rows
+from hiveacid.storage.merge.column_hashing import bucket_ids
+from hiveacid.storage.merge.sources import bucket_numbers
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.plain.writers import open_row_writer, write_no_rows
 from hiveacid.storage.publish import empty_plain
-from hiveacid.storage.sources import bucket_numbers
 
 _Place = tuple[tuple[str | None, ...], int]
 

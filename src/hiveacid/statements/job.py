@@ -110,7 +110,7 @@ class Job:
         """What the transaction reads of a table for rows that meet ``predicate``: only the
         partitions left over are listed.
         """
-        from hiveacid.storage.planning import partitions_that_match, plan_scan
+        from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
 
         partitions: tuple[Partition, ...] | None = None
         known: tuple[Partition, ...] | None = None

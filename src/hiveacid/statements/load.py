@@ -37,8 +37,8 @@ from hiveacid.statements.results import LoadResult
 from hiveacid.statements.values import Insert
 from hiveacid.statements.values_load import Load
 from hiveacid.storage.filesystem import FileInfo, FileSystem, file_system_for
-from hiveacid.storage.orc_tail import read_tail
-from hiveacid.storage.plain_readers import found_format
+from hiveacid.storage.orc.tail import read_tail
+from hiveacid.storage.plain.readers import found_format
 from hiveacid.txn.footprint import WriteKind
 
 _LOG = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ def locked_partitions(
     """Names of the partitions that may meet one of ``predicates``; None (the whole table) where
     those say nothing of partitions, and where all partitions, none or very many are left.
     """
-    from hiveacid.storage.planning import partitions_that_match
+    from hiveacid.storage.plan.planning import partitions_that_match
 
     wanted = tuple(predicates)
     keys = [column.name for column in table.partition_columns]

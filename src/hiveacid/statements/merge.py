@@ -32,7 +32,7 @@ from hiveacid.statements.values import (
     NotMatchedInsert,
     Query,
 )
-from hiveacid.storage.planning import compression
+from hiveacid.storage.plan.planning import compression
 from hiveacid.txn.footprint import WriteKind
 
 _JOIN: Final = {

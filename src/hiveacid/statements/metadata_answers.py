@@ -32,7 +32,7 @@ def known_aggregates(job: Job, table: Table, wanted: Sequence[Aggregate]) -> str
         rows = context.client.metastore.row_count(table.name, job.txn.valid_write_ids(table))
         if rows is not None:
             return _select(f"{rows}L AS {quoted(one.title)}" for one in wanted)
-    from hiveacid.storage.extremes import table_facts
+    from hiveacid.storage.plan.extremes import table_facts
 
     facts = table_facts(job.plan(table, columns=columns), columns)
     if facts is None:

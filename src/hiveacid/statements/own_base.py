@@ -41,11 +41,11 @@ from hiveacid.model.tables import AcidMode, Partition
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.job import Job
 from hiveacid.statements.placement import Placement
-from hiveacid.storage.bucket_rewrite import BucketRewriter
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
+from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
+from hiveacid.storage.orc.timestamp_units import unit_of_rewrite
 from hiveacid.storage.publish import publish as publish_files
-from hiveacid.storage.timestamp_units import unit_of_rewrite
 from hiveacid.txn.unit import UnitOfWork
 
 _Values = tuple[str | None, ...]

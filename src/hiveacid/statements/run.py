@@ -33,8 +33,8 @@ from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Up
 from hiveacid.statements.values_ddl import Truncate
 from hiveacid.statements.values_load import Load
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.overlap import overlapping_rows
-from hiveacid.storage.verify import check_tails
+from hiveacid.storage.merge.overlap import overlapping_rows
+from hiveacid.storage.orc.verify import check_tails
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite
 from hiveacid.txn.overlaps import Overlap
 from hiveacid.txn.transaction import Transaction

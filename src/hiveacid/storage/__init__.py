@@ -4,5 +4,6 @@ What lives here: the file system (``pyarrow.fs``), directory listings, the ORC t
 file writer and reader on Arrow batches, the merge of one bucket (``merge_read``: the reference
 reader, and the reader without Spark), Hive's bucketing hash over Arrow columns, publish and
 retract. What never comes in: Spark, the metastore, a transaction; what a directory *means* (that
-is ``layout``). Read first: ``merge.py``.
+is ``layout``). Rooms: ``orc`` (one file), ``plain`` (other formats, tables without row ids),
+``merge`` (the files of one directory), ``plan`` (which files). Read first: ``merge/merge_read.py``.
 """

@@ -129,7 +129,7 @@ def test_processes_share_the_buckets_of_a_compaction(
 def test_a_large_bucket_is_read_by_a_thread_while_it_is_written(
     kind: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hiveacid.storage.bucket_rewrite._AHEAD_BYTES", 1)
+    monkeypatch.setattr("hiveacid.storage.merge.bucket_rewrite._AHEAD_BYTES", 1)
     with session_of(url, tmp_path) as acid:
         write(acid)
         acid.table("t").delete_arrow("id in (0, 3)")

@@ -27,10 +27,10 @@ from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
-from hiveacid.storage import event_merge
-from hiveacid.storage.bucket_reader import BucketFileReader
-from hiveacid.storage.bucket_writer import BucketFileWriter
-from hiveacid.storage.orc_tail import OrcTail, read_tail
+from hiveacid.storage.merge import event_merge
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.orc.tail import OrcTail, read_tail
 
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
 ROW = pa.struct([("id", pa.int32()), ("v", pa.string())])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hiveacid.storage.ahead import made_ahead
+from hiveacid.storage.prefetch import made_ahead
 
 
 def counted(made: list[int], *, until: int) -> Iterator[int]:

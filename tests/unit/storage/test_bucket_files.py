@@ -28,11 +28,11 @@ from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.reading.events import dump
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.bucket_reader import BucketFileReader
-from hiveacid.storage.bucket_writer import BucketFileWriter, write_empty_file
 from hiveacid.storage.filesystem import FileSystem, file_system_for
-from hiveacid.storage.orc_output import _Sink
-from hiveacid.storage.orc_tail import Compression, parse_tail, read_tail, rewrite_tail
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter, write_empty_file
+from hiveacid.storage.orc.output import _Sink
+from hiveacid.storage.orc.tail import Compression, parse_tail, read_tail, rewrite_tail
 
 FS: FileSystem = file_system_for("/")[0]
 BUCKET = 536870912

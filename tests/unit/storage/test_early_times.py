@@ -16,13 +16,13 @@ from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.storage import orc_proto
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.bucket_reader import BucketFileReader
-from hiveacid.storage.bucket_writer import BucketFileWriter
-from hiveacid.storage.early_times import postponed
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.orc_tail import decompress, parse_message, read_tail
+from hiveacid.storage.orc import proto
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.orc.early_times import postponed
+from hiveacid.storage.orc.tail import decompress, parse_message, read_tail
 
 FS = file_system_for("/")[0]
 EPOCH = datetime(1970, 1, 1)
@@ -131,7 +131,7 @@ def test_row_groups_and_stripes_stay_readable_and_their_statistics_hold(tmp_path
     raw = decompress(
         tail.metadata_section, compression=tail.compression, block_bytes=tail.block_bytes
     )
-    metadata = parse_message(orc_proto.Metadata, raw, what="metadata")
+    metadata = parse_message(proto.Metadata, raw, what="metadata")
     values = late + early
     for stripe, found in zip(tail.stripes, metadata.stripeStats, strict=True):
         part = values[stripe.first_row : stripe.first_row + stripe.rows]

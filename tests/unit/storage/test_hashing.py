@@ -18,7 +18,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.model.hashing import bucket_number, hash_value
 from hiveacid.model.types import DecimalType, HiveType, PrimitiveType, parse_type
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.hashing import bucket_ids, hash_column, hash_columns
+from hiveacid.storage.merge.column_hashing import bucket_ids, hash_column, hash_columns
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "data" / "bucket_hash_vectors.json").read_text()

@@ -13,9 +13,9 @@ from hiveacid.model.bucket import RowId, encode_bucket
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import FileSystem, file_system_for
-from hiveacid.storage.overlap import overlapping_rows
+from hiveacid.storage.merge.overlap import overlapping_rows
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 
 FS = file_system_for("/")[0]
 COLUMNS = (Column("id", parse_type("int")),)

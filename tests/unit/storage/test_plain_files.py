@@ -19,8 +19,8 @@ from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.plain_files import open_row_writer, write_no_rows
-from hiveacid.storage.plain_read import plain_read
+from hiveacid.storage.plain.directory import plain_read
+from hiveacid.storage.plain.writers import open_row_writer, write_no_rows
 
 FS = FileSystem("/")
 
@@ -143,7 +143,7 @@ def test_a_format_that_is_not_named_is_told_by_the_first_bytes(tmp_path):
 
 
 def test_text_is_read_in_pieces_that_end_with_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr("hiveacid.storage.plain_readers._CHUNK_BYTES", 7)
+    monkeypatch.setattr("hiveacid.storage.plain.readers._CHUNK_BYTES", 7)
     lines = [f"{i}\x01{'v' * (i % 12)}" for i in range(200)]
     table = columns(id="int", v="string")
     for end in ("\n", "\r\n", "\r"):

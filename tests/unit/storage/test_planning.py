@@ -20,12 +20,12 @@ from hiveacid.model.predicates import ANYTHING, And, Compare, In, IsNull, Op, Or
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
-from hiveacid.storage.masks import mask
-from hiveacid.storage.merge import merge_read
-from hiveacid.storage.planning import compression, partitions_that_match, plan_scan
+from hiveacid.storage.merge.merge_read import merge_read
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.plan.masks import mask
+from hiveacid.storage.plan.planning import compression, partitions_that_match, plan_scan
 
 FS = file_system_for("/")[0]
 COLUMNS = (Column("k", parse_type("int")), Column("v", parse_type("string")))
@@ -229,6 +229,6 @@ def test_what_a_byte_of_small_files_stands_for_is_told_by_their_rows(
     in_memory = 40_000 * (48 + 8 * len(COLUMNS))
     assert compression(plan) == pytest.approx(in_memory / plan.amount.bytes, rel=0.02)
     assert compression(plan) > 1.5
-    monkeypatch.setattr("hiveacid.storage.planning._SMALL_BYTES_MAX", plan.amount.bytes - 1)
+    monkeypatch.setattr("hiveacid.storage.plan.planning._SMALL_BYTES_MAX", plan.amount.bytes - 1)
     assert compression(plan) == 1.0, "too large to be taken for small"
     assert compression(plan_scan(snapshot(tmp_path / "nothing"))) == 1.0

@@ -17,12 +17,12 @@ from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.storage.bucket_writer import BucketFileWriter
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
-from hiveacid.storage.merge import merge_read
-from hiveacid.storage.native import is_native
-from hiveacid.storage.orc_tail import read_tail
+from hiveacid.storage.merge.merge_read import merge_read
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.orc.native import is_native
+from hiveacid.storage.orc.tail import read_tail
 
 FS = file_system_for("/")[0]
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))

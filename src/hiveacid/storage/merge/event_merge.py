@@ -28,9 +28,8 @@ from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
-from hiveacid.storage.delete_set import DeleteSet
-from hiveacid.storage.sources import (
+from hiveacid.storage.merge.delete_set import DeleteSet
+from hiveacid.storage.merge.sources import (
     DirectorySources,
     Key,
     Source,
@@ -40,6 +39,7 @@ from hiveacid.storage.sources import (
     numpy_of,
     valid_mask,
 )
+from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 
 _Bools = npt.NDArray[np.bool_]
 _AT_ONCE_ROWS: Final = 200_000

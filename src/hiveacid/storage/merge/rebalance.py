@@ -24,9 +24,9 @@ from hiveacid.layout.compaction import Rebalance, RewrittenFile
 from hiveacid.layout.events import Operation
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import Column
-from hiveacid.storage.bucket_rewrite import RewriterBasis
-from hiveacid.storage.event_merge import Events, What, joined, live_rows
-from hiveacid.storage.sources import Key
+from hiveacid.storage.merge.bucket_rewrite import RewriterBasis
+from hiveacid.storage.merge.event_merge import Events, What, joined, live_rows
+from hiveacid.storage.merge.sources import Key
 
 _PIECE_ROWS: Final = 1 << 17
 _SORT_ITEM: Final = re.compile(

@@ -23,12 +23,12 @@ from hiveacid.layout.plan import Selection
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.storage.bucket_reader import BucketFileReader, Identities
-from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.footers import CACHED_TAILS
-from hiveacid.storage.orc_tail import OrcTail
-from hiveacid.storage.update_events import FileEvents, newest_rows
+from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
+from hiveacid.storage.merge.update_events import FileEvents, newest_rows
+from hiveacid.storage.orc.bucket_reader import BucketFileReader, Identities
+from hiveacid.storage.orc.footers import CACHED_TAILS
+from hiveacid.storage.orc.tail import OrcTail
 
 Key = tuple[int, int, int]
 """An identity: write id, bucket property, row id."""

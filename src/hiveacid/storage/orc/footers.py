@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.orc_tail import OrcTail, read_tail
+from hiveacid.storage.orc.tail import OrcTail, read_tail
 
 CACHED_TAILS = 4096
 """A tail of a table of 20 columns takes some 20 KiB."""

@@ -13,9 +13,9 @@ from hiveacid.layout.compaction import RewritePlan
 from hiveacid.layout.snapshot import DataFile, Snapshot
 from hiveacid.model.types import HiveType
 from hiveacid.storage.arrow_types import MICROSECONDS, NANOSECONDS
-from hiveacid.storage.footers import tail_of
-from hiveacid.storage.orc_streams import TIMESTAMP_KINDS
-from hiveacid.storage.orc_tail import OrcTail
+from hiveacid.storage.orc.footers import tail_of
+from hiveacid.storage.orc.streams import TIMESTAMP_KINDS
+from hiveacid.storage.orc.tail import OrcTail
 
 _NARROW_MS: Final = (2**63 // 10**6) - 2 * 86_400_000
 """How far from 1970 nanoseconds reach, with two days to spare: bounds may be of another zone."""

@@ -18,9 +18,8 @@ from hiveacid.layout.names import (
     format_directory,
 )
 from hiveacid.layout.target import FileKind
-from hiveacid.storage.ahead import made_ahead
-from hiveacid.storage.bucket_writer import BucketFile, BucketFileWriter
-from hiveacid.storage.event_merge import (
+from hiveacid.storage.filesystem import FileSystem, path_of
+from hiveacid.storage.merge.event_merge import (
     Events,
     What,
     all_events,
@@ -28,9 +27,10 @@ from hiveacid.storage.event_merge import (
     live_rows,
     row_type_of,
 )
-from hiveacid.storage.filesystem import FileSystem, path_of
-from hiveacid.storage.sources import DirectorySources, Source
-from hiveacid.storage.stripe_copy import copy_stripes, copyable
+from hiveacid.storage.merge.sources import DirectorySources, Source
+from hiveacid.storage.merge.stripe_copy import copy_stripes, copyable
+from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter
+from hiveacid.storage.prefetch import made_ahead
 
 _AHEAD_BYTES: Final = 8 * 1024 * 1024
 """What is worth a thread that reads while the other writes."""

@@ -19,12 +19,12 @@ from pyarrow import orc
 
 from hiveacid.errors import StorageError
 from hiveacid.model.types import CharType, VarcharType
-from hiveacid.storage.early_times import set_back
 from hiveacid.storage.filesystem import FileSystem, storage_error
-from hiveacid.storage.interrupts import held_back
-from hiveacid.storage.orc_streams import Int16s
-from hiveacid.storage.orc_tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
-from hiveacid.storage.writer_settings import WriterSettings
+from hiveacid.storage.orc.ctrl_c import held_back
+from hiveacid.storage.orc.early_times import set_back
+from hiveacid.storage.orc.streams import Int16s
+from hiveacid.storage.orc.tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
+from hiveacid.storage.orc.writer_settings import WriterSettings
 
 _BATCH_ROWS = 1024
 _DICTIONARY_THRESHOLD = 0.8

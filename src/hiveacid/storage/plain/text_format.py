@@ -23,7 +23,7 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.arrow_types import LOCAL_ZONED, conform
-from hiveacid.storage.base64_text import encode
+from hiveacid.storage.plain.base64_text import encode
 
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 _PLAIN_LEAST: Final = 1e-3

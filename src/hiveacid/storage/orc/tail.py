@@ -33,9 +33,9 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage import orc_proto
-from hiveacid.storage.damage import check_footer
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.orc import proto
+from hiveacid.storage.orc.damage import check_footer
 
 MAGIC: Final = b"ORC"
 _FIRST_READ_BYTES: Final = 64 * 1024
@@ -143,7 +143,7 @@ class OrcTail:
         raw = decompress(
             self.metadata_section, compression=self.compression, block_bytes=self.block_bytes
         )
-        message = parse_message(orc_proto.Metadata, raw, what="stripe statistics")
+        message = parse_message(proto.Metadata, raw, what="stripe statistics")
         return tuple(tuple(stripe.colStats) for stripe in message.stripeStats)
 
 
@@ -237,7 +237,7 @@ def parse_tail(end: bytes) -> OrcTail:
         )
     block = int(postscript.compressionBlockSize) or 256 * 1024
     raw = decompress(end[footer_start:footer_end], compression=compression, block_bytes=block)
-    footer = parse_message(orc_proto.Footer, raw, what="footer")
+    footer = parse_message(proto.Footer, raw, what="footer")
     check_footer(footer)
     return OrcTail(
         compression=compression,
@@ -269,7 +269,7 @@ def rewrite_tail(
     dates are in the Gregorian calendar throughout; unsaid, Java readers take those before
     1582-10-15 for Julian ones.
     """
-    footer = orc_proto.Footer()
+    footer = proto.Footer()
     footer.CopyFrom(tail.footer)
     merged = {**tail.user_metadata, **user_metadata}
     del footer.metadata[:]
@@ -282,7 +282,7 @@ def rewrite_tail(
     if proleptic:
         footer.calendar = _PROLEPTIC_GREGORIAN
     body = stored(footer.SerializeToString(), tail=tail)
-    postscript = orc_proto.PostScript()
+    postscript = proto.PostScript()
     postscript.CopyFrom(tail.postscript)
     postscript.footerLength = len(body)
     end = postscript.SerializeToString()
@@ -398,7 +398,7 @@ def _postscript(end: bytes) -> tuple[Any, int]:
     if size < len(MAGIC) + 1 or len(end) < size + 1:
         raise _not_orc("an ORC postscript", f"last bytes {end[-8:]!r}")
     raw = end[-1 - size : -1]
-    postscript = parse_message(orc_proto.PostScript, raw, what="postscript")
+    postscript = parse_message(proto.PostScript, raw, what="postscript")
     if postscript.magic != "ORC":
         raise _not_orc("an ORC postscript", f"last bytes {end[-8:]!r}")
     return postscript, size
@@ -466,7 +466,7 @@ def _types(footer: Any) -> tuple[OrcType, ...]:
 @lru_cache(maxsize=64)
 def _type_tree(serialised: tuple[bytes, ...]) -> tuple[OrcType, ...]:
     """The same for all files of a table, nearly always."""
-    nodes = [parse_message(orc_proto.Type, node, what="type") for node in serialised]
+    nodes = [parse_message(proto.Type, node, what="type") for node in serialised]
     built: dict[int, HiveType] = {}
     for number in reversed(range(len(nodes))):  # children come after their parents
         children = list(nodes[number].subtypes)

@@ -1,7 +1,7 @@
 """Timestamps outside 1677..2262: put together from seconds and nanoseconds, at any depth.
 
 A stripe that Arrow's ORC reader refuses is read with bigints in the place of timestamps
-(``orc_streams``); here they become timestamps of microseconds.
+(``streams``); here they become timestamps of microseconds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.types import PrimitiveType, UnionType
 from hiveacid.storage.arrow_types import LOCAL_ZONED, with_children
-from hiveacid.storage.orc_streams import EPOCH_S, StripeStreams
-from hiveacid.storage.orc_tail import OrcTail
+from hiveacid.storage.orc.streams import EPOCH_S, StripeStreams
+from hiveacid.storage.orc.tail import OrcTail
 
 _UTC: Final = ("UTC", "GMT", "Etc/UTC", "Z")
 _CARRY_NANOS: Final = 999_999

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import ConversionError, UnsupportedError
-from hiveacid.storage import orc_proto
 from hiveacid.storage.arrow_types import with_children
-from hiveacid.storage.orc_streams import (
+from hiveacid.storage.orc import proto
+from hiveacid.storage.orc.streams import (
     EPOCH_S,
     SECONDARY,
     TIMESTAMP_KINDS,
@@ -33,7 +33,7 @@ from hiveacid.storage.orc_streams import (
     encode_nanoseconds,
     encode_signed,
 )
-from hiveacid.storage.orc_tail import (
+from hiveacid.storage.orc.tail import (
     Compression,
     OrcTail,
     decompress,
@@ -126,12 +126,12 @@ def set_back(
     ``fractions`` are nanoseconds to be added, as in ``OrcOutput.close``.
     """
     rest = dict(fractions)
-    footer = orc_proto.Footer()
+    footer = proto.Footer()
     footer.CopyFrom(tail.footer)
     raw = decompress(
         tail.metadata_section, compression=tail.compression, block_bytes=tail.block_bytes
     )
-    metadata = parse_message(orc_proto.Metadata, raw, what="stripe statistics")
+    metadata = parse_message(proto.Metadata, raw, what="stripe statistics")
     parts: list[bytes] = []
     at = start
     for number, info in enumerate(footer.stripes):
@@ -153,7 +153,7 @@ def set_back(
         at += len(whole)
     _set_file_statistics(footer, metadata, tail)
     section = stored(metadata.SerializeToString(), tail=tail)
-    postscript = orc_proto.PostScript()
+    postscript = proto.PostScript()
     postscript.CopyFrom(tail.postscript)
     postscript.metadataLength = len(section)
     changed = replace(
@@ -202,7 +202,7 @@ class _Stripe:
     def parse(cls, data: bytes, info: Any, tail: OrcTail) -> _Stripe:
         at = info.indexLength + info.dataLength
         raw = decompress(data[at:], compression=tail.compression, block_bytes=tail.block_bytes)
-        footer = parse_message(orc_proto.StripeFooter, raw, what="stripe footer")
+        footer = parse_message(proto.StripeFooter, raw, what="stripe footer")
         streams: list[bytes] = []
         index_streams = at = 0
         for stream in footer.streams:
@@ -299,7 +299,7 @@ class _Stripe:
         )
 
     def _message(self, place: int) -> Any:
-        return parse_message(orc_proto.RowIndex, self._content(place), what="row index")
+        return parse_message(proto.RowIndex, self._content(place), what="row index")
 
 
 def _set_range_of(statistics: Any, seconds: Int64s) -> None:

@@ -15,7 +15,7 @@ from hiveacid.layout.events import ROW
 from hiveacid.model.predicates import TIMESTAMP_SLACK, ColumnRange, Constant
 from hiveacid.model.tables import Column
 from hiveacid.model.types import DecimalType, HiveType, PrimitiveType, VarcharType
-from hiveacid.storage.orc_tail import OrcTail
+from hiveacid.storage.orc.tail import OrcTail
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _TEXT_BYTES_MAX: Final = 1000

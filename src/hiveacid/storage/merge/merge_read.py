@@ -27,12 +27,12 @@ from hiveacid.model.predicates import ANYTHING, columns_of
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
-from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
-from hiveacid.storage.delete_set import DeleteSet
 from hiveacid.storage.expiry import noticing_cleaning
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.masks import mask
-from hiveacid.storage.sources import DirectorySources, Source, numpy_of, valid_mask
+from hiveacid.storage.merge.delete_set import DeleteSet
+from hiveacid.storage.merge.sources import DirectorySources, Source, numpy_of, valid_mask
+from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
+from hiveacid.storage.plan.masks import mask
 
 ROW_ID_NAME: Final = "row__id"
 """The column that ``row_ids`` adds: Hive's virtual column (format.md 4.6)."""

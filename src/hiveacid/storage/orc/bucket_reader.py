@@ -31,13 +31,13 @@ from hiveacid.layout.original import OriginalRows
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
-from hiveacid.storage.damage import check_columns, is_checkable
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
-from hiveacid.storage.native import only_inserts
-from hiveacid.storage.orc_streams import StripeStreams, as_seconds
-from hiveacid.storage.orc_tail import OrcTail, read_tail_of
-from hiveacid.storage.wide_timestamps import exact_times, timestamps_of
+from hiveacid.storage.orc.damage import check_columns, is_checkable
+from hiveacid.storage.orc.native import only_inserts
+from hiveacid.storage.orc.streams import StripeStreams, as_seconds
+from hiveacid.storage.orc.tail import OrcTail, read_tail_of
+from hiveacid.storage.orc.wide_timestamps import exact_times, timestamps_of
 
 
 @dataclass(frozen=True, slots=True)

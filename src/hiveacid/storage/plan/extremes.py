@@ -17,10 +17,10 @@ from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.predicates import Constant, partition_constant
 from hiveacid.model.tables import AcidMode, Column, FileFormat
 from hiveacid.model.types import DecimalType, HiveType, PrimitiveType
-from hiveacid.storage.footers import tail_of
-from hiveacid.storage.native import only_inserts
-from hiveacid.storage.orc_tail import OrcTail
-from hiveacid.storage.statistics import column_numbers, column_range
+from hiveacid.storage.orc.column_ranges import column_numbers, column_range
+from hiveacid.storage.orc.footers import tail_of
+from hiveacid.storage.orc.native import only_inserts
+from hiveacid.storage.orc.tail import OrcTail
 
 _EXACT: Final = ("tinyint", "smallint", "int", "bigint", "date")
 _FILES_MAX: Final = 4096

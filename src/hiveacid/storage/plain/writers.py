@@ -16,9 +16,9 @@ from hiveacid.model.row_format import RowFormat, row_format
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import CharType, HiveType
 from hiveacid.storage.arrow_types import arrow_type, with_children
-from hiveacid.storage.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.filesystem import FileSystem, storage_error
-from hiveacid.storage.text_format import conformed, format_rows
+from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
+from hiveacid.storage.plain.text_format import conformed, format_rows
 
 _PARQUET_FACTS: Final = {
     "writer.time.zone": "UTC",

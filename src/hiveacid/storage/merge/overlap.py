@@ -13,9 +13,9 @@ from hiveacid.model.bucket import RowId
 from hiveacid.model.conflicts import ROWS_NAMED
 from hiveacid.model.ids import WriteId
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.storage.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.sources import read_delete_keys
+from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
+from hiveacid.storage.merge.sources import read_delete_keys
 
 _Keys = tuple[Int64s, Int32s, Int64s]
 

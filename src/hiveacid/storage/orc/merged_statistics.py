@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from hiveacid.model.ids import LONG_MAX, LONG_MIN
-from hiveacid.storage import orc_proto
+from hiveacid.storage.orc import proto
 
 _Order = Callable[[Any], Any]
 
@@ -18,7 +18,7 @@ def _same(value: Any) -> Any:
 
 def merged_statistics(parts: Sequence[Any]) -> Any:
     """One ColumnStatistics message; bounds that not all files with values have are left out."""
-    merged = orc_proto.ColumnStatistics()
+    merged = proto.ColumnStatistics()
     if not all(part.HasField("numberOfValues") for part in parts):
         merged.hasNull = True
         return merged

@@ -7,8 +7,8 @@ from hiveacid.layout import events
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot
 from hiveacid.model.tables import AcidMode, FileFormat
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.footers import tail_of
-from hiveacid.storage.orc_tail import OrcTail, read_tail
+from hiveacid.storage.orc.footers import tail_of
+from hiveacid.storage.orc.tail import OrcTail, read_tail
 
 
 def check_tails(snapshot: Snapshot) -> None:

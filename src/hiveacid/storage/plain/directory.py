@@ -16,8 +16,8 @@ from hiveacid.model.tables import Column, FileFormat
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.expiry import noticing_cleaning
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.merge import record_batch
-from hiveacid.storage.plain_readers import open_plain_reader
+from hiveacid.storage.merge.merge_read import record_batch
+from hiveacid.storage.plain.readers import open_plain_reader
 
 
 def plain_read(

@@ -37,11 +37,11 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
-from hiveacid.storage.footers import tail_of
-from hiveacid.storage.native import only_inserts
-from hiveacid.storage.orc_tail import OrcTail
-from hiveacid.storage.statistics import stripe_ranges
-from hiveacid.storage.verify import event_tail
+from hiveacid.storage.orc.column_ranges import stripe_ranges
+from hiveacid.storage.orc.footers import tail_of
+from hiveacid.storage.orc.native import only_inserts
+from hiveacid.storage.orc.tail import OrcTail
+from hiveacid.storage.orc.verify import event_tail
 
 _HASHED_VALUES_MAX: Final = 256
 """More combinations of bucketing values than this choose nearly every bucket anyway."""

@@ -24,8 +24,8 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage.orc_tail import OrcTail
-from hiveacid.storage.statistics import column_numbers
+from hiveacid.storage.orc.column_ranges import column_numbers
+from hiveacid.storage.orc.tail import OrcTail
 
 _GREGORIAN_DAY: Final = -141_427
 """1582-10-15; before it, calendars differ."""

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.errors import FormatError
-from hiveacid.storage import orc_proto
-from hiveacid.storage.orc_tail import OrcTail, decompress, parse_message, stored
+from hiveacid.storage.orc import proto
+from hiveacid.storage.orc.tail import OrcTail, decompress, parse_message, stored
 
 Int16s = npt.NDArray[np.int16]
 Int64s = npt.NDArray[np.int64]
@@ -37,14 +37,14 @@ _NANOS_MASK: Final = 7
 
 def as_seconds(tail: OrcTail) -> bytes:
     """A tail for the same stripes: a timestamp is a ``bigint``, the seconds since 2015."""
-    footer = orc_proto.Footer()
+    footer = proto.Footer()
     footer.CopyFrom(tail.footer)
     for node in footer.types:
         if node.kind in TIMESTAMP_KINDS:
             node.kind = _BIGINT
     del footer.statistics[:]
     body = stored(footer.SerializeToString(), tail=tail)
-    postscript = orc_proto.PostScript()
+    postscript = proto.PostScript()
     postscript.CopyFrom(tail.postscript)
     postscript.footerLength = len(body)
     postscript.metadataLength = 0
@@ -74,7 +74,7 @@ class StripeStreams:
         raw = self._section(
             self._start + int(info.indexLength) + int(info.dataLength), int(info.footerLength)
         )
-        self._footer: Any = parse_message(orc_proto.StripeFooter, raw, what="stripe footer")
+        self._footer: Any = parse_message(proto.StripeFooter, raw, what="stripe footer")
 
     @property
     def writer_zone(self) -> str:

@@ -28,8 +28,8 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.arrow_types import LOCAL_ZONED, arrow_type, conform
-from hiveacid.storage.base64_text import decode
-from hiveacid.storage.text_spans import Mask, Spans
+from hiveacid.storage.plain.base64_text import decode
+from hiveacid.storage.plain.text_spans import Mask, Spans
 
 _INTEGER: Final = r"^[+-]?[0-9]+(\.[0-9]*)?$"
 _FLOAT: Final = r"^\s*[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)\s*$"

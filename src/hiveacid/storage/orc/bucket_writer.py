@@ -33,12 +33,12 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.arrow_types import arrow_type, conform, struct_of
-from hiveacid.storage.early_times import holds_postponed, postponed
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.orc_output import OrcOutput
-from hiveacid.storage.orc_tail import OrcTail
-from hiveacid.storage.wide_timestamps import FRACTION, MICROS, is_with_fraction
-from hiveacid.storage.writer_settings import writer_settings
+from hiveacid.storage.orc.early_times import holds_postponed, postponed
+from hiveacid.storage.orc.output import OrcOutput
+from hiveacid.storage.orc.tail import OrcTail
+from hiveacid.storage.orc.wide_timestamps import FRACTION, MICROS, is_with_fraction
+from hiveacid.storage.orc.writer_settings import writer_settings
 
 _EVENT_BATCH_ROWS: Final = 8192
 _ROW_BATCH_ROWS: Final = 1024

@@ -29,14 +29,14 @@ from hiveacid.layout.metadata import (
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column
-from hiveacid.storage import orc_proto
-from hiveacid.storage.bucket_reader import BucketFileReader
-from hiveacid.storage.bucket_writer import BucketFile
 from hiveacid.storage.filesystem import FileSystem, storage_error
-from hiveacid.storage.merged_statistics import merged_statistics
-from hiveacid.storage.native import only_inserts
-from hiveacid.storage.orc_tail import MAGIC, OrcTail, rewrite_tail, stored, stripes_of
-from hiveacid.storage.sources import DirectorySources, Key, key_bounds, numpy_of
+from hiveacid.storage.merge.sources import DirectorySources, Key, key_bounds, numpy_of
+from hiveacid.storage.orc import proto
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
+from hiveacid.storage.orc.bucket_writer import BucketFile
+from hiveacid.storage.orc.merged_statistics import merged_statistics
+from hiveacid.storage.orc.native import only_inserts
+from hiveacid.storage.orc.tail import MAGIC, OrcTail, rewrite_tail, stored, stripes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,10 @@ def _is_of_later_orc(tail: OrcTail) -> bool:
 
     Statistics may hold more: what is not known of them is left out.
     """
-    footer = orc_proto.Footer()
+    footer = proto.Footer()
     footer.CopyFrom(tail.footer)
     del footer.statistics[:]
-    known, postscript = orc_proto.Footer(), orc_proto.PostScript()
+    known, postscript = proto.Footer(), proto.PostScript()
     known.CopyFrom(footer)
     postscript.CopyFrom(tail.postscript)
     known.DiscardUnknownFields()
@@ -188,7 +188,7 @@ def _last_rows(reader: BucketFileReader, tail: OrcTail) -> tuple[RowId, ...]:
 def _joined_tail(parts: Sequence[CopyPart], offsets: Sequence[int], end: int) -> OrcTail:
     """The tail of a file of all stripes, in their order, at ``offsets``."""
     first = parts[0].tail
-    footer, metadata = orc_proto.Footer(), orc_proto.Metadata()
+    footer, metadata = proto.Footer(), proto.Metadata()
     footer.CopyFrom(first.footer)
     del footer.stripes[:], footer.statistics[:], footer.metadata[:]
     places = iter(offsets)
@@ -213,7 +213,7 @@ def _joined_tail(parts: Sequence[CopyPart], offsets: Sequence[int], end: int) ->
         footer=footer,
     )
     section = stored(metadata.SerializeToString(), tail=tail)
-    postscript: Any = orc_proto.PostScript()
+    postscript: Any = proto.PostScript()
     postscript.CopyFrom(first.postscript)
     postscript.compressionBlockSize = block_bytes
     postscript.metadataLength = len(section)

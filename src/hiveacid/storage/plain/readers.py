@@ -23,12 +23,12 @@ from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import HiveType, PrimitiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type, with_children
-from hiveacid.storage.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, file_system_for, storage_error
-from hiveacid.storage.orc_tail import tail_bytes_needed
-from hiveacid.storage.text_parse import parse_rows
-from hiveacid.storage.text_spans import TextBuffer
+from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
+from hiveacid.storage.orc.tail import tail_bytes_needed
+from hiveacid.storage.plain.text_parse import parse_rows
+from hiveacid.storage.plain.text_spans import TextBuffer
 
 PARQUET_MAGIC: Final = b"PAR1"
 ORC_MAGIC: Final = b"ORC"
