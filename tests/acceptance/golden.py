@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from tests.acceptance.values import missing_row, render, same_row
 
 import hiveacid
 from hiveacid.errors import AcidError
@@ -28,15 +28,7 @@ INSERTED_NULLS = {
 MICROSECONDS = ("g01_prim", "g02_prim_dml", "v3_12_types")
 
 
-@dataclass(frozen=True)
-class Cells:
-    """How a value is printed and when two cells are the same: the SQL runner's rules."""
-
-    render: Callable[[Any], str]
-    same_row: Callable[[str, str], bool]
-
-
-def compare(folder: Path, cells: Cells) -> str:
+def compare(folder: Path) -> str:
     """Empty where the table in ``folder`` reads as Hive read it; else why not."""
     meta = json.loads((folder / "meta.json").read_text("utf-8"))
     want = [*_expected(folder), *HIVE_IS_WRONG.get(folder.name, ())]
@@ -45,24 +37,15 @@ def compare(folder: Path, cells: Cells) -> str:
     if folder.name in MICROSECONDS:
         want = [re.sub(r"(\.[0-9]{6})[0-9]{3}(?=\t|$)", r"\1", line) for line in want]
     try:
-        got = list(_actual(folder / "data", meta, cells))
+        got = list(_actual(folder / "data", meta))
     except AcidError as error:
         return f"{type(error).__name__}: {error}"
     if len(got) != len(want):
         return f"{len(want)} rows expected, {len(got)} found"
     if sorted(want) == sorted(got):
         return ""
-    return _difference(want, got, cells)
-
-
-def _difference(want: list[str], got: list[str], cells: Cells) -> str:
-    left = set(got)
-    for line in want:
-        hit = line if line in left else next((g for g in left if cells.same_row(line, g)), None)
-        if hit is None:
-            return f"row expected and not found: {line[:200]!r}; left over: {sorted(left)[:1]}"
-        left.discard(hit)
-    return ""
+    wrong = missing_row(want, got, same_row)
+    return "" if wrong is None else f"row expected and not found: {wrong[:200]!r}"
 
 
 def _expected(folder: Path) -> list[str]:
@@ -74,7 +57,7 @@ def _expected(folder: Path) -> list[str]:
     return text.split("\n")[1:-1]
 
 
-def _actual(data: Path, meta: dict[str, Any], cells: Cells) -> Iterator[str]:
+def _actual(data: Path, meta: dict[str, Any]) -> Iterator[str]:
     batches = hiveacid.read_arrow(
         str(data),
         valid_write_ids=meta["valid_write_id_list"] or None,
@@ -85,7 +68,7 @@ def _actual(data: Path, meta: dict[str, Any], cells: Cells) -> Iterator[str]:
     unions += [False] * (len(batches.schema) - len(unions))
     for batch in batches:
         columns = [
-            _unions(array, cells) if union else _texts(array, cells)
+            _unions(array) if union else _texts(array)
             for array, union in zip(batch.columns, unions, strict=True)
         ]
         if meta["acid"]:
@@ -94,7 +77,7 @@ def _actual(data: Path, meta: dict[str, Any], cells: Cells) -> Iterator[str]:
             yield "\t".join(row)
 
 
-def _texts(array: pa.Array, cells: Cells) -> list[str]:
+def _texts(array: pa.Array) -> list[str]:
     kind = array.type
     if pa.types.is_timestamp(kind):
         return [_stamp(text) for text in array.cast(pa.string()).to_pylist()]
@@ -108,12 +91,12 @@ def _texts(array: pa.Array, cells: Cells) -> list[str]:
         return [_single(value) for value in array.to_pylist()]
     if pa.types.is_binary(kind):
         return ["NULL" if v is None else v.hex().upper() for v in array.to_pylist()]
-    return [cells.render(_structs(value, kind)) for value in array.to_pylist()]
+    return [render(_structs(value, kind)) for value in array.to_pylist()]
 
 
-def _unions(array: pa.Array, cells: Cells) -> list[str]:
+def _unions(array: pa.Array) -> list[str]:
     """As Hive prints a union: the tag and the value."""
-    return [cells.render({one["tag"]: one[f"field{one['tag']}"]}) for one in array.to_pylist()]
+    return [render({one["tag"]: one[f"field{one['tag']}"]}) for one in array.to_pylist()]
 
 
 def _structs(value: Any, kind: pa.DataType) -> Any:

@@ -6,33 +6,20 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tests.recorded import golden_path
 
 from hiveacid.storage.json_values import json_values
 
-OURS = Path(__file__).parents[1] / "data" / "golden"
-SHARED = Path(__file__).parents[2].parent / "shared" / "golden"
 ROW_ID_COLUMNS = 3
 MICROSECONDS = len("2020-01-01 00:00:00.123456")
 NESTED_NULL_TRUTH = ("[[null]]", '[{"p":null,"q":{"k":[null]}}]', '{8:{"u":null}}')
 """What g06_nested_minor's third row was inserted with; Hive prints null for nested nulls."""
 OPEN_OVERWRITE_TRUTH = ("1", "536870912", "0", "1", "a", "x")
 """The row that Hive's own answer lacks in h04_open_overwrite."""
-
-
-def golden_names(*groups: str) -> list[str]:
-    """Tables whose names begin with a group's letters: our copies, and those beside the project."""
-    found = {path.name for root in (OURS, SHARED) if root.is_dir() for path in root.iterdir()}
-    return sorted(name for name in found if name.startswith(groups) and golden_path(name).is_dir())
-
-
-def golden_path(name: str) -> Path:
-    """Where a table lies."""
-    return OURS / name if (OURS / name).is_dir() else SHARED / name
 
 
 def golden_meta(name: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.golden.compacting import FS, compact, seen_after, table_of
-from tests.golden.tables import golden_meta, golden_path
+from tests.golden.tables import golden_meta
+from tests.recorded import golden_path
 
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.errors import AcidError, InvalidInputError, UnsupportedError
@@ -72,8 +73,6 @@ def row_counts(files: tuple[Path, ...]) -> list[int]:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_stay_in_order_and_ids_are_new(name: str, tmp_path: Path) -> None:
-    if not golden_path(name).is_dir():
-        pytest.skip("../shared is not here")
     root = tmp_path / "data"
     before = read(name, golden_path(name) / "data").sort_by("row__id")
     txn, files = rebalance(name, root, buckets=3)

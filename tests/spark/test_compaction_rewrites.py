@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.golden.compacting import FS, PLANS, compact, seen_after, table_of
-from tests.golden.tables import golden_meta, golden_path
+from tests.golden.tables import golden_meta
+from tests.recorded import golden_path
 
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.errors import FormatError
@@ -60,8 +61,6 @@ def rows_after(
 def test_spark_and_arrow_give_the_same(
     name: str, kind: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    if not golden_path(name).is_dir():
-        pytest.skip("../shared is not here")
     here = rows_after(name, tmp_path / "here", kind=kind, method=Method.ARROW, spark=None)
     there = rows_after(name, tmp_path / "there", kind=kind, method=Method.SPARK, spark=spark)
     assert there.equals(here) and here.num_rows > 0

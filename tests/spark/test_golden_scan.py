@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.golden import tables
+from tests.recorded import golden_names, golden_path
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import EVENT_FIELDS
@@ -25,17 +25,12 @@ from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.plan.planning import plan_scan
 
 _TABLES = Path(__file__).parents[1] / "golden" / "tables.py"
-_SPEC = importlib.util.spec_from_file_location("golden_tables", _TABLES)
-assert _SPEC is not None and _SPEC.loader is not None
-tables = importlib.util.module_from_spec(_SPEC)
-sys.modules["golden_tables"] = tables
-_SPEC.loader.exec_module(tables)
 
 
 def adopt(acid, name: str, path: Path) -> dict[str, object]:
     """Create a table over a copy of a golden table's directory."""
     meta = tables.golden_meta(name)
-    shutil.copytree(tables.golden_path(name) / "data", path)
+    shutil.copytree(golden_path(name) / "data", path)
     columns = ", ".join(f"`{column}` {kind}" for column, kind in meta["columns"])
     keys = ", ".join(f"`{column}` {kind}" for column, kind in meta["partition_columns"])
     partitioned = f" partitioned by ({keys})" if keys else ""
@@ -49,7 +44,7 @@ def adopt(acid, name: str, path: Path) -> dict[str, object]:
 def snapshot_of(name: str) -> Snapshot:
     """What Hive could see of a golden table when it answered."""
     meta = tables.golden_meta(name)
-    location = str(tables.golden_path(name) / "data")
+    location = str(golden_path(name) / "data")
     valid = ValidWriteIdList.parse(meta["valid_write_id_list"])
     txns = ValidTxnList.parse(meta["valid_txn_list"])
     columns, keys = (
@@ -86,8 +81,8 @@ def spark_rows(frame, meta: dict[str, object], *, row_ids: bool) -> list[tuple[s
 
 ACID = [
     name
-    for name in tables.golden_names("")
-    if tables.golden_answer(name)[0][0] == "writeid"  # the others have no row ids
+    for name in golden_names()
+    if tables.golden_meta(name)["acid"]  # the others have no row ids
 ]
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
+from tests.recorded import golden_names, golden_path
 
 import hiveacid
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import FileFormat
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "golden"
 FORMATS = ("orc", "parquet", "textfile")
 INSERT_ONLY = "tblproperties('transactional'='true','transactional_properties'='insert_only')"
 ALL_TYPES = (
@@ -186,16 +186,16 @@ def test_delimiters_that_the_table_names_are_read_and_written(acid, layout, rows
     assert rows("select * from t") == [expected, expected]
 
 
-@pytest.mark.parametrize("name", [p.name for p in sorted(SHARED.glob("f*"))])
+@pytest.mark.parametrize("name", golden_names("f"))
 def test_insert_only_tables_of_hive_are_read_through_spark(acid, name, tmp_path):
-    meta = json.loads((SHARED / name / "meta.json").read_text())
+    meta = json.loads((golden_path(name) / "meta.json").read_text())
     place = tmp_path / "taken"
-    shutil.copytree(SHARED / name / "data", place)
+    shutil.copytree(golden_path(name) / "data", place)
     kinds = {"Orc": "orc", "Parq": "parquet", "Text": "textfile"}
     format = next(word for key, word in kinds.items() if key in meta["input_format"])
     columns = ", ".join(f"{column} {kind}" for column, kind in meta["columns"])
     acid.sql(f"create table t ({columns}) stored as {format} location '{place}' {INSERT_ONLY}")
-    lines = (SHARED / name / "query.tsv").read_text().split("\n")[1:-1]
+    lines = (golden_path(name) / "query.tsv").read_text().split("\n")[1:-1]
     # a compaction that is not committed for a reader of our transactions is not read by it
     got = sorted(
         "\t".join("NULL" if value is None else str(value) for value in row)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.recorded import golden_names, golden_path
 
 from hiveacid.layout.names import METADATA_FILE, parse_partition_name
 from hiveacid.layout.resolve import Entry, resolve
@@ -18,10 +19,7 @@ from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.tables import AcidMode
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
-GOLDEN = Path(__file__).parents[3].parent / "shared" / "golden"
-NAMES = sorted(path.parent.name for path in GOLDEN.glob("*/meta.json"))
-
-pytestmark = pytest.mark.skipif(not NAMES, reason="no golden tables beside the project")
+NAMES = golden_names()
 
 
 def mode_of(meta: dict[str, Any]) -> AcidMode:
@@ -35,8 +33,8 @@ def entry_of(file: Path, root: Path) -> Entry:
 
 
 def resolved(name: str) -> Iterator[AcidDirectory]:
-    meta = json.loads((GOLDEN / name / "meta.json").read_text())
-    data = GOLDEN / name / "data"
+    meta = json.loads((golden_path(name) / "meta.json").read_text())
+    data = golden_path(name) / "data"
     depth = len(meta["partition_columns"])
     partitions = [data]
     for _ in range(depth):
@@ -56,7 +54,7 @@ def resolved(name: str) -> Iterator[AcidDirectory]:
 
 def write_ids_of(name: str) -> set[tuple[int, int]]:
     """(write id, bucket id) of the rows Hive returned."""
-    path = GOLDEN / name / "query.tsv"
+    path = golden_path(name) / "query.tsv"
     with path.open() if path.exists() else gzip.open(f"{path}.gz", "rt") as lines:
         rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         if next(rows)[0] != "writeid":
@@ -66,7 +64,7 @@ def write_ids_of(name: str) -> set[tuple[int, int]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_chosen_directories_hold_the_rows_hive_returned(name: str) -> None:
-    meta = json.loads((GOLDEN / name / "meta.json").read_text())
+    meta = json.loads((golden_path(name) / "meta.json").read_text())
     valid = ValidWriteIdList.parse(meta["valid_write_id_list"])
     assert str(valid) == meta["valid_write_id_list"]
     assert str(ValidTxnList.parse(meta["valid_txn_list"])) == meta["valid_txn_list"]

@@ -120,9 +120,9 @@ def test_what_is_missing_is_named(metastore_url: str) -> None:
     assert found[-1] == "index HIVEACID_TXNS_STARTED is missing"
 
 
-def test_the_transaction_tables_are_hives(shared: Path, postgres: PostgresServer) -> None:
+def test_the_transaction_tables_are_hives(project: Path, postgres: PostgresServer) -> None:
     """Names and types of columns as Hive 4.1 has them on PostgreSQL."""
-    facts = shared / "facts" / "observed" / "postgres-4.1-columns.tsv"
+    facts = project / "docs" / "facts" / "observed" / "postgres-4.1-columns.tsv"
     hive: dict[str, set[tuple[str, str]]] = {}
     for line in facts.read_text().splitlines()[1:]:
         fields = line.split("\t")

@@ -6,20 +6,15 @@ import csv
 import json
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
+from tests.recorded import golden_names, golden_path
 
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.hashing import bucket_number, hash_row
 from hiveacid.model.types import DecimalType, HiveType, parse_type
 
-GOLDEN = Path(__file__).parents[3].parent / "shared" / "golden"
-NAMES = sorted(
-    path.parent.name for path in [*GOLDEN.glob("c_*/meta.json"), *GOLDEN.glob("v3_13_*/meta.json")]
-)
-
-pytestmark = pytest.mark.skipif(not NAMES, reason="no golden tables beside the project")
+NAMES = golden_names("c_", "v3_13_")
 
 
 def value_of(kind: HiveType, text: str) -> object:
@@ -43,12 +38,12 @@ def value_of(kind: HiveType, text: str) -> object:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_hive_put_every_row_where_the_hash_says(name: str) -> None:
-    meta = json.loads((GOLDEN / name / "meta.json").read_text())
+    meta = json.loads((golden_path(name) / "meta.json").read_text())
     types = {column: parse_type(text) for column, text in meta["columns"]}
     keys = meta["bucket_columns"]
     # Hive 3.1.3 shuffles rows of ACID tables by version 1, whatever the table's property says.
     version = 1 if name.startswith("v3_") else int(meta["parameters"]["bucketing_version"])
-    with (GOLDEN / name / "query.tsv").open(newline="") as lines:
+    with (golden_path(name) / "query.tsv").open(newline="") as lines:
         rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert rows
     for row in rows:
