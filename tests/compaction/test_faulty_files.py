@@ -8,8 +8,7 @@ from tests.compaction.world import MAJOR, MINOR, World
 from hiveacid.compaction.worker import Outcome
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.storage.filesystem import mounted
-from hiveacid.testing.faults import Fault, ScriptedFaults
-from hiveacid.testing.files import FaultyFileSystem
+from hiveacid.testing.faults import Fault, FaultyFileSystem, ScriptedFaults
 
 FAULTS = pytest.mark.parametrize("fault", list(Fault), ids=lambda one: one.value)
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.scenarios.key_values import KeyValues
 
 from hiveacid.client import Client, open_client
 from hiveacid.errors import ConflictError
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
-from hiveacid.testing.key_values import KeyValues
 from hiveacid.txn.threads import NoThreads
 from hiveacid.txn.transaction import Transaction
 

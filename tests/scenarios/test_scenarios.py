@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.scenarios.running import Scenario, load_scenarios, run_scenario
 
 from hiveacid.client import open_client
 from hiveacid.settings import Settings
-from hiveacid.testing.scenarios import Scenario, load_scenarios, run_scenario
 from hiveacid.txn.threads import NoThreads
 
 SCENARIOS = load_scenarios(Path(__file__).parent)

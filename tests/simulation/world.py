@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+from tests.simulation.database import connect_faulty
 from tests.simulation.scheduler import Killed, Scheduler
 
 from hiveacid.client import Client
@@ -26,9 +27,7 @@ from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import mounted
 from hiveacid.storage.orc.footers import forget_tails
 from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.database import connect_faulty
-from hiveacid.testing.faults import Fault
-from hiveacid.testing.files import FaultyFileSystem
+from hiveacid.testing.faults import Fault, FaultyFileSystem
 from hiveacid.txn.manager import TransactionManager
 from hiveacid.txn.threads import NoThreads
 

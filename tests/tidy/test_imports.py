@@ -9,7 +9,6 @@ from graphlib import CycleError, TopologicalSorter
 from tests.tidy.sources import imports, sources
 
 THIRD_PARTY_ROOMS = {
-    "psycopg": {"testing"},
     "pyarrow": {
         "storage",
         "reading",
@@ -24,7 +23,7 @@ THIRD_PARTY_ROOMS = {
     "numpy": {"storage", "spark", "statements", "writing"},
     "pandas": {"spark"},
     "google": {"storage"},
-    "sqlalchemy": {"metastore", "testing"},
+    "sqlalchemy": {"metastore"},
     "pyspark": {
         "spark",
         "statements",
@@ -101,7 +100,7 @@ def test_law_5_only_txn_commits_or_aborts() -> None:
     wrong = [
         f"{source.module}:{node.lineno} .{node.attr}"
         for source in sources()
-        if source.room not in {"txn", "metastore", "client", "testing"}
+        if source.room not in {"txn", "metastore", "client"}
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Attribute) and node.attr in ENDS_A_TRANSACTION
     ]

@@ -1,5 +1,6 @@
-"""Tools for tests, of hiveacid's own and of its users': shipped with the package.
+"""Tools for the tests of programs that use hiveacid; its own tests use them too.
 
-What lives here: a clock that moves when told, the runner of the transaction vectors. What never
-comes in: anything that the package itself needs to work. Read ``clock.py`` first.
+What lives here: ``clock.ManualClock``, which moves when told, and ``faults``: files that fail as
+they are told to. Nothing comes in that the package itself needs to work, or that only its own
+tests need. Read ``clock.py`` first.
 """

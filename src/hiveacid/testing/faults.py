@@ -1,13 +1,22 @@
-"""What goes wrong between a client and its files or its database, decided from outside.
+"""Files that fail: below the protocols, so that what handles errors is what is tested.
 
-``FaultyFileSystem`` and the faulty dialects ask a ``Faults`` before each operation and tell it
-after; what it answers is what happens.
+``FaultyFileSystem`` asks a ``Faults`` before each operation and tells it after; what it answers is
+what happens.
 """
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from hiveacid.errors import StorageError
+from hiveacid.storage.filesystem import FileInfo, FileSystem, storage_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Fault(Enum):
@@ -31,19 +40,6 @@ class Faults(Protocol):
         """The operation has taken effect, and nobody knows yet."""
 
 
-class NoFaults:
-    """All goes well."""
-
-    def before(self, operation: str, subject: str) -> Fault | None:
-        """Nothing fails."""
-        del operation, subject
-        return None
-
-    def after(self, operation: str, subject: str) -> None:
-        """Nothing to do."""
-        del operation, subject
-
-
 class ScriptedFaults:
     """One operation goes wrong, by its number from 0 on; ``seen`` are those asked about so far.
 
@@ -63,3 +59,116 @@ class ScriptedFaults:
     def after(self, operation: str, subject: str) -> None:
         """Nothing to do."""
         del operation, subject
+
+
+class FaultyFileSystem(FileSystem):
+    """A file system each of whose operations may fail, before or after its effect or in between.
+
+    ``mounted`` of ``storage.filesystem`` puts it under a location. A write that is torn leaves the
+    first half of the file, a directory that is deleted loses its first half.
+    """
+
+    def __init__(self, uri: str, *, faults: Faults) -> None:
+        super().__init__(uri)
+        self._faults = faults
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """See ``FileSystem``."""
+        with self._operation("open", path):
+            return super().open_input(path)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """See ``FileSystem``; the writes to the stream do not fail."""
+
+        def tear() -> None:
+            super(FaultyFileSystem, self).open_output(path).close()
+
+        with self._operation("create", path, tear=tear):
+            return super().open_output(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        """See ``FileSystem``."""
+        with self._operation("read", path):
+            return super().read_bytes(path)
+
+    def write_bytes(self, path: str, *, data: bytes) -> None:
+        """See ``FileSystem``."""
+
+        def tear() -> None:
+            super(FaultyFileSystem, self).write_bytes(path, data=data[: len(data) // 2])
+
+        with self._operation("write", path, tear=tear):
+            super().write_bytes(path, data=data)
+
+    def rename(self, source: str, *, target: str) -> None:
+        """See ``FileSystem``."""
+        with self._operation("rename", f"{source} {target}"):
+            super().rename(source, target=target)
+
+    def delete_file(self, path: str) -> None:
+        """See ``FileSystem``."""
+        with self._operation("delete", path):
+            super().delete_file(path)
+
+    def delete_directory(self, path: str) -> None:
+        """See ``FileSystem``."""
+
+        def tear() -> None:
+            files = [
+                one.path
+                for one in super(FaultyFileSystem, self)._list(path, recursive=True)
+                if not one.is_directory
+            ]
+            for file in files[: (len(files) + 1) // 2]:
+                super(FaultyFileSystem, self).delete_file(file)
+
+        with self._operation("delete-directory", path, tear=tear):
+            super().delete_directory(path)
+
+    def create_directory(self, path: str) -> None:
+        """See ``FileSystem``."""
+        with self._operation("create-directory", path):
+            super().create_directory(path)
+
+    def exists(self, path: str) -> bool:
+        """See ``FileSystem``."""
+        with self._operation("look", path):
+            return super().exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        """See ``FileSystem``."""
+        with self._operation("look", path):
+            return super().is_directory(path)
+
+    def size_bytes(self, path: str) -> int:
+        """See ``FileSystem``."""
+        with self._operation("look", path):
+            return super().size_bytes(path)
+
+    def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
+        """See ``FileSystem``."""
+        with self._operation("list", path):
+            return super().list_recursive(path)
+
+    def list_directory(self, path: str) -> tuple[FileInfo, ...]:
+        """See ``FileSystem``."""
+        with self._operation("list", path):
+            return super().list_directory(path)
+
+    @contextmanager
+    def _operation(
+        self, name: str, path: str, *, tear: Callable[[], None] | None = None
+    ) -> Iterator[None]:
+        fault = self._faults.before(name, path)
+        if fault is Fault.TORN and tear is not None:
+            tear()
+        if fault in (Fault.REFUSED, Fault.TORN):
+            raise _failure(name, path)
+        yield
+        if fault is Fault.LOST:
+            raise _failure(name, path)
+        self._faults.after(name, path)
+
+
+def _failure(name: str, path: str) -> StorageError:
+    return storage_error(OSError(errno.EIO, f"{name} failed as it was told to"), path=path)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.vectors.compaction import Result
+
 from hiveacid.client import Client
 from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
 from hiveacid.compaction.initiator import Initiator
@@ -20,7 +22,6 @@ from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.compaction_vectors import Result
 from hiveacid.txn.manager import TransactionManager
 from hiveacid.txn.threads import NoThreads
 

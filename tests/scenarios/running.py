@@ -22,10 +22,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.scenarios.key_values import KeyValues
+
 from hiveacid.client import Client
 from hiveacid.errors import ConflictError, InvalidInputError
 from hiveacid.model.transactions import Isolation
-from hiveacid.testing.key_values import KeyValues
 from hiveacid.txn.transaction import Transaction
 
 KEYS = range(1, 6)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from hiveacid.testing.txn_vectors import RUNNABLE_AREAS, Vector, load_vectors, run_vector
+from tests.vectors.running import RUNNABLE_AREAS, Vector, load_vectors, run_vector
 
 _OURS = Path(__file__).parents[1] / "data" / "txn_vectors.json"
 _SHARED = Path(__file__).parents[2].parent / "shared" / "facts" / "txn_vectors.json"

@@ -14,6 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.vectors.columns import COUNT_COLUMNS
+from tests.vectors.compaction import (
+    CompactionOperations,
+    Result,
+    compaction_options,
+)
+from tests.vectors.compactor import CompactorOperations
+
 from hiveacid.errors import (
     AcidError,
     AlreadyExistsError,
@@ -32,13 +40,6 @@ from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.compaction_vectors import (
-    CompactionOperations,
-    Result,
-    compaction_options,
-)
-from hiveacid.testing.compactor_vectors import CompactorOperations
-from hiveacid.testing.vector_tables import COUNT_COLUMNS
 
 RUNNABLE_AREAS: Final = (
     "txn",
