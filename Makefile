@@ -5,14 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK_VERSIONS ?= 3.5 4.0 4.3
-SHARED := ../shared
+PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal
+UNIT := not spark and not java and not postgres and not long and not timing
 BENCH ?=
 INTEROP ?=
 
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test test-connect check accept interop bench bench-peers bench-txn bench-rounds size sim soak test-spark-versions clean
+.PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-txn bench-rounds size sim soak test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,8 +32,20 @@ java:
 demo: java $(STAMP)  ## orders and lineitem of TPC-H end to end (SF=1 for ten times the rows)
 	$(BIN)/hiveacid demo --scale $(SF)
 
-test: java $(STAMP)  ## all tests, in two processes
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal
+unit: $(STAMP)  ## tests that need no Java and no database server: seconds
+	$(PYTEST) -m "$(UNIT)" tests/unit
+
+test: java $(STAMP)  ## tests, in two processes: minutes
+	$(PYTEST) -m "not long and not timing"
+
+test-changed: java $(STAMP)  ## these, and the long ones that cover what changed since main: what .ci/run runs
+	$(PYTEST) -m "not timing" --changed "$$($(BIN)/python scripts/changed.py)"
+
+test-all: java $(STAMP)  ## all tests, long histories, writers killed at random: before an issue is called resolved
+	$(PYTEST) --hypothesis-profile search
+	$(MAKE) sim
+	$(MAKE) sim DATABASE=postgres RUNS=50
+	$(MAKE) soak SECONDS=60
 
 test-connect: java $(STAMP)  ## the Spark tests over Spark Connect, all that do not look into the JVM
 	HIVEACID_TEST_CONNECT=1 $(BIN)/python -m pytest -q tests/spark

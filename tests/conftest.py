@@ -1,14 +1,22 @@
-"""What tests get: UTC before any JVM starts, one small Spark session for those that ask."""
+"""What tests get: UTC before any JVM starts, one small Spark session for those that ask.
+
+Markers say what a test needs, and from them follows where it runs (CONTRIBUTING.md): ``spark`` and
+``postgres`` are set here by the fixtures that a test asks for; ``java``, ``long`` and ``timing``
+stand at the tests (pyproject.toml says what each means).
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis
 from tests.connect import OVER_CONNECT, connect_session
 from tests.postgres import PostgresServer, postgres_server
 
@@ -17,23 +25,65 @@ if TYPE_CHECKING:
 
 os.environ["TZ"] = "UTC"
 time.tzset()
+# A shell ignores Ctrl-C for what it starts in the background; tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # For every JVM that a test starts: statements over few rows end before the second compiler's work
 # pays off, which takes a third of the time of both cores.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m")
+SERVERS = {"spark", "postgres"}
 PROJECT = Path(__file__).parents[1]
+# The same examples in each run, however loaded the machine is; those that are looked for anew, and
+# kept where one fails: --hypothesis-profile search.
+_ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+hypothesis.register_profile("same", derandomize=True, database=None, **_ANY_SPEED)
+hypothesis.register_profile("search", **_ANY_SPEED)
+hypothesis.load_profile("same")
 # Python workers begin with ``tests.worker_daemon``, those of a Connect server too.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(PROJECT), os.environ.get("PYTHONPATH")))
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test that asks for the Spark session, so that `-m spark` finds them all."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--changed``: for ``.ci/run``."""
+    parser.addoption(
+        "--changed",
+        metavar="NAMES",
+        help="of the long tests only those that cover one of these rooms of the package (all: any),"
+        " or stand in one of these files; commas between",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by the servers they ask for, and put those that ask for Spark first: two processes
+    get a half each at the beginning, and only one of them has to start a JVM.
+    """
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark)
+        for server in SERVERS & _asked_for(item):
+            item.add_marker(server)
         if OVER_CONNECT and item.get_closest_marker("jvm"):
             item.add_marker(pytest.mark.skip(reason="looks into the JVM, which Connect hides"))
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    changed = config.getoption("--changed")
+    if changed is not None:
+        names = set(changed.split(","))
+        rest = [item for item in items if not _is_covered(item, names)]
+        config.hook.pytest_deselected(items=rest)
+        items[:] = [item for item in items if _is_covered(item, names)]
+
+
+def _asked_for(item: pytest.Item) -> set[str]:
+    """Names of fixtures; a parameter ``postgres`` asks for one by its value."""
+    call = getattr(item, "callspec", None)
+    values = [value for value in call.params.values() if isinstance(value, str)] if call else []
+    return {*getattr(item, "fixturenames", ()), *values}
+
+
+def _is_covered(item: pytest.Item, changed: set[str]) -> bool:
+    marker = item.get_closest_marker("long")
+    if marker is None or not changed.isdisjoint({*marker.args, "all"}):
+        return True
+    return str(item.path.relative_to(PROJECT)) in changed
 
 
 @pytest.fixture(scope="session", autouse=True)
