@@ -15,6 +15,8 @@ notes.
     +-- InvalidInputError        (ValueError) the caller must change something
     |   +-- SqlSyntaxError       with line and column
     |   +-- UnsupportedError
+    |   +-- MissingExtraError    an optional package is not installed
+    |   |   +-- SparkNeededError
     |   +-- CardinalityError     two source rows for one target row in MERGE
     |   +-- ConversionError      a value that cannot be converted
     +-- FormatError              a file or name is not what the format says: path, expected, found
@@ -28,6 +30,7 @@ notes.
 
 from __future__ import annotations
 
+import importlib.util
 from typing import ClassVar
 
 
@@ -119,12 +122,33 @@ class UnsupportedError(InvalidInputError):
     kind = "unsupported"
 
 
-class SparkNeededError(InvalidInputError):
+class MissingExtraError(InvalidInputError):
+    """An optional package is not installed; a note is the ``pip install`` line."""
+
+    kind = "missing-extra"
+
+
+class SparkNeededError(MissingExtraError):
     """What was asked for needs Spark, and the session was connected without; or Spark needs a
     package that is not installed.
     """
 
     kind = "spark-needed"
+
+
+def spark_needed(what: str, *, instead: str = "") -> SparkNeededError:
+    """``what`` needs a Spark session and there is none; ``instead`` is a sentence that names what
+    does without.
+    """
+    note = "Give one: hiveacid.connect(spark, url, warehouse=...)."
+    if importlib.util.find_spec("pyspark") is None:
+        note = "PySpark is not installed: pip install 'hiveacid[spark]'"
+    error = SparkNeededError(
+        f"{what} needs Spark, and the session was connected without", note=note
+    )
+    if instead:
+        error.add_note(instead)
+    return error
 
 
 class CardinalityError(InvalidInputError):

@@ -11,11 +11,11 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.client import DEFAULT_DATABASE, Client, open_client
 from hiveacid.compacting import Compacting, CompactionMethods
-from hiveacid.errors import InvalidInputError, SparkNeededError
+from hiveacid.errors import InvalidInputError, spark_needed
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
@@ -131,10 +131,7 @@ class Session(CompactionMethods):
             SparkNeededError: the session was connected without Spark.
         """
         if self._spark is None:
-            raise SparkNeededError(
-                "This needs Spark, and the session was connected without",
-                note="hiveacid.connect(spark, url, warehouse=...)",
-            )
+            raise spark_needed("This")
         return self._spark
 
     def use_spark(self, spark: SparkSession) -> None:
@@ -302,6 +299,8 @@ class Session(CompactionMethods):
 
     @staticmethod
     def _needs_spark(statement: object) -> bool:
+        if isinstance(statement, Insert):
+            return isinstance(statement.source, Query)
         return isinstance(statement, (Query, Inserts, Update, Delete, Merge))
 
     # ---------------------------------------------------------------- everything but DML
@@ -432,10 +431,6 @@ class Session(CompactionMethods):
             AlreadyExistsError: the table exists, and not ``if_not_exists``.
             InvalidInputError: the definition is refused.
         """
-        from pyspark.sql.types import StructType
-
-        from hiveacid.spark.types import hive_type
-
         self._control.refuse_definition(ddl.CreateTable)
         value = ddl.CreateTable(
             name=self.table_name(name),
@@ -449,11 +444,14 @@ class Session(CompactionMethods):
         if isinstance(schema, str):
             columns = parse_columns(schema)
             definitions.create_table(self._ddl_context(), value, columns=columns)
-        elif isinstance(schema, StructType):
-            columns = tuple(Column(f.name.lower(), hive_type(f.dataType)) for f in schema.fields)
+        elif hasattr(schema, "fieldNames"):
+            from hiveacid.spark.types import hive_type
+
+            fields = cast("StructType", schema).fields
+            columns = tuple(Column(f.name.lower(), hive_type(f.dataType)) for f in fields)
             definitions.create_table(self._ddl_context(), value, columns=columns)
         else:
-            self._create_from(value, schema)
+            self._create_from(value, cast("DataFrame", schema))
         return self.table(name)
 
     def table_name(self, name: str) -> TableName:

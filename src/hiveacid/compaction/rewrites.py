@@ -17,7 +17,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import SparkNeededError
+from hiveacid.errors import spark_needed
 from hiveacid.layout.compaction import (
     MajorCompaction,
     Rebalance,
@@ -160,7 +160,7 @@ def rewrite_share(
         )
     if method is Method.SPARK:
         if spark is None:
-            raise SparkNeededError("a compaction by Spark needs a session")
+            raise spark_needed("A compaction by Spark")
         from hiveacid.compaction.spark_rewrite import rewrite_with_spark  # needs pyspark
 
         return rewrite_with_spark(spark, fs, plan, make)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hiveacid.errors import MissingExtraError
+
 
 def run(*, scale: float, directory: Path) -> bool:
     """Run all steps and print what happens; whether the tables equal what DuckDB computed.
@@ -18,8 +20,15 @@ def run(*, scale: float, directory: Path) -> bool:
     go below ``directory``; what a former demo left there is replaced, the input is kept.
 
     Raises:
-        InvalidInputError: the directory holds something else, or the demo's packages are missing.
+        InvalidInputError: the directory holds something else.
+        MissingExtraError: a package of the demo's is not installed.
     """
-    from hiveacid.demo import program
+    try:
+        from hiveacid.demo import program
+    except ImportError as error:
+        raise MissingExtraError(
+            f"The demo needs {error.name}, which is not installed",
+            note="pip install 'hiveacid[demo]'",
+        ) from error
 
     return program.run(scale=scale, directory=directory)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from hiveacid.errors import AcidError, InvalidInputError
+from hiveacid.errors import AcidError, MissingExtraError
 from hiveacid.model.predicates import (
     ANYTHING,
     Compare,
@@ -141,13 +141,13 @@ class Dataset(ds.FileSystemDataset):  # type: ignore[misc]
         """The table as a Polars LazyFrame: columns, conditions and ``head`` reach the files.
 
         Raises:
-            InvalidInputError: Polars is not installed.
+            MissingExtraError: Polars is not installed.
         """
         try:
             import polars
             from polars.io.plugins import register_io_source
         except ImportError as error:
-            raise InvalidInputError(
+            raise MissingExtraError(
                 "This needs Polars, which is not installed", note="pip install polars"
             ) from error
 

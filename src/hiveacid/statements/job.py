@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.client import Client
-from hiveacid.errors import SparkNeededError
+from hiveacid.errors import spark_needed
 from hiveacid.layout.plan import ScanPlan
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.layout.target import WriteResult, WriteTarget
@@ -52,10 +52,7 @@ class ExecutionContext:
             SparkNeededError: there is none.
         """
         if self.spark is None:
-            raise SparkNeededError(
-                "This statement needs Spark, and the session was connected without",
-                note="hiveacid.connect(spark, url, warehouse=...)",
-            )
+            raise spark_needed("This statement")
         return self.spark
 
     def table(self, name: TableName) -> Table:

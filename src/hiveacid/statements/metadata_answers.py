@@ -9,7 +9,6 @@ from hiveacid.model.predicates import Constant
 from hiveacid.model.tables import Table
 from hiveacid.model.types import HiveType
 from hiveacid.spark.text import quoted
-from hiveacid.spark.types import spark_type
 from hiveacid.statements.job import Job, is_transactional
 from hiveacid.statements.values import Aggregate
 
@@ -57,6 +56,8 @@ def _select(items: Iterable[str]) -> str:
 
 
 def _literal(value: Constant | None, kind: HiveType) -> str:
+    from hiveacid.spark.types import spark_type  # needs pyspark
+
     text = "null" if value is None else str(value)
     if isinstance(value, date):
         text = f"date '{text}'"

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from hiveacid.errors import InvalidInputError, MetastoreError
+from hiveacid.errors import InvalidInputError, MissingExtraError
 from hiveacid.metastore.sql.dialect import Begun, Outcome, UnitKind
 
 _SCHEMA_LOCK: Final = 0x68697665  # "hive"
@@ -64,7 +64,7 @@ class PostgresDialect:
                 pool_use_lifo=True,
             )
         except (ModuleNotFoundError, NoSuchModuleError) as error:
-            raise MetastoreError(
+            raise MissingExtraError(
                 f"The driver of {self._url.drivername} is not installed: {error}",
                 note="pip install 'hiveacid[postgres]'",
             ) from error
