@@ -6,12 +6,14 @@ import re
 from pathlib import Path
 
 import click
+import pytest
 from tests.tidy.sources import ROOT
 
 from hiveacid import errors
 from hiveacid.cli.app import app
 
 DOCS = ROOT / "docs"
+IN_REPOSITORY = re.compile(r"https://github\.com/hiveacid/hiveacid/(?:blob|tree)/main/")
 
 
 def test_errors_page_lists_every_error_with_its_kind_and_retry_advice() -> None:
@@ -35,16 +37,57 @@ def test_command_line_page_names_every_command_and_option() -> None:
                 assert any(flag in text for flag in option.opts), f"{name} {option.opts}"
 
 
-def test_every_relative_link_in_the_documentation_leads_somewhere() -> None:
-    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+def test_every_link_to_a_file_of_the_project_leads_somewhere() -> None:
     broken = [
         f"{page.relative_to(ROOT)} -> {target}"
-        for page in pages
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8"))
-        if not target.startswith("http") and not _exists(page, target)
+        for page in _pages()
+        for target in _links(page)
+        if not _leads_somewhere(page, target)
     ]
     assert not broken
 
 
-def _exists(page: Path, target: str) -> bool:
-    return (page.parent / target).exists()
+def test_the_readme_links_absolutely_for_it_is_shown_on_package_indexes_too() -> None:
+    links = _links(ROOT / "README.md")
+    assert links
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
+def test_the_index_names_every_page() -> None:
+    index = (DOCS / "README.md").read_text("utf-8")
+    pages = {path.name for path in DOCS.iterdir()} - {"README.md"}
+    assert [name for name in sorted(pages) if f"]({name}" not in index] == []
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md"])
+def test_files_and_directories_that_a_page_names_are_there(name: str) -> None:
+    written = re.findall(r"`([\w./-]+(?:/|\.py|\.md|\.toml))`", (ROOT / name).read_text("utf-8"))
+    assert written
+    places = [ROOT, ROOT / "src" / "hiveacid", DOCS]
+    assert [path for path in written if not any((one / path).exists() for one in places)] == []
+
+
+def _pages() -> list[Path]:
+    return [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / ".github").rglob("*.md")]
+
+
+def _links(page: Path) -> list[str]:
+    """Targets of links, in place and by reference."""
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.S)
+    return re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^\]]+\]: (\S+)$", text, re.M)
+
+
+def _leads_somewhere(page: Path, target: str) -> bool:
+    """Links elsewhere are not followed; those within a page are headings of it."""
+    within = IN_REPOSITORY.match(target)
+    name, _, heading = (target[within.end() :] if within else target).partition("#")
+    if not within and re.match(r"https?://|mailto:", target):
+        return True
+    path = (ROOT if within else page.parent) / name if name else page
+    return path.exists() and (not heading or heading in _anchors(path))
+
+
+def _anchors(page: Path) -> set[str]:
+    """Those that GitHub makes of the headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
