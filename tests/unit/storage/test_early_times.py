@@ -169,3 +169,58 @@ def test_microseconds_given_as_nanoseconds_are_written(tmp_path: Path) -> None:
             writer.write_rows(pa.record_batch([values], ["x"]))
         writer.write_rows(pa.record_batch([values[:1]], ["x"]))
     assert read(path, column) == [datetime(1969, 12, 31, 23, 59, 58, 500_000)]
+
+
+@pytest.mark.parametrize(
+    ("zone", "stored", "expected"),
+    [
+        # between both midnights of 1970: the wall clock is before, the time after, or otherwise
+        ("US/Pacific", "1969-12-31 16:00:07.451", "1969-12-31 16:00:08.451"),
+        ("US/Pacific", "1969-12-31 16:00:08.000", "1969-12-31 16:00:08.000"),
+        ("US/Pacific", "1969-12-31 23:59:58.500", "1969-12-31 23:59:59.500"),
+        ("US/Pacific", "1969-12-31 15:59:58.500", "1969-12-31 15:59:58.500"),
+        ("US/Pacific", "1970-01-01 00:00:00.500", "1970-01-01 00:00:00.500"),
+        ("Asia/Tokyo", "1970-01-01 08:00:00.500", "1970-01-01 07:59:59.500"),
+        ("Asia/Tokyo", "1970-01-01 09:00:00.500", "1970-01-01 09:00:00.500"),
+        ("Asia/Tokyo", "1969-12-31 23:59:58.500", "1969-12-31 23:59:58.500"),
+        ("UTC", "1969-12-31 23:59:58.500", "1969-12-31 23:59:58.500"),
+        ("US/Pacific", "2015-01-01 00:00:00.500", "2015-01-01 00:00:00.500"),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_second_before_1970_is_one_of_the_writers_time_zone(
+    tmp_path: Path, zone: str, stored: str, expected: str, nested: bool
+) -> None:
+    path = tmp_path / "bucket_00000"
+    value, wanted = datetime.fromisoformat(stored), datetime.fromisoformat(expected)
+    kind = "struct<a:array<timestamp>>" if nested else "timestamp"
+    rows = [{"a": [value]}, None] if nested else [value, None]
+    column = write(path, kind, [rows], orc_compress="NONE")
+    set_writer_zone(path, zone)
+    assert read(path, column) == ([{"a": [wanted]}, None] if nested else [wanted, None])
+
+
+def set_writer_zone(path: Path, zone: str) -> None:
+    """Make an uncompressed file of one stripe one that was written in another time zone."""
+    data, tail = path.read_bytes(), read_tail(FS, str(path))
+    stripe = tail.footer.stripes[0]
+    start = stripe.offset + stripe.indexLength + stripe.dataLength
+    footer = parse_message(
+        proto.StripeFooter, data[start : start + stripe.footerLength], what="stripe footer"
+    )
+    footer.writerTimezone = zone
+    whole = proto.Footer()
+    whole.CopyFrom(tail.footer)
+    whole.stripes[0].footerLength = len(footer.SerializeToString())
+    postscript = proto.PostScript()
+    postscript.CopyFrom(tail.postscript)
+    postscript.footerLength = len(whole.SerializeToString())
+    end = postscript.SerializeToString()
+    path.write_bytes(
+        data[:start]
+        + footer.SerializeToString()
+        + tail.metadata_section
+        + whole.SerializeToString()
+        + end
+        + bytes([len(end)])
+    )

@@ -37,7 +37,12 @@ from hiveacid.storage.orc.damage import check_columns, is_checkable
 from hiveacid.storage.orc.native import only_inserts
 from hiveacid.storage.orc.streams import StripeStreams, as_seconds
 from hiveacid.storage.orc.tail import OrcTail, read_tail_of
-from hiveacid.storage.orc.wide_timestamps import exact_times, timestamps_of
+from hiveacid.storage.orc.wide_timestamps import (
+    UTC_NAMES,
+    exact_times,
+    is_near_1970,
+    timestamps_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +213,9 @@ class BucketFileReader:
         reader = self._open_orc() if names else None
         for number in range(len(self.tail.stripes)) if stripes is None else stripes:
             stripe = self.tail.stripes[number]
-            streams: StripeStreams | None = None
-            try:
-                batch = None if reader is None else self._read_stripe(reader, number, names)
-            except _WideTimestampsError:
-                streams = StripeStreams(self._source, self.tail, number, exact=exact)
-                batch = self._read_stripe(self._open_as_seconds(), number, names)
+            batch, streams = None, None
+            if reader is not None:
+                batch, streams = self._read_times(reader, number, names, exact=exact)
             self._check_stripe(batch, number, names)
             yield EventBatch(
                 first_row=stripe.first_row,
@@ -227,6 +229,25 @@ class BucketFileReader:
                 row_is_null=self._row_is_null(batch),
             )
             batch = None  # or two stripes would be in memory while the next is read
+
+    def _read_times(
+        self, reader: orc.ORCFile, number: int, names: Sequence[str], *, exact: bool
+    ) -> tuple[pa.RecordBatch, StripeStreams | None]:
+        """One stripe; with its streams, and seconds for timestamps, where Arrow's reader refuses
+        its timestamps or reads them otherwise than Hive.
+        """
+        assert self.tail is not None
+        try:
+            batch = self._read_stripe(reader, number, names)
+            if not any(is_near_1970(column) for column in batch.columns):
+                return batch, None
+        except _WideTimestampsError:
+            batch = None
+        streams = StripeStreams(self._source, self.tail, number, exact=exact)
+        if batch is None or streams.writer_zone not in UTC_NAMES:
+            batch = self._read_stripe(self._open_as_seconds(), number, names)
+            return batch, streams
+        return batch, None
 
     def _check_stripe(
         self, batch: pa.RecordBatch | None, number: int, names: Sequence[str]

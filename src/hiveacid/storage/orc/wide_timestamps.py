@@ -1,7 +1,10 @@
-"""Timestamps outside 1677..2262: put together from seconds and nanoseconds, at any depth.
+"""Timestamps that Arrow's ORC reader refuses or gets wrong: put together from seconds and
+nanoseconds, at any depth.
 
-A stripe that Arrow's ORC reader refuses is read with bigints in the place of timestamps
-(``streams``); here they become timestamps of microseconds.
+It refuses those outside 1677..2262. Of a stripe that was written in another time zone than UTC it
+takes a fraction of a second for one before or after 1970 by the wall clock, where Java's reader
+asks the time itself: between both it is one second off. Such a stripe is read with bigints in the
+place of timestamps (``streams``); here they become timestamps of microseconds.
 """
 
 from __future__ import annotations
@@ -19,9 +22,34 @@ from hiveacid.storage.arrow_types import LOCAL_ZONED, with_children
 from hiveacid.storage.orc.streams import EPOCH_S, StripeStreams
 from hiveacid.storage.orc.tail import OrcTail
 
-_UTC: Final = ("UTC", "GMT", "Etc/UTC", "Z")
+UTC_NAMES: Final = ("UTC", "GMT", "Etc/UTC", "Z")
+"""Names of the time zone in which wall clock and time are one."""
+_ZONES_REACH_S: Final = 16 * 3600
+"""No wall clock is further from UTC, in seconds."""
 _CARRY_NANOS: Final = 999_999
 """With more nanoseconds than this, a second before 1970 is stored one too late (ORC's writers)."""
+
+
+def is_near_1970(array: pa.Array) -> bool:
+    """Whether a timestamp in an array, at any depth, is one that a time zone may move across
+    1970.
+    """
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        if kind.tz is not None:
+            return False
+        reach = pa.scalar(_ZONES_REACH_S, pa.int64()).cast(pa.duration("s")).cast(
+            pa.duration(kind.unit)
+        )
+        epoch = pa.scalar(0, kind)
+        low, high = pc.subtract(epoch, reach), pc.add(epoch, reach)
+        near = pc.and_(pc.greater_equal(array, low), pc.less_equal(array, high))
+        return bool(pc.any(near).as_py())
+    if pa.types.is_struct(kind) or pa.types.is_union(kind):
+        return any(is_near_1970(array.field(place)) for place in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return is_near_1970(array.keys) or is_near_1970(array.items)
+    return pa.types.is_list(kind) and is_near_1970(array.values)
 
 
 def timestamps_of(array: pa.Array, number: int, tail: OrcTail, streams: StripeStreams) -> pa.Array:
@@ -56,7 +84,7 @@ def _timestamp(
     if streams.exact:
         streams.fractions[number] = pa.array((nanoseconds % 1000).astype(np.int16), mask=null)
     seconds = seconds - ((seconds < 0) & (nanoseconds > _CARRY_NANOS))
-    if zone not in _UTC:
+    if zone not in UTC_NAMES:
         seconds = _wall_clock(seconds, zone)
     micros = seconds * 1_000_000 + nanoseconds // 1000
     return pa.array(micros, mask=null).cast(pa.timestamp("us", tz="UTC" if zoned else None))
@@ -144,7 +172,7 @@ def _would_be_cut() -> UnsupportedError:
 
 def _epoch_s(zone: str) -> int:
     """2015-01-01 in a zone, in seconds since 1970 in UTC."""
-    if zone in _UTC:
+    if zone in UTC_NAMES:
         return EPOCH_S
     midnight = pa.array([EPOCH_S]).cast(pa.timestamp("s"))
     return int(pc.assume_timezone(midnight, zone).cast(pa.int64())[0].as_py())
