@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import (
     BaseName,
     BucketFileName,
@@ -16,7 +17,7 @@ from hiveacid.layout.names import (
     format_delta,
     format_original_file,
 )
-from hiveacid.model.ids import StatementId, WriteId
+from hiveacid.model.ids import MAX_BUCKET_ID, StatementId, WriteId
 from hiveacid.model.tables import AcidMode, Table
 
 
@@ -59,6 +60,25 @@ class WriteTarget:
     """new rows"""
     overwrite: bool = False
     static_partition: Mapping[str, str | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_bucket_count(self.table)
+
+
+def check_bucket_count(table: Table) -> None:
+    """The identities of the table's rows can say in which bucket they are.
+
+    Raises:
+        InvalidInputError: there are more buckets than that (format.md 4.4).
+    """
+    most = MAX_BUCKET_ID + 1
+    if table.acid_mode is AcidMode.FULL and table.bucket and table.bucket.count > most:
+        raise InvalidInputError(
+            f"Table {table.name} has {table.bucket.count} buckets; a table with row ids has at"
+            f" most {most}",
+            table=str(table.name),
+            buckets=table.bucket.count,
+        )
 
 
 @dataclass(frozen=True, slots=True)

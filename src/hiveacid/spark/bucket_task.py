@@ -84,7 +84,7 @@ class _Files:
     def _create(
         self, kind: FileKind, statement: StatementId, partition: tuple[str | None, ...], bucket: int
     ) -> tuple[RowFileWriter, tuple[object, ...]]:
-        if bucket >= self.writers_max:
+        if bucket >= self.writers_max and self.target.table.bucket is None:
             raise ValueError(TOO_MANY_WRITERS_MARK)
         target = self.target
         directory, name = file_place(target, kind=kind, statement=statement, bucket=bucket)
@@ -98,7 +98,9 @@ class _Files:
             columns=target.table.columns,
             kind=kind,
             write_id=int(target.write_id),
-            bucket_property=BucketCodec.V1.encode(bucket, int(statement)),
+            bucket_property=0
+            if kind is FileKind.PLAIN
+            else BucketCodec.V1.encode(bucket, int(statement)),
             properties=target.table.properties,
         )
         return writer, (json.dumps(partition), directory, name, staged, kind.value)

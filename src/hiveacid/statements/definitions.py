@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.layout.target import check_bucket_count
 from hiveacid.model.properties import DELTA_NUM, DELTA_PCT, threshold
 from hiveacid.model.tables import (
     FILE_NAMES,
@@ -138,7 +139,7 @@ def check_acid(table: Table) -> None:
     """The table can be transactional the way it says.
 
     Raises:
-        InvalidInputError: external, not ORC, or sorted.
+        InvalidInputError: external, not ORC, sorted, or of too many buckets.
     """
     mode = table.acid_mode
     if mode is AcidMode.NONE:
@@ -155,6 +156,7 @@ def check_acid(table: Table) -> None:
             f"The table must be stored using an ACID compliant format (such as ORC): {table.name}",
             table=str(table.name),
         )
+    check_bucket_count(table)
     if table.sort_columns:
         raise InvalidInputError(
             f"Table {table.name} cannot support full ACID functionality since it is sorted.",

@@ -70,7 +70,9 @@ def write_arrow(
             columns=table.columns,
             kind=kind,
             write_id=int(target.write_id),
-            bucket_property=BucketCodec.V1.encode(bucket, int(statement)),
+            bucket_property=0
+            if kind is FileKind.PLAIN
+            else BucketCodec.V1.encode(bucket, int(statement)),
             properties=table.properties,
         )
         try:

@@ -318,7 +318,7 @@ url, warehouse = sys.argv[1:3]
 acid = hiveacid.connect(None, url, warehouse=warehouse)
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-reader = hiveacid.read_arrow(acid.table("big"), columns=["k", "text"], filter="k >= 0")
+reader = read_arrow(acid.table("big"), columns=["k", "text"], filter="k >= 0")
 rows = text = 0
 for number, batch in enumerate(reader):
     rows += batch.num_rows
@@ -352,3 +352,36 @@ def test_memory_is_bounded_by_a_stripe_not_by_the_table(acid: Session, tmp_path:
     assert rows == 2 * count
     assert text_mib > 150
     assert grown_mib < 90  # a few stripes and what is decoded of them, not the table
+
+
+def test_timestamps_that_nanoseconds_do_not_reach_name_partitions(acid: Session) -> None:
+    acid.sql(
+        "create table moments (id int) partitioned by (p timestamp) stored as orc"
+        " tblproperties ('transactional'='true')"
+    )
+    acid.sql(
+        "insert into moments values (1, '0001-01-01 00:00:00.0'), (2, '9999-12-31 23:59:59.5'),"
+        " (3, '2020-01-02 03:04:05')"
+    )
+    moments = acid.table("moments")
+    first, last = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 500_000)
+    found = read_arrow(moments).read_all()
+    assert sorted(found.column("p").to_pylist()) == [first, datetime(2020, 1, 2, 3, 4, 5), last]
+    early = read_arrow(moments, filter="p < '1999-01-01'").read_all()
+    assert early.column("id").to_pylist() == [1]
+    keys = pa.table({"p": pa.array([first], pa.timestamp("us"))})
+    assert moments.delete_arrow(keys).rows == 1
+    middle = read_arrow(moments, filter="p < '2021-01-01'").read_all()
+    assert middle.column("id").to_pylist() == [3]
+
+
+def test_more_buckets_than_row_ids_can_name_are_for_plain_tables_only(acid: Session) -> None:
+    table = "(id int) clustered by (id) into 5000 buckets stored as orc"
+    with pytest.raises(InvalidInputError, match=r"5000 buckets; .* at most 4096"):
+        acid.sql(f"create table b {table} tblproperties ('transactional'='true')")
+    acid.sql(f"create table b {table}")
+    ids = list(range(6000))
+    acid.table("b").write_arrow(pa.table({"id": ids}))
+    assert sorted(read_arrow(acid.table("b")).read_all().column("id").to_pylist()) == ids
+    with pytest.raises(InvalidInputError, match="5000 buckets"):
+        acid.sql("alter table b set tblproperties ('transactional'='true')")

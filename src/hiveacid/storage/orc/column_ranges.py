@@ -146,7 +146,13 @@ def _timestamps(message: Any) -> tuple[datetime | None, datetime | None]:
 def _moment(milliseconds: int | None, slack: timedelta) -> datetime | None:
     if milliseconds is None:
         return None
+    moment = later(_EPOCH, timedelta(milliseconds=milliseconds))
+    return None if moment is None else later(moment, slack)
+
+
+def later(moment: datetime, span: timedelta) -> datetime | None:
+    """The moment so much later; None outside the years 1 to 9999."""
     try:
-        return _EPOCH + timedelta(milliseconds=milliseconds) + slack
+        return moment + span
     except OverflowError:
         return None

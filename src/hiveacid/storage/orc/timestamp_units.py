@@ -20,18 +20,32 @@ from hiveacid.storage.orc.tail import OrcTail
 _NARROW_MS: Final = (2**63 // 10**6) - 2 * 86_400_000
 """How far from 1970 nanoseconds reach, with two days to spare: bounds may be of another zone."""
 
+_FIRST_YEAR, _LAST_YEAR = 1678, 2261
+"""Years that lie in the reach of nanoseconds as a whole."""
+
 
 def unit_of(snapshot: Snapshot, types: Iterable[HiveType]) -> str:
-    """The unit for a scan of columns with these types; reads the tails of the files if needed.
+    """The unit for a scan of columns with these types, and of the partition columns; reads the
+    tails of the files if needed.
 
     Raises:
         FormatError: a file is not ORC, or truncated.
         MissingFileError: a listed file does not exist.
     """
+    for place, column in enumerate(snapshot.table.partition_columns):
+        texts = (part.partition.values[place] for part in snapshot.parts)
+        if "timestamp" in str(column.type) and not all(map(_is_narrow, texts)):
+            return MICROSECONDS
     files = (
         (part.partition.location, f) for part in snapshot.parts for f in part.directory.row_files
     )
     return _unit(files, types, least_ms=-_NARROW_MS)
+
+
+def _is_narrow(text: str | None) -> bool:
+    """Whether the text of a timestamp, where it is one, is of a year that nanoseconds reach."""
+    year = (text or "").partition("-")[0]
+    return not year.isdecimal() or _FIRST_YEAR <= int(year) <= _LAST_YEAR
 
 
 def unit_of_rewrite(plan: RewritePlan) -> str:

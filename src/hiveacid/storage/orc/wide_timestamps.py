@@ -38,8 +38,10 @@ def is_near_1970(array: pa.Array) -> bool:
     if pa.types.is_timestamp(kind):
         if kind.tz is not None:
             return False
-        reach = pa.scalar(_ZONES_REACH_S, pa.int64()).cast(pa.duration("s")).cast(
-            pa.duration(kind.unit)
+        reach = (
+            pa.scalar(_ZONES_REACH_S, pa.int64())
+            .cast(pa.duration("s"))
+            .cast(pa.duration(kind.unit))
         )
         epoch = pa.scalar(0, kind)
         low, high = pc.subtract(epoch, reach), pc.add(epoch, reach)

@@ -37,7 +37,7 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
-from hiveacid.storage.orc.column_ranges import stripe_ranges
+from hiveacid.storage.orc.column_ranges import later, stripe_ranges
 from hiveacid.storage.orc.footers import tail_of
 from hiveacid.storage.orc.native import only_inserts
 from hiveacid.storage.orc.tail import OrcTail
@@ -132,7 +132,7 @@ def partition_ranges(table: Table, values: Sequence[str | None]) -> Mapping[str,
         value = partition_constant(text, column.type)
         if isinstance(value, datetime):
             # Spark moves a wall clock that the session's time zone skips
-            low, high = value - TIMESTAMP_SLACK, value + TIMESTAMP_SLACK
+            low, high = later(value, -TIMESTAMP_SLACK), later(value, TIMESTAMP_SLACK)
             found[column.name] = ColumnRange(low, high, may_be_null=False)
         elif value is not None:
             found[column.name] = exactly(value)
