@@ -20,6 +20,7 @@ from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
 from hiveacid.sql import (
+    Arguments,
     Statement,
     bind,
     bind_query,
@@ -28,6 +29,7 @@ from hiveacid.sql import (
     parse_columns,
     parse_one,
     parse_table_name,
+    resolved,
 )
 from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
@@ -201,32 +203,32 @@ class Session(CompactionMethods):
         self._control.end_with_me(unit)
         return AcidTransaction(within, unit)
 
-    def sql(self, text: str) -> Any:
+    def sql(self, text: str, args: Arguments | None = None) -> Any:
         """Runs one statement of Hive SQL.
 
-        A query, SHOW, DESCRIBE, EXPLAIN and SET without a value give a DataFrame (without Spark: a
-        ``Listing``), DML its result value, everything else None.
+        Queries, SHOW, DESCRIBE, EXPLAIN and SET without a value give a DataFrame (no Spark: a
+        ``Listing``), DML its result, the rest None. ``args``: values of ``:name`` or ``?``.
 
         Raises:
-            SqlSyntaxError: with line and column.
+            SqlSyntaxError: with line and column; also a parameter without a value.
             UnsupportedError: a statement that is known and not supported.
             AcidError: whatever the statement runs into.
         """
-        return self._run(parse_one(text))
+        return self._run(parse_one(text, setting_of=self._settings.get, args=args))
 
     def script(self, text: str) -> Iterator[tuple[str, Any]]:
         """Runs the statements of a script one by one: pairs of a statement's text and its result.
 
         Raises:
-            SqlSyntaxError: anywhere in the script, before any statement runs.
+            SqlSyntaxError: before any statement runs; of one with variables when it is its turn.
             AcidError: as ``sql``, at the statement that fails.
         """
-        for statement in parse(text):
-            yield statement.text, self._run(statement)
+        yield from ((statement.text, self._run(statement)) for statement in parse(text))
 
     def _run(self, statement: Statement) -> Any:
         names, prefix = self._names()
-        return self._execute(bind(statement, names, prefix=prefix))
+        complete = resolved(statement, self._settings.get)
+        return self._execute(bind(complete, names, prefix=prefix))
 
     def _names(self) -> tuple[CatalogNames, str]:
         """The catalog for one statement, and what its placeholders begin with."""

@@ -5,7 +5,7 @@ transaction a session's SQL belongs to.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -77,7 +77,7 @@ def _checked(name: object) -> str:
 class Within(Protocol):
     """A session all of whose statements belong to one transaction."""
 
-    def sql(self, text: str) -> Any:
+    def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
         """Runs one statement."""
 
     def table(self, name: str) -> AcidTable:
@@ -109,15 +109,16 @@ class AcidTransaction:
         """Whether it is neither committed nor aborted, as far as is known here."""
         return self._unit.is_open
 
-    def sql(self, text: str) -> Any:
-        """Runs one statement of Hive SQL in the transaction; results as those of ``Session.sql``.
+    def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
+        """Runs one statement of Hive SQL in the transaction; ``args`` and results as those of
+        ``Session.sql``.
 
         Raises:
             TransactionError: the transaction is not open.
             InvalidInputError: a definition: those commit at once.
             AcidError: as ``Session.sql``.
         """
-        return self._within.sql(text)
+        return self._within.sql(text, args)
 
     def table(self, name: str) -> AcidTable:
         """The handle of a table: its statements and queries belong to the transaction.

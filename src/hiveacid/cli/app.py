@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
 from pathlib import Path
 
 import click
@@ -51,8 +53,33 @@ def app() -> None:
     metavar="DIR",
     help="Where new tables go [env: HIVEACID_WAREHOUSE].",
 )
+@click.option(
+    "--arg",
+    "args",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value of :NAME in the text; a number, true, null, [1, 2] as in JSON, else a string.",
+)
+@click.option(
+    "--hivevar",
+    "-d",
+    "variables",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="What ${NAME} and ${hivevar:NAME} stand for in the text.",
+)
+@click.option(
+    "--hiveconf", "pairs", multiple=True, metavar="NAME=TEXT", help="A setting, as in SET."
+)
 def sql(
-    text: str | None, path: Path | None, form: str, url: str | None, warehouse: str | None
+    text: str | None,
+    path: Path | None,
+    form: str,
+    url: str | None,
+    warehouse: str | None,
+    args: tuple[str, ...],
+    variables: tuple[str, ...],
+    pairs: tuple[str, ...],
 ) -> None:
     """Run SQL statements; Spark starts only for those that need it."""
     if (text is None) == (path is None):
@@ -63,7 +90,16 @@ def sql(
             text = stream.read()
     from hiveacid.cli import query
 
-    query.run(text or "", form=Format(form), url=_required(url), warehouse=_required_dir(warehouse))
+    settings = _pairs(pairs, option="--hiveconf")
+    hivevars = _pairs(variables, option="--hivevar")
+    query.run(
+        text or "",
+        form=Format(form),
+        url=_required(url),
+        warehouse=_required_dir(warehouse),
+        settings=settings | {f"hivevar:{name}": value for name, value in hivevars.items()},
+        args={name: _json(value) for name, value in _pairs(args, option="--arg").items()},
+    )
 
 
 @app.command()
@@ -298,10 +334,6 @@ def run_compactor(
 
     if once and metrics_port is not None:
         raise click.UsageError("--once serves no metrics: leave --metrics-port out")
-    for pair in pairs:
-        if "=" not in pair:
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="'--set'")
-    settings = dict(pair.partition("=")[::2] for pair in pairs)
     done = compaction.run(
         _required(url),
         workers=workers,
@@ -309,7 +341,7 @@ def run_compactor(
         once=once,
         metrics=None if metrics_port is None else (metrics_host, metrics_port),
         on_spark=spark,
-        settings=settings,
+        settings=_pairs(pairs, option="--set"),
     )
     if not done:
         raise click.exceptions.Exit(1)
@@ -371,6 +403,20 @@ def demo(scale: float, directory: Path) -> None:
 
     if not program.run(scale=scale, directory=directory):
         raise click.exceptions.Exit(1)
+
+
+def _pairs(texts: tuple[str, ...], *, option: str) -> dict[str, str]:
+    for text in texts:
+        if "=" not in text:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
+    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text, parse_float=Decimal)
+    except ValueError:
+        return text
 
 
 def _required(url: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from hiveacid.cli.output import Format, print_rows
 from hiveacid.errors import SparkNeededError, TransactionError
 from hiveacid.session import Session, connect
 from hiveacid.spark.local import local_session
-from hiveacid.sql import parse
+from hiveacid.sql import parse, with_arguments
 from hiveacid.sql.parse import Body, ParsedExplain
 from hiveacid.sql.parsed import (
     ParsedCreateAs,
@@ -39,18 +39,28 @@ _ON_SPARK = (
 )
 
 
-def run(text: str, *, form: Format, url: str, warehouse: str) -> None:
-    """Run the statements of ``text`` one by one and print each one's result.
+def run(
+    text: str,
+    *,
+    form: Format,
+    url: str,
+    warehouse: str,
+    settings: Mapping[str, str],
+    args: Mapping[str, Any],
+) -> None:
+    """Run the statements of ``text`` one by one and print each one's result; ``args`` are the
+    values of its parameters.
 
     Raises:
         SqlSyntaxError: anywhere in the text, before any statement runs.
         TransactionError: what was written last was not committed.
         AcidError: whatever a statement runs into; those before it stay done.
     """
+    text = with_arguments(text, args) if args else text
     on_spark = any(needs_spark(statement.body) for statement in parse(text))
     location = warehouse if "://" in warehouse else os.path.abspath(warehouse)
     spark = local_session("hiveacid sql") if on_spark else None
-    with connect(spark, url, warehouse=location) as session:
+    with connect(spark, url, warehouse=location, settings=settings) as session:
         try:
             _print_all(session, text, form=form)
             if session.has_uncommitted:

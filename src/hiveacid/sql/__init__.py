@@ -12,9 +12,18 @@ value of ``hiveacid.statements``. Read ``parse.py`` first.
 
 from hiveacid.sql.bind import Names, bind, bind_query, bind_texts
 from hiveacid.sql.compactions import parse_sort_items
-from hiveacid.sql.parse import Statement, parse, parse_columns, parse_one, parse_table_name
+from hiveacid.sql.parameters import Arguments, with_arguments
+from hiveacid.sql.parse import (
+    Statement,
+    parse,
+    parse_columns,
+    parse_one,
+    parse_table_name,
+    resolved,
+)
 
 __all__ = [
+    "Arguments",
     "Names",
     "Statement",
     "bind",
@@ -25,4 +34,6 @@ __all__ = [
     "parse_one",
     "parse_sort_items",
     "parse_table_name",
+    "resolved",
+    "with_arguments",
 ]

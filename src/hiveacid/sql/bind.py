@@ -9,7 +9,7 @@ from hiveacid.errors import NotFoundError, UnsupportedError
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.sql.needs import aggregates_of, columns_of_statement, condition_on
-from hiveacid.sql.parse import ParsedExplain, Statement, parse_expression
+from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
 from hiveacid.sql.parsed import (
     Assignment,
     DefaultKeyword,
@@ -104,6 +104,7 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
         return _view(body, names, splicer)
     if isinstance(body, TransactionStatement):
         return body
+    assert not isinstance(body, ParsedLater), "resolved before it is bound"
     return _ddl(body, names, splicer)
 
 

@@ -12,6 +12,7 @@ same text differently:
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -102,6 +103,9 @@ class ExpressionParser(ABC):
             self.sort_items(scope, write=not within_group)
         elif token.kind is TokenKind.STRING:
             cursor.next()
+            for dollar in re.finditer(r"\$\{", token.text):  # Spark would put a variable there
+                at = token.start + dollar.start()
+                scope.edits.append(Edit(at, at + 1, "\\u0024"))
             if cursor.token.kind is TokenKind.STRING and cursor.token.start == token.end:
                 scope.edits.append(Edit(token.end, token.end, " "))
         elif cursor.looking_at("CURRENT_DATABASE", "(", ")"):

@@ -8,7 +8,7 @@ owns is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
@@ -33,6 +33,7 @@ from hiveacid.sql.dml import (
 from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
 from hiveacid.sql.load import parse_load
 from hiveacid.sql.locks import parse_lock, parse_unlock
+from hiveacid.sql.parameters import Arguments, SettingOf, substituted, with_arguments
 from hiveacid.sql.parsed import ParsedCreateAs, ParsedView
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.scopes import Fragment, Scope
@@ -60,8 +61,18 @@ class ParsedExplain:
     mode: str
 
 
+@dataclass(frozen=True, slots=True)
+class ParsedLater:
+    """A statement of a script with ``${...}`` in it: what it says depends on those before it.
+    ``blanks`` before its text give errors their place in the script.
+    """
+
+    blanks: str
+
+
 Body = (
     ParsedDml
+    | ParsedLater
     | ParsedCreateAs
     | ParsedView
     | ParsedExplain
@@ -137,37 +148,57 @@ _SETTING = re.compile(r"set\s+([^\s=]+)\s*=\s*(.*?)\s*", re.IGNORECASE | re.DOTA
 
 
 def parse(text: str) -> tuple[Statement, ...]:
-    """All statements of ``text``; empty ones are left out.
+    """All statements of a script; empty ones are left out, those with variables are read by
+    ``resolved`` when it is their turn.
 
     Raises:
         SqlSyntaxError: the text is not Hive SQL; with line and column.
         UnsupportedError: a statement or clause that is known and not supported.
     """
+    return tuple(_statement(text, tokens, wait=True) for tokens in _split(text))
+
+
+def parse_one(
+    text: str, *, setting_of: SettingOf | None = None, args: Arguments | None = None
+) -> Statement:
+    """The one statement of ``text``, with its variables and parameters replaced.
+
+    Raises:
+        SqlSyntaxError: none or several statements, a parameter without a value, or as ``parse``.
+        InvalidInputError: as ``substituted`` and ``with_arguments``.
+        UnsupportedError: as ``parse``.
+    """
+    text = text if setting_of is None else substituted(text, setting_of)
+    text = text if args is None else with_arguments(text, args)
+    statements = list(_split(text))
+    if len(statements) != 1:
+        what = "no statement" if not statements else "more than one statement"
+        raise syntax_error(text, 0 if not statements else statements[1][0].start, what)
+    return _statement(text, statements[0], wait=False)
+
+
+def resolved(statement: Statement, setting_of: SettingOf) -> Statement:
+    """A statement of a script with its variables replaced.
+
+    Raises:
+        SqlSyntaxError, UnsupportedError: as ``parse_one``.
+        InvalidInputError: as ``substituted``.
+    """
+    if not isinstance(statement.body, ParsedLater):
+        return statement
+    return parse_one(statement.body.blanks + statement.text, setting_of=setting_of)
+
+
+def _split(text: str) -> Iterator[tuple[Token, ...]]:
+    """The tokens of each statement, and one of kind END."""
     tokens = tokenize(text)
-    statements = []
     start = 0
     for index, token in enumerate(tokens):
         if token.key == ";" or token.kind is TokenKind.END:
             if index > start:
                 end = Token(TokenKind.END, "<EOF>", "<EOF>", token.start, token.start)
-                statements.append(_statement(text, (*tokens[start:index], end)))
+                yield (*tokens[start:index], end)
             start = index + 1
-    return tuple(statements)
-
-
-def parse_one(text: str) -> Statement:
-    """The one statement of ``text``.
-
-    Raises:
-        SqlSyntaxError: none or several statements, or as ``parse``.
-        UnsupportedError: as ``parse``.
-    """
-    statements = parse(text)
-    if len(statements) != 1:
-        what = "no statement" if not statements else "more than one statement"
-        at = 0 if not statements else text.find(statements[1].text)
-        raise syntax_error(text, at, what)
-    return statements[0]
 
 
 def parse_columns(text: str) -> tuple[Column, ...]:
@@ -210,9 +241,15 @@ def parse_table_name(text: str) -> TableName:
     return name
 
 
-def _statement(source: str, tokens: tuple[Token, ...]) -> Statement:
+def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> Statement:
     text = source[tokens[0].start : tokens[-2].end]
-    line, _ = position(source, tokens[0].start)
+    line, column = position(source, tokens[0].start)
+    if wait and "${" in text:
+        return Statement(text, line, ParsedLater("\n" * (line - 1) + " " * (column - 1)))
+    unknown = next((token for token in tokens if token.key == "${"), None)
+    if unknown is not None and tokens[0].key != "SET":  # SET may name what is set later
+        name = source[unknown.start : source.find("}", unknown.start) + 1]
+        raise syntax_error(source, unknown.start, f"variable {name} has no value")
     cursor = Cursor(source=source, tokens=tokens)
     return Statement(text, line, _body(cursor, text, line))
 
@@ -245,11 +282,11 @@ def _set(cursor: Cursor, text: str) -> ddl.SetProperty:
     del cursor
     match = _SETTING.fullmatch(text)
     if match is not None:
-        return ddl.SetProperty(match.group(1), match.group(2))
+        return ddl.SetProperty(match.group(1).removeprefix("hiveconf:"), match.group(2))
     words = text.split()[1:]
     if words in ([], ["-v"]):
         return ddl.SetProperty()
-    return ddl.SetProperty(" ".join(words))
+    return ddl.SetProperty(" ".join(words).removeprefix("hiveconf:"))
 
 
 def _explain(cursor: Cursor, line: int) -> ParsedExplain:

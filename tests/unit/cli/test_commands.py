@@ -191,6 +191,23 @@ def test_importing_the_package_imports_nothing_else() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_script_gets_values_and_variables(tmp_path: Path) -> None:
+    places = ("--metastore", f"sqlite:///{tmp_path}/m.db", "--warehouse", str(tmp_path / "wh"))
+    text = (
+        "create table ${t} (id int, code string, n decimal(4,1)) ${hiveconf:tail};"
+        "insert into ${hivevar:t} values (:id, :code, :n), (:none, 'x', null)"
+    )
+    done = hiveacid(
+        *("sql", "-e", text, *places, "-d", "t=emp", "--hiveconf", "tail=stored as orc"),
+        *("--arg", "id=5", "--arg", "code=007'", "--arg", "n=2.5", "--arg", "none=null"),
+    )
+    assert done.returncode == 0, done.stderr
+    printed = hiveacid("read", "emp", "--format", "csv", *places[:2]).stdout
+    assert printed == "id,code,n\n5,007',2.5\n,x,\n"
+    wrong = hiveacid("sql", "-e", "show tables", *places, "--arg", "id")
+    assert (wrong.returncode, "'id' is not NAME=VALUE" in wrong.stderr) == (2, True)
+
+
 def test_a_script_that_ends_in_a_transaction_says_that_it_is_rolled_back(tmp_path: Path) -> None:
     places = ("--metastore", f"sqlite:///{tmp_path}/m.db", "--warehouse", str(tmp_path / "wh"))
     table = "create table t (a int) stored as orc tblproperties ('transactional'='true')"

@@ -11,6 +11,7 @@ from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
+    SqlSyntaxError,
 )
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
@@ -389,6 +390,14 @@ def test_a_script_runs_statement_by_statement(acid: Session) -> None:
     results = list(acid.script("create table t (id int); show tables;"))
     assert [text for text, _ in results] == ["create table t (id int)", "show tables"]
     assert results[1][1] == Listing(("tab_name",), (("t",),))
+
+
+def test_a_variable_of_a_script_holds_for_the_statements_after_it(acid: Session) -> None:
+    text = "set hivevar:t=emp; create table ${t} (id int); set hiveconf:a=${hivevar:t}; set a"
+    assert list(acid.script(text))[-1][1] == Listing(("set",), (("a=emp",),))
+    with pytest.raises(SqlSyntaxError, match="line 2:12 variable"):
+        list(acid.script("create table u (id int);\n drop table ${nope}"))
+    assert rows(acid, "show tables") == (("emp",), ("u",))
 
 
 def test_a_closed_session_says_so(acid: Session) -> None:
