@@ -108,16 +108,7 @@ class SqlPartitions:
     ) -> tuple[Partition, ...]:
         """See ``Catalog``."""
         with self._db.write() as unit:
-            ids = table_ids(unit, name)
-            keys = _keys(unit, ids)
-            existing = {row[0] for row in unit.rows(_NAMES, table=ids.table)}
-            new: dict[str, Partition] = {}
-            for partition in partitions:
-                text = _name(name, keys, partition.values)
-                if text not in existing:
-                    new.setdefault(text, partition)
-            _insert_partitions(unit, ids, new)
-            return tuple(new.values())
+            return insert_partitions(unit, name, partitions)
 
     def alter_partition(self, name: TableName, partition: Partition) -> None:
         """See ``Catalog``."""
@@ -166,6 +157,22 @@ class SqlPartitions:
             if row is None:
                 raise _missing(name, text)
             return Partition(values, row[1] or "", dict(unit.rows(_PARAMS_OF, part=row[0])))
+
+
+def insert_partitions(
+    unit: Unit, name: TableName, partitions: Sequence[Partition]
+) -> tuple[Partition, ...]:
+    """Store those that do not exist; returns them. Raises: NotFoundError."""
+    ids = table_ids(unit, name)
+    keys = _keys(unit, ids)
+    existing = {row[0] for row in unit.rows(_NAMES, table=ids.table)}
+    new: dict[str, Partition] = {}
+    for partition in partitions:
+        text = _name(name, keys, partition.values)
+        if text not in existing:
+            new.setdefault(text, partition)
+    _insert_partitions(unit, ids, new)
+    return tuple(new.values())
 
 
 def _list(unit: Unit, ids: TableIds) -> tuple[Partition, ...]:

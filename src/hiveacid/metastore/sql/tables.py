@@ -129,30 +129,7 @@ class SqlTables:
     def create_table(self, table: Table, *, if_not_exists: bool = False) -> bool:
         """See ``Catalog``."""
         with self._db.write() as unit:
-            database = database_id(unit, table.name.database)
-            if find_table(unit, table.name) is not None:
-                if if_not_exists:
-                    return False
-                raise _exists(table.name)
-            storage = insert_storage(unit, table)
-            (found,) = take_ids(unit, "MTable", 1)
-            created_s = (table.created_at_ms or unit.now_ms) // 1000
-            unit.change(
-                insert(TBLS).values(
-                    TBL_ID=found,
-                    DB_ID=database,
-                    SD_ID=storage,
-                    TBL_NAME=table.name.table,
-                    CREATE_TIME=created_s,
-                    LAST_ACCESS_TIME=0,
-                    RETENTION=0,
-                    OWNER=table.owner or None,
-                    OWNER_TYPE="USER",
-                    **_kind_values(table),
-                )
-            )
-            _insert_details(unit, found, table)
-            return True
+            return insert_table(unit, table, if_not_exists=if_not_exists)
 
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """See ``Catalog``."""
@@ -205,6 +182,38 @@ class SqlTables:
             _rename(unit, ids, name, new_name)
             _move_partitions(unit, ids, location)
             unit.run(_SET_LOCATION, sd=ids.storage, location=location)
+
+
+def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
+    """Store a new table; False where it existed and ``if_not_exists``.
+
+    Raises:
+        AlreadyExistsError, NotFoundError: the name is taken; no such database.
+    """
+    database = database_id(unit, table.name.database)
+    if find_table(unit, table.name) is not None:
+        if if_not_exists:
+            return False
+        raise _exists(table.name)
+    storage = insert_storage(unit, table)
+    (found,) = take_ids(unit, "MTable", 1)
+    created_s = (table.created_at_ms or unit.now_ms) // 1000
+    unit.change(
+        insert(TBLS).values(
+            TBL_ID=found,
+            DB_ID=database,
+            SD_ID=storage,
+            TBL_NAME=table.name.table,
+            CREATE_TIME=created_s,
+            LAST_ACCESS_TIME=0,
+            RETENTION=0,
+            OWNER=table.owner or None,
+            OWNER_TYPE="USER",
+            **_kind_values(table),
+        )
+    )
+    _insert_details(unit, found, table)
+    return True
 
 
 def read_table(unit: Unit, name: TableName) -> Table:

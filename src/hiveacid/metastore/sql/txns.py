@@ -283,12 +283,22 @@ class SqlTxns:
             unit.dialect.set_next_txn_id(unit.cursor, seed)
 
     def assume_committed(self, txn: TxnId) -> None:
-        """See ``TxnStore``. A committed row, old, so that the ids below it are no recent hole."""
+        """See ``TxnStore``."""
         with self._db.write() as unit:
             unit.exclude_opens()
-            if unit.scalar(_HWM) < txn:
-                unit.run(_INSERT_COMMITTED, txn=txn)
-                unit.dialect.set_next_txn_id(unit.cursor, txn + 1)
+            assume_committed(unit, txn)
+
+
+def assume_committed(unit: Unit, txn: int) -> None:
+    """See ``TxnStore``. A committed row, old, so that the ids below it are no recent hole."""
+    if highest_txn(unit) < txn:
+        unit.run(_INSERT_COMMITTED, txn=txn)
+        unit.dialect.set_next_txn_id(unit.cursor, txn + 1)
+
+
+def highest_txn(unit: Unit) -> int:
+    """The highest transaction id that is remembered."""
+    return int(unit.scalar(_HWM))
 
 
 def _insert_txns(

@@ -127,6 +127,16 @@ class SqlWriteIds:
             unit.run(_INSERT_NEXT, **where, next=seed + 1)
 
 
+def give_write_ids(
+    unit: Unit, table: TableName, txn_of: Mapping[int, TxnId], *, following: int
+) -> None:
+    """Enter whose the write ids of a new table are, and which is its next."""
+    where = {"db": table.database, "table": table.table}
+    unit.run(_INSERT_NEXT, **where, next=following)
+    rows = [{**where, "txn": txn, "write_id": write_id} for write_id, txn in txn_of.items()]
+    unit.run_many(_INSERT, rows)
+
+
 def write_id_of(unit: Unit, txn: TxnId, database: str, table: str) -> WriteId | None:
     """The write id the transaction has for the table, None where none is allocated."""
     found = unit.scalar(_WRITE_ID_OF_TXN, db=database, table=table, txn=txn)
