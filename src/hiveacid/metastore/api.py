@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Written
@@ -24,6 +24,9 @@ from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Database, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+
+if TYPE_CHECKING:
+    from hiveacid.layout.takeover import Takeover
 
 
 class ConflictUnit(Enum):
@@ -88,6 +91,16 @@ class LockResponse:
     blocked_by: LockInfo | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table is, or one ``partition`` of it; whether the table is transactional."""
+
+    table: TableName
+    partition: str | None
+    location: str
+    transactional: bool
+
+
 class Catalog(Protocol):
     """Databases, tables and partitions."""
 
@@ -114,6 +127,24 @@ class Catalog(Protocol):
 
         Raises: AlreadyExistsError; NotFoundError where the database does not exist.
         """
+
+    def attach_table(
+        self,
+        table: Table,
+        partitions: Sequence[Partition],
+        takeover: Takeover | None,
+        *,
+        if_not_exists: bool = False,
+    ) -> bool:
+        """Create the table with partitions and, where it is transactional, the history that its
+        files have from another metastore: all in one step. False as ``create_table``.
+
+        Raises: AlreadyExistsError; NotFoundError; InvalidInputError: a compaction of that history
+        has the number of a transaction that is not committed here.
+        """
+
+    def places(self) -> tuple[Place, ...]:
+        """Where the tables are, and those partitions that are not where their names say."""
 
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Forget the table, its partitions and its write ids; False where absent and ``if_exists``.

@@ -96,7 +96,8 @@ def _create_table(cursor: Cursor) -> ddl.CreateTable | ParsedCreateAs:
     if cursor.accept("AS") or cursor.at_query():
         fragment = QueryParser(cursor).query_fragment()
         return ParsedCreateAs(table, ParsedQuery(fragment))
-    if not table.columns and table.like is None:
+    from_files = table.location is not None and table.properties
+    if not table.columns and table.like is None and not from_files:
         raise cursor.unrecognized("create table statement")
     return table
 

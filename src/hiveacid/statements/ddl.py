@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hiveacid.errors import FormatError, InvalidInputError, NotFoundError, StorageError
+from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StorageError
+from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Column, Database, FileFormat, Table, TableKind, TableName
 from hiveacid.settings import Settings
 from hiveacid.statements import alter, lock
 from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.adopt import adopt
+from hiveacid.statements.attach import Attached, examine, mark_dead, take_lists
 from hiveacid.statements.constraints import check_constraint_texts, constraint_properties
 from hiveacid.statements.ddl_context import (
     DdlContext,
@@ -128,22 +129,47 @@ def create_table(
     """
     if columns is not None:
         statement = _with_query_columns(statement, columns)
-    table = checked(definition_of(context, statement))
+    table, lists = take_lists(definition_of(context, statement))
+    attached: Attached | None = None
+    if statement.location is not None and not statement.external:
+        if statement.name.table in context.metastore.list_tables(statement.name.database):
+            if statement.if_not_exists:
+                return None
+            raise AlreadyExistsError(
+                f"Table {statement.name} already exists", table=str(statement.name)
+            )
+        attached = examine(table, lists, format=statement.format)
+        table = attached.table
+        if attached.takeover is not None:  # the locks' own transaction has a higher id, too
+            context.metastore.assume_committed(TxnId(attached.takeover.highest_txn))
+    table = checked(table)
     files, path = file_system_for(table.location)
     if owns_files(table) and not table.partition_columns and not files.exists(path):
         known = initial_statistics(column.name for column in table.columns)
         table = replace(table, properties={**table.properties, **known})
     with context.locked(footprint.create_table(table.name.database)):
+        if attached is not None:
+            return _attach(context, attached, table, if_not_exists=statement.if_not_exists)
         if not context.metastore.create_table(table, if_not_exists=statement.if_not_exists):
             return None
         try:
             files.create_directory(path)
-            if statement.location is not None and not statement.external:
-                adopt(context.metastore, table)
-        except (StorageError, FormatError):
+        except StorageError:
             context.metastore.drop_table(table.name)
             raise
     return table
+
+
+def _attach(
+    context: DdlContext, attached: Attached, table: Table, *, if_not_exists: bool
+) -> Table | None:
+    files, path = file_system_for(table.location)
+    files.create_directory(path)
+    mark_dead(attached)
+    created = context.metastore.attach_table(
+        table, attached.partitions, attached.takeover, if_not_exists=if_not_exists
+    )
+    return table if created else None
 
 
 def _with_query_columns(statement: ddl.CreateTable, columns: tuple[Column, ...]) -> ddl.CreateTable:

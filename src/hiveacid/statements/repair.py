@@ -6,15 +6,16 @@ dropped only where that is gone. Statistics of what is found are not known.
 
 from __future__ import annotations
 
-from hiveacid.errors import AlreadyExistsError, InvalidInputError
-from hiveacid.layout.names import BaseName, parse_directory, partition_name
+from hiveacid.errors import InvalidInputError
+from hiveacid.layout.names import partition_name
+from hiveacid.layout.takeover import directories_of
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind
-from hiveacid.statements.adopt import seed
+from hiveacid.statements.attach import takeover_of
 from hiveacid.statements.ddl_context import DdlContext, use_write_id
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.values_upkeep import RepairTable
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.listing import discover_partitions
+from hiveacid.storage.listing import discover_partitions, list_partition
 from hiveacid.txn import footprint
 
 
@@ -77,25 +78,27 @@ def _exists(location: str) -> bool:
 
 
 def _check_write_ids(context: DdlContext, table: Table, parts: list[Partition]) -> None:
-    """What the new partitions hold must be visible: of write ids that were given out."""
+    """What the new partitions hold must be visible: of write ids that were given out, or of a
+    history that says what counts.
+    """
     if table.acid_mode is AcidMode.NONE:
         return
     fs, _ = file_system_for(table.location)
-    paths = [file_system_for(part.location)[1] for part in parts]
-    try:
-        seed(context.metastore, table, fs, paths)
-    except AlreadyExistsError as error:
-        (valid,) = context.metastore.valid_write_ids((table.name,))
-        for path in paths:
-            for info in fs.list_directory(path):
-                name = parse_directory(info.path.rpartition("/")[2]) if info.is_directory else None
-                if name is None:
-                    continue
-                highest = name.write_id if isinstance(name, BaseName) else name.max_write_id
-                if highest > valid.hwm:
-                    raise InvalidInputError(
-                        f"{info.path} is of write id {highest}, the table {table.name} has given "
-                        f"out {valid.hwm}: it is not this table's",
-                        table=str(table.name),
-                        path=info.path,
-                    ) from error
+    listings = {
+        path: list_partition(fs, path)
+        for path in (file_system_for(part.location)[1] for part in parts)
+    }
+    last = context.metastore.last_write_id(table.name)
+    if last:
+        for one in directories_of(listings):
+            if one.write_ids[1] > last:
+                raise InvalidInputError(
+                    f"{one.path} is of write id {one.write_ids[1]}, the table {table.name} has "
+                    f"given out {last}: it is not this table's",
+                    table=str(table.name),
+                    path=one.path,
+                )
+        return
+    takeover = takeover_of(table, listings)
+    if takeover is not None:
+        context.metastore.seed_write_id(table.name, takeover.highest_write_id)

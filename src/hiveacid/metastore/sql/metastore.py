@@ -15,6 +15,7 @@ from hiveacid.metastore.sql.locks import SqlLocks
 from hiveacid.metastore.sql.partitions import SqlPartitions
 from hiveacid.metastore.sql.statistics import SqlStatistics
 from hiveacid.metastore.sql.tables import SqlTables
+from hiveacid.metastore.sql.takeover import SqlTakeover
 from hiveacid.metastore.sql.txns import SqlTxns
 from hiveacid.metastore.sql.write_ids import SqlWriteIds
 
@@ -24,6 +25,7 @@ class SqlMetastore(
     SqlDatabases,
     SqlTables,
     SqlPartitions,
+    SqlTakeover,
     SqlStatistics,
     SqlTxns,
     SqlWriteIds,

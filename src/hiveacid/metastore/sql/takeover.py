@@ -1,0 +1,163 @@
+"""Tables that other metastores made: entered with their history, in one step; where tables lie.
+
+The write ids that do not count get aborted transactions of this metastore, as Hive's would have
+them (metastore.md 2.5, 2.8). A reader's watermark is the highest write id remembered, and its list
+ends at the first one that is not committed where none is (metastore.md, surprises 3 and 4): so two
+committed transactions come after the aborted ones, with the lowest free write id and the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import bindparam, insert, literal, or_, select
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.metastore.api import Place
+from hiveacid.metastore.sql.catalog_schema import DBS, PARTITIONS, SDS, TABLE_PARAMS, TBLS
+from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.locks import insert_components
+from hiveacid.metastore.sql.partitions import insert_partitions
+from hiveacid.metastore.sql.schema import TXNS
+from hiveacid.metastore.sql.tables import insert_table
+from hiveacid.metastore.sql.txns import assume_committed, highest_txn
+from hiveacid.metastore.sql.write_ids import give_write_ids
+from hiveacid.model.ids import TxnId
+from hiveacid.model.tables import Partition, Table, TableKind, TableName
+from hiveacid.model.transactions import OperationType, TxnState
+
+if TYPE_CHECKING:
+    from hiveacid.layout.takeover import Takeover
+
+_T = TXNS.c
+_INSERT_TXN: Final = insert(TXNS).values(
+    TXN_ID=bindparam("txn"),
+    TXN_STATE=bindparam("state"),
+    TXN_STARTED=bindparam("at"),
+    TXN_LAST_HEARTBEAT=bindparam("at"),
+    TXN_USER=bindparam("user"),
+    TXN_HOST="",
+    TXN_META_INFO="taken over from another metastore",
+)
+_NOT_COMMITTED: Final = select(_T.TXN_ID, _T.TXN_STATE).where(
+    or_(_T.TXN_STATE == TxnState.OPEN.value, _T.TXN_STATE == TxnState.ABORTED.value)
+)
+_NAMED: Final = (DBS.c.NAME, TBLS.c.TBL_NAME)
+_TABLES: Final = (
+    select(*_NAMED, SDS.c.LOCATION, TABLE_PARAMS.c.PARAM_VALUE)
+    .join_from(TBLS, DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
+    .join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
+    .join(
+        TABLE_PARAMS,
+        (TABLE_PARAMS.c.TBL_ID == TBLS.c.TBL_ID) & (TABLE_PARAMS.c.PARAM_KEY == "transactional"),
+        isouter=True,
+    )
+    .where(TBLS.c.TBL_TYPE != TableKind.VIEW.value)
+)
+_OF_PARTITION = SDS.alias("of_partition")
+_ELSEWHERE: Final = (
+    select(*_NAMED, _OF_PARTITION.c.LOCATION, PARTITIONS.c.PART_NAME)
+    .join_from(PARTITIONS, _OF_PARTITION, _OF_PARTITION.c.SD_ID == PARTITIONS.c.SD_ID)
+    .join(TBLS, TBLS.c.TBL_ID == PARTITIONS.c.TBL_ID)
+    .join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
+    .join(DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
+    .where(_OF_PARTITION.c.LOCATION != SDS.c.LOCATION + literal("/") + PARTITIONS.c.PART_NAME)
+)
+"""Partitions that are not where their names say."""
+
+
+class SqlTakeover:
+    """The part of ``Catalog`` about tables of other metastores."""
+
+    _db: Database
+
+    def attach_table(
+        self,
+        table: Table,
+        partitions: Sequence[Partition],
+        takeover: Takeover | None,
+        *,
+        if_not_exists: bool = False,
+    ) -> bool:
+        """See ``Catalog``."""
+        with self._db.write() as unit:
+            if takeover is not None:
+                unit.exclude_opens()
+            if not insert_table(unit, table, if_not_exists=if_not_exists):
+                return False
+            insert_partitions(unit, table.name, partitions)
+            if takeover is not None:
+                _enter_history(unit, table, takeover)
+            return True
+
+    def places(self) -> tuple[Place, ...]:
+        """See ``Catalog``."""
+        with self._db.read() as unit:
+            tables = unit.rows(_TABLES)
+            elsewhere = unit.rows(_ELSEWHERE)
+        transactional = {
+            TableName(database, table): (value or "").lower() == "true"
+            for database, table, _, value in tables
+        }
+        found = [(TableName(*row[:2]), row[2], None) for row in tables]
+        found += [(TableName(*row[:2]), row[2], row[3]) for row in elsewhere]
+        return tuple(
+            Place(name, partition, location, transactional.get(name, False))
+            for name, location, partition in found
+            if location
+        )
+
+
+def _enter_history(unit: Unit, table: Table, takeover: Takeover) -> None:
+    _check_compactions(unit, table, takeover)
+    assume_committed(unit, takeover.highest_txn)
+    where = {"db": table.name.database, "table": table.name.table}
+    write_ids = sorted({write_id for write_id, _ in takeover.aborted})
+    first = highest_txn(unit) + 1
+    txn_of = {write_id: TxnId(first + at) for at, write_id in enumerate(write_ids)}
+    after = takeover.highest_write_id + 1
+    committed = [] if not write_ids else [after] if 1 in txn_of or after == 1 else [1, after]
+    txn_of |= {one: TxnId(first + len(txn_of) + at) for at, one in enumerate(committed)}
+    aborted, done = TxnState.ABORTED.value, TxnState.COMMITTED.value
+    unit.run_many(
+        _INSERT_TXN,
+        [
+            # Those that are committed look old, so that nobody takes an id below for a late one.
+            {"txn": txn, "state": done, "at": 0, "user": table.owner}
+            if write_id in committed
+            else {"txn": txn, "state": aborted, "at": unit.now_ms, "user": table.owner}
+            for write_id, txn in txn_of.items()
+        ],
+    )
+    if txn_of:
+        unit.dialect.set_next_txn_id(unit.cursor, max(txn_of.values()) + 1)
+    insert_components(
+        unit,
+        [
+            {
+                **where,
+                "txn": txn_of[write_id],
+                "partition": partition,
+                "op": OperationType.INSERT.value,
+                "write_id": write_id,
+            }
+            for write_id, partition in takeover.aborted
+        ],
+    )
+    following = after + 1 if committed else after
+    give_write_ids(unit, table.name, txn_of, following=following)
+
+
+def _check_compactions(unit: Unit, table: Table, takeover: Takeover) -> None:
+    """The transactions of another metastore whose results are read count as committed here."""
+    names = {"o": "open", "a": "aborted"}
+    states: dict[int, str] = dict(unit.rows(_NOT_COMMITTED))
+    for txn in sorted(takeover.compactions.intersection(states)):
+        raise InvalidInputError(
+            f"Transaction {txn} made a compaction of {table.location}, and another transaction "
+            f"{txn} of this metastore is {names[states[txn]]}: nobody would see that compaction",
+            table=str(table.name),
+            txn=txn,
+            note="Let it end (`hiveacid clean` forgets an aborted one), or take another metastore.",
+        )
