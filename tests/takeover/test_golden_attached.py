@@ -9,15 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.compaction.world import MAJOR, World
-from tests.golden.tables import (
-    as_hive_prints,
-    differences,
-    golden_answer,
-    golden_meta,
-    golden_names,
-    golden_path,
-)
+from tests.golden.tables import as_hive_prints, differences, golden_answer, golden_meta
 from tests.golden.test_read_arrow import WIDE_TIMESTAMPS
+from tests.recorded import golden_names, golden_path
 
 import hiveacid
 from hiveacid.compaction.worker import Outcome
@@ -79,15 +73,15 @@ def compact_and_clean(world: World) -> bool:
     """Everything that can be: all partitions, and what aborted transactions left. Whether all was
     compacted: a single delta is not, as in Hive.
     """
-    store, table = world.runtime.metastore, world.acid.table("t").definition
+    store, table = world.client.metastore, world.acid.table("t").definition
     keys = [column.name for column in table.partition_columns]
     parts = [one.values for one in store.list_partitions(table.name)] if keys else [()]
     results = [world.compact(MAJOR, partition=partition_name(keys, one) or None) for one in parts]
     world.clock.advance_ms(48 * 3_600_000)
     world.clean()
-    world.runtime.metastore.run_housekeeping(interval_s=0)
+    world.client.metastore.run_housekeeping(interval_s=0)
     world.clean()
-    world.runtime.metastore.run_housekeeping(interval_s=0)
+    world.client.metastore.run_housekeeping(interval_s=0)
     return all(one.outcome is Outcome.SUCCEEDED for one in results)
 
 
@@ -108,7 +102,7 @@ def test_a_table_attached_with_its_lists_has_hives_rows_for_good(
     all_compacted = compact_and_clean(world)
     check(world, name, meta)
     if all_compacted:
-        assert world.runtime.metastore.show_txns() == ()
+        assert world.client.metastore.show_txns() == ()
     if world.acid.table("t").definition.acid_mode is AcidMode.FULL and len(before):
         column = before.schema.names[0]
         write = hiveacid.write_arrow(world.acid.table("t"), before)

@@ -23,10 +23,10 @@ from hiveacid.model.tables import AcidMode, Column, FileFormat, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.statements.alter import check_type_change
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.bucket_reader import BucketFileReader
 from hiveacid.storage.evolution import evolve_column
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.plain_readers import ParquetFileReader, open_plain_reader
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
+from hiveacid.storage.plain.readers import ParquetFileReader, open_plain_reader
 
 _NESTED: Final = (StructType, ListType, MapType, UnionType)
 _TEXTS: Final = ("string", "varchar", "char")
