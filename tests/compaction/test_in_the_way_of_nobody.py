@@ -29,6 +29,7 @@ SETTINGS = Settings(
     compactor_auto="off",
     compactor_aborts_age_s=0,
 )
+pytestmark = pytest.mark.timing
 ROWS_PER_WRITER = 4
 SECONDS = 6.0
 

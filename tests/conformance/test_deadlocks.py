@@ -96,6 +96,7 @@ def test_a_lock_without_a_transaction_keeps_others_out_until_it_is_given_back(
     client.transactions.heartbeat.beat()
 
 
+@pytest.mark.timing
 def test_a_lock_whose_client_is_gone_is_dropped_by_whoever_waits(
     metastore_url: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ import hiveacid
 from hiveacid.errors import AcidError, ConflictError, LockError, NotFoundError
 from hiveacid.session import Session
 
+pytestmark = pytest.mark.timing
 SECONDS, THREADS, TABLES = 3, 6, "tuv"
 SETTINGS = {"hiveacid.lock.timeout_s": "60", "hiveacid.lock.poll_max_s": "0.02"}
 

@@ -111,6 +111,7 @@ def test_more_statements_than_there_are_ids(acid: Session) -> None:
 # -------------------------------------------------------------------- time
 
 
+@pytest.mark.timing
 def test_a_commit_after_the_heartbeat_was_lost(
     acid: Session, other: Session, metastore_url: str, tmp_path: Path
 ) -> None:

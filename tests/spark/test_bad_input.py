@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
+from tests.spark.running import slow_rows, wait_for
 
 import hiveacid
 from hiveacid.errors import (
@@ -286,25 +286,25 @@ def test_update_of_partition_and_bucketing_columns(acid, rows, layout):
     assert rows("select * from b") == [(1, "a", "x")]
 
 
-def test_an_interrupt_aborts_the_transaction_and_frees_its_locks(acid, spark, table, unharmed):
-    def slowly(batches):
-        for batch in batches:
-            time.sleep(4)
-            yield batch
+def test_an_interrupt_aborts_the_transaction_and_frees_its_locks(
+    acid, spark, table, unharmed, tmp_path
+):
+    slow = slow_rows(spark, tmp_path, sleep_s=120).selectExpr("id", "'slow' v")
 
-    slow = spark.range(1).selectExpr("cast(id as int) id", "'slow' v")
-    slow = slow.mapInArrow(slowly, slow.schema)
+    def press():
+        wait_for(lambda: any(tmp_path.glob("started-*")))
+        os.kill(os.getpid(), signal.SIGINT)
 
     def open_transactions():
         states = acid.sql("show transactions").collect()
         return {row.txnid for row in states if row.state == "OPEN"}
 
     before = open_transactions()  # queries' leases
-    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    presses = threading.Thread(target=press)
+    presses.start()
     # py4j of PySpark 3.5 makes an error of its own out of it
     with pytest.raises((KeyboardInterrupt, Py4JError)):
         acid.table("t").insert(slow)
-    timer.join()
+    presses.join()
     assert open_transactions() == before
     unharmed()

@@ -50,6 +50,7 @@ def test_a_process_ends_with_whoever_was_killed() -> None:
     os.close(never)
 
 
+@pytest.mark.timing
 @pytest.mark.skipif(not hasattr(os, "nice"), reason="a system without priorities")
 @pytest.mark.parametrize("own_session", [True, False])
 def test_a_process_gives_way_and_lowers_no_session_but_its_own(own_session: bool) -> None:

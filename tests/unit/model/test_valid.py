@@ -118,6 +118,7 @@ def test_lists_of_a_query() -> None:
         ValidTxnWriteIdList.parse("db.t")
 
 
+@pytest.mark.timing
 def test_many_exceptions_are_looked_up_fast() -> None:
     valid = ValidWriteIdList.of("t", hwm=10**6, aborted=range(0, 20_000, 2))
     started = time.perf_counter()

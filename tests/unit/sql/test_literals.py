@@ -170,6 +170,7 @@ def test_minus_zero_stays_a_double() -> None:
     assert math.copysign(1, cell) == -1
 
 
+@pytest.mark.timing
 def test_a_small_insert_is_parsed_in_less_than_5_ms() -> None:
     text = "insert into t values (1,'a','x'),(2,'it\\'s','y'),(3,null,'z')"
     bound(text)
