@@ -39,6 +39,7 @@ from hiveacid.statements.ddl_context import (
     use_write_id,
 )
 from hiveacid.statements.definitions import altered, check_columns, checked, without
+from hiveacid.statements.locations import check_partitions, check_place
 from hiveacid.statements.partition_conditions import meets
 from hiveacid.statements.partition_values import (
     full_values,
@@ -143,6 +144,7 @@ def _add_partitions(context: DdlContext, table: Table, statement: ddl.AddPartiti
                     f"Partition already exists: {partition_name(names, partition.values)}",
                     table=str(table.name),
                 )
+        check_partitions(context.metastore, table, found)
         added = context.metastore.add_partitions(table.name, found)
         for partition in added:
             files, path = file_system_for(partition.location)
@@ -213,6 +215,8 @@ def _rename_table(context: DdlContext, table: Table, statement: ddl.RenameTable)
     with context.locked(footprint.rename_table(table.name, new_name)) as transaction:
         use_write_id(transaction, table)
         if location != table.location:
+            moved = replace(table, name=new_name, location=location)
+            check_place(metastore, moved, but=(str(table.name),))
             _move(table.location, location)
         try:
             metastore.rename_table(table.name, new_name, location=location)

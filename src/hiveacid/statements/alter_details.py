@@ -15,6 +15,7 @@ from hiveacid.statements.constraints import (
     without_constraint,
 )
 from hiveacid.statements.ddl_context import DdlContext
+from hiveacid.statements.locations import check_partitions, check_place
 from hiveacid.statements.partition_values import full_values
 from hiveacid.txn import footprint
 
@@ -64,8 +65,11 @@ def _set_location(context: DdlContext, table: Table, statement: ddl.SetLocation)
     with context.locked(footprint.alter_table(table.name)):
         if statement.partition:
             old = metastore.get_partition(table.name, full_values(table, statement.partition))
-            metastore.alter_partition(table.name, replace(old, location=location))
+            changed = replace(old, location=location)
+            check_partitions(metastore, table, [changed])
+            metastore.alter_partition(table.name, changed)
             return
+        check_place(metastore, replace(table, location=location))
         partitions = metastore.list_partitions(table.name)
         metastore.alter_table(table.name, replace(table, location=location))
         for partition in partitions:  # they stay where they are

@@ -27,6 +27,7 @@ from hiveacid.statements.ddl_context import (
     table_location,
 )
 from hiveacid.statements.definitions import checked
+from hiveacid.statements.locations import check_place
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_views import AlterView, DropView
 from hiveacid.statements.views import alter_view, drop_view
@@ -138,6 +139,7 @@ def create_table(
             raise AlreadyExistsError(
                 f"Table {statement.name} already exists", table=str(statement.name)
             )
+        check_place(context.metastore, table)
         attached = examine(table, lists, format=statement.format)
         table = attached.table
         if attached.takeover is not None:  # the locks' own transaction has a higher id, too
@@ -150,6 +152,7 @@ def create_table(
     with context.locked(footprint.create_table(table.name.database)):
         if attached is not None:
             return _attach(context, attached, table, if_not_exists=statement.if_not_exists)
+        check_place(context.metastore, table)
         if not context.metastore.create_table(table, if_not_exists=statement.if_not_exists):
             return None
         try:
@@ -169,6 +172,12 @@ def _attach(
     created = context.metastore.attach_table(
         table, attached.partitions, attached.takeover, if_not_exists=if_not_exists
     )
+    try:
+        check_place(context.metastore, table)  # somebody may have taken it just now
+    except InvalidInputError:
+        if created:
+            context.metastore.drop_table(table.name)
+        raise
     return table if created else None
 
 

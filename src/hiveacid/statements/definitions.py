@@ -36,6 +36,10 @@ _OURS: Final[Mapping[str, tuple[str, str]]] = {
 """Properties of ours, and the two values of each."""
 
 
+_EXTERNAL: Final = "EXTERNAL"
+"""Hive makes a table external, or managed again, by this property; its case matters."""
+
+
 def checked(table: Table) -> Table:
     """The table, fit to be created, with normal properties.
 
@@ -48,7 +52,7 @@ def checked(table: Table) -> Table:
     properties = _transactional_properties(table)
     if table.bucket is not None:
         properties.setdefault("bucketing_version", str(table.bucket.version))
-    result = replace(table, properties=properties)
+    result = replace(table, properties=properties, kind=_kind(table))
     check_acid(result)
     return result
 
@@ -197,6 +201,13 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
     wanted = {_key(key): value for key, value in changes.items()}
     _check_ours(wanted)
     before = table.acid_mode
+    if before is not AcidMode.NONE and wanted.get(_EXTERNAL, "").lower() == "true":
+        raise InvalidInputError(
+            f"Unable to alter table. {table.name} cannot be converted to external table as it is "
+            "transactional table.",
+            code=40013,
+            table=str(table.name),
+        )
     if before is AcidMode.NONE:
         return checked(replace(table, properties={**table.properties, **wanted}))
     value = wanted.get("transactional")
@@ -221,6 +232,14 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
             table=str(table.name),
         )
     return replace(table, properties={**table.properties, **wanted})
+
+
+def _kind(table: Table) -> TableKind:
+    """Managed or external, as the property ``EXTERNAL`` says where it is there."""
+    external = table.properties.get(_EXTERNAL)
+    if external is None or table.kind is TableKind.VIEW:
+        return table.kind
+    return TableKind.EXTERNAL if external.lower() == "true" else TableKind.MANAGED
 
 
 def _full_acid(table: Table) -> Table:
@@ -259,7 +278,8 @@ def without(table: Table, keys: tuple[str, ...], *, if_exists: bool) -> Table:
             table=str(table.name),
         )
     kept = {key: value for key, value in table.properties.items() if key not in gone}
-    return replace(table, properties=kept)
+    kind = TableKind.MANAGED if _EXTERNAL in gone else table.kind
+    return replace(table, properties=kept, kind=kind)
 
 
 def bucket_spec(columns: Sequence[str], count: int | None) -> BucketSpec | None:

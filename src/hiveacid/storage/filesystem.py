@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -203,6 +204,20 @@ def path_of(location: str) -> str:
     root, path = _split(location)
     _, prefix = _from_uri(root)
     return (prefix.rstrip("/") + "/" + path.strip("/")).rstrip("/") or "/"
+
+
+def one_name(location: str) -> str:
+    """The one name of all locations of a directory: without ``file:``, symbolic links and doubled
+    slashes, which may be there or not; the directory need not exist.
+
+    Raises:
+        InvalidInputError: no file system of that scheme, or a relative path.
+    """
+    if location.startswith(("/", "file:")):
+        return str(Path(path_of(location)).resolve())
+    root, path = _split(location)
+    parts = [part for part in path.split("/") if part]
+    return "/".join([re.sub("^s3[an]:", "s3:", root.partition("?")[0].rstrip("/")), *parts])
 
 
 def _split(location: str) -> tuple[str, str]:
