@@ -11,11 +11,12 @@ import uuid
 from dataclasses import dataclass, field
 
 from hiveacid.clock import Clock, SystemClock
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.metastore.api import Metastore
 from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.metastore.sql.migrations import Opening
 from hiveacid.model.tables import Database, TableName
 from hiveacid.settings import Settings
 from hiveacid.txn.manager import TransactionManager
@@ -31,9 +32,25 @@ class Client:
     metastore: Metastore
     transactions: TransactionManager
     clock: Clock
-    settings: Settings
+    initial_settings: Settings
+    """those that it was connected with; RESET goes back to them"""
     warehouse: str
     threads: Threads = field(default_factory=DaemonThreads)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as they are now. Nobody keeps them: the next SET is for all that run."""
+        return self.transactions.settings
+
+    def use_settings(self, settings: Settings) -> None:
+        """Let these be the settings from now on.
+
+        Raises:
+            InvalidInputError: one differs that is fixed while a session is connected.
+        """
+        settings.check_unchanged(self.settings)
+        self.transactions.use_settings(settings)
+        self.metastore.use_compaction_options(_compaction_options(settings))
 
     def database_location(self, name: str) -> str:
         """Where a new database goes: ``<warehouse>/<name>.db``; ``default`` is the warehouse."""
@@ -59,33 +76,37 @@ class Client:
 def open_client(
     url: str,
     *,
-    warehouse: str,
+    warehouse: str | None = None,
     clock: Clock | None = None,
     settings: Settings | None = None,
     threads: Threads | None = None,
 ) -> Client:
     """Open the metastore at ``url``, with the database ``default`` made on first use.
 
-    ``warehouse`` is a location; a relative path is taken from the working directory.
+    ``warehouse`` is where new databases and tables go; a metastore that is there already knows its
+    own: the location of its database ``default``.
 
     Raises:
         MetastoreError: nothing usable is at the URL.
         UnsupportedError: a kind of metastore that is not built yet.
-        InvalidInputError: the URL or the warehouse is none.
+        InvalidInputError: the URL or the warehouse is none; the warehouse is a relative path, or
+            not that of the metastore; a new metastore needs one.
     """
     the_clock = clock or SystemClock()
     the_settings = settings or Settings()
     the_threads = threads or DaemonThreads()
-    root = _location(warehouse)
+    root = None if warehouse is None else _location(warehouse)
     options = MetastoreOptions(
         txn_timeout_ms=int(the_settings.txn_timeout_s * 1000),
         compaction=_compaction_options(the_settings),
     )
-    metastore = connect(url, clock=the_clock, options=options)
-    if DEFAULT_DATABASE not in metastore.list_databases():
-        metastore.create_database(
-            Database(DEFAULT_DATABASE, root, "Default Hive database"), if_not_exists=True
-        )
+    opening = Opening.EXISTING if warehouse is None else Opening.CREATE
+    metastore = connect(url, clock=the_clock, options=options, opening=opening)
+    try:
+        location = _default_location(metastore, root)
+    except BaseException:
+        metastore.close()
+        raise
     manager = TransactionManager(
         metastore,
         the_clock,
@@ -95,7 +116,7 @@ def open_client(
         threads=the_threads,
         session=uuid.uuid4().hex,
     )
-    return Client(metastore, manager, the_clock, the_settings, root, the_threads)
+    return Client(metastore, manager, the_clock, the_settings, location, the_threads)
 
 
 def _compaction_options(settings: Settings) -> CompactionOptions:
@@ -112,14 +133,51 @@ def _compaction_options(settings: Settings) -> CompactionOptions:
     )
 
 
+def _default_location(metastore: Metastore, warehouse: str | None) -> str:
+    """Where the database ``default`` lies, which is made where there is none.
+
+    Raises:
+        InvalidInputError: it is to be made and there is no ``warehouse``, or lies elsewhere.
+    """
+    try:
+        location = metastore.get_database(DEFAULT_DATABASE).location
+    except NotFoundError:
+        if warehouse is None:
+            raise InvalidInputError(
+                f"The metastore {metastore.url} is new: where do its tables go?",
+                note="hiveacid.connect(spark, url, warehouse='/data/warehouse')",
+            ) from None
+        made = Database(DEFAULT_DATABASE, warehouse, "Default Hive database")
+        metastore.create_database(made, if_not_exists=True)
+        location = metastore.get_database(DEFAULT_DATABASE).location
+    if warehouse is not None and _place(warehouse) != _place(location):
+        raise InvalidInputError(
+            f"The warehouse of the metastore {metastore.url} is {location}, not {warehouse}",
+            note="leave warehouse out, or give CREATE DATABASE or CREATE TABLE a LOCATION",
+            warehouse=warehouse,
+            location=location,
+        )
+    return location
+
+
 def _location(warehouse: str) -> str:
     if not warehouse:
         raise InvalidInputError("The warehouse needs a location")
-    if "://" in warehouse:
+    if "://" in warehouse or warehouse.startswith("file:"):
         return warehouse.rstrip("/")
-    if warehouse.startswith("file:"):
-        return warehouse.rstrip("/")
-    return os.path.abspath(warehouse)
+    if not os.path.isabs(warehouse):
+        raise InvalidInputError(
+            f"The warehouse {warehouse!r} is a relative path: it would be another one for a client "
+            f"with another working directory; here it is {os.path.abspath(warehouse)}",
+            warehouse=warehouse,
+        )
+    return os.path.normpath(warehouse)
+
+
+def _place(location: str) -> str:
+    """A form in which two names of one local directory are the same."""
+    path = location.removeprefix("file://").removeprefix("file:")
+    return location.rstrip("/") if "://" in path else os.path.realpath(path)
 
 
 def _user() -> str:

@@ -58,15 +58,14 @@ class Compacting:
         self._making = threading.Lock()
         self._compactor: Compactor | None = None
         self._rewrites: tuple[PoliteRewrite, ...] = ()
-        self._embedded: EmbeddedCompactor | None = None
-        if is_embedded(client):
-            self._embedded = EmbeddedCompactor(
-                self.compactor,
-                clock=client.clock,
-                settings=client.settings,
-                threads=client.threads,
-            )
-            client.transactions.on_commit(self._embedded.note)
+        self._embedded = EmbeddedCompactor(
+            self.compactor,
+            is_on=lambda: is_embedded(client),
+            clock=client.clock,
+            settings=lambda: client.settings,
+            threads=client.threads,
+        )
+        client.transactions.on_commit(self._embedded.note)
 
     def execute(self, value: CompactionStatement) -> tuple[object, ...]:
         """Carry out a statement built in Python; entries of the queue, or what was found out.
@@ -111,9 +110,9 @@ class Compacting:
                 from hiveacid.compaction.compactor import Compactor
                 from hiveacid.compaction.process import PoliteRewrite
 
-                settings = self._client.settings
-                rewrite = PoliteRewrite(settings, spark=self._spark)
-                beside = PoliteRewrite(settings, spark=self._spark_elsewhere)
+                client = self._client
+                rewrite = PoliteRewrite(lambda: client.settings, spark=self._spark)
+                beside = PoliteRewrite(lambda: client.settings, spark=self._spark_elsewhere)
                 self._rewrites = (rewrite, beside)
                 self._compactor = Compactor(self._client, rewrite, beside=beside, version=VERSION)
             return self._compactor
@@ -132,12 +131,11 @@ class Compacting:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is left to do in the background."""
-        return self._embedded is None or self._embedded.is_idle
+        return self._embedded.is_idle
 
     def close(self) -> None:
         """End the background work."""
-        if self._embedded is not None:
-            self._embedded.close()
+        self._embedded.close()
         for rewrite in self._rewrites:
             rewrite.stop()
 
@@ -151,9 +149,8 @@ class Compacting:
         if value.wait:
             return tuple(self._wait(one) for one in ids)
         entries = tuple(one for i in ids for one in metastore.show_compactions(compaction=i))
-        if self._embedded is not None:
-            for pool in {entry.pool for entry in entries}:
-                self._embedded.request(pool)
+        for pool in {entry.pool for entry in entries}:
+            self._embedded.request(pool)
         return entries
 
     def _enqueue(self, request: CompactionRequest, *, wait: bool) -> CompactionId:
@@ -279,7 +276,7 @@ class CompactionMethods:
 
 
 def is_embedded(client: Client) -> bool:
-    """Whether a session of this client compacts by itself."""
+    """Whether a session of this client compacts by itself, by its settings now."""
     auto = client.settings.compactor_auto
     return auto == "embedded" or (auto == "default" and embeds_by_default(client.metastore.url))
 

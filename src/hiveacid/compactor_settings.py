@@ -18,7 +18,7 @@ def _hive(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactorSettings:
-    """A part of ``Settings``; the last eight are taken when a session connects."""
+    """A part of ``Settings``."""
 
     compactor_delta_num_threshold: int = setting(
         10,

@@ -77,13 +77,14 @@ def connect(
     spark: SparkSession | None,
     url: str,
     *,
-    warehouse: str,
+    warehouse: str | None = None,
     settings: Settings | Mapping[str, str] | None = None,
 ) -> Session:
     """Opens the metastore at ``url`` (``sqlite:///path``; made where it does not exist).
 
-    ``warehouse`` is where new databases and tables go. ``settings`` is a ``Settings`` or names and
-    texts as SQL's SET takes them.
+    ``warehouse`` is where new databases and tables go: an absolute path or a URL, needed for a new
+    metastore; one that exists knows its own, and refuses another. ``settings`` is a ``Settings`` or
+    names and texts as SQL's SET takes them.
 
     Example:
         >>> acid = connect(spark, "sqlite:///metastore.db", warehouse="/data/wh")  # doctest: +SKIP
@@ -111,7 +112,6 @@ class Session(CompactionMethods):
         self._client = client
         self._spark: SparkSession | None = None
         self._compacting = compacting or Compacting(client, spark=lambda: self._spark)
-        self._settings = client.settings
         self._database = DEFAULT_DATABASE
         self._closed = False
         self._control = TransactionControl(client.transactions)
@@ -156,7 +156,7 @@ class Session(CompactionMethods):
     @property
     def settings(self) -> Settings:
         """The session's settings; SET changes them."""
-        return self._settings
+        return self._client.settings
 
     @property
     def has_uncommitted(self) -> bool:
@@ -197,7 +197,7 @@ class Session(CompactionMethods):
         self._names()
         within = Session(self._client, self._compacting)
         within._spark = self._spark
-        within._settings, within._database = self._settings, self._database
+        within._database = self._database
         chosen = isolation_named(isolation) or self._control.take_isolation()
         unit = within._control.begin(scoped=True, isolation=chosen)
         self._control.end_with_me(unit)
@@ -214,7 +214,7 @@ class Session(CompactionMethods):
             UnsupportedError: a statement that is known and not supported.
             AcidError: whatever the statement runs into.
         """
-        return self._run(parse_one(text, setting_of=self._settings.get, args=args))
+        return self._run(parse_one(text, setting_of=self.settings.get, args=args))
 
     def script(self, text: str) -> Iterator[tuple[str, Any]]:
         """Runs the statements of a script one by one: pairs of a statement's text and its result.
@@ -227,7 +227,7 @@ class Session(CompactionMethods):
 
     def _run(self, statement: Statement) -> Any:
         names, prefix = self._names()
-        complete = resolved(statement, self._settings.get)
+        complete = resolved(statement, self.settings.get)
         return self._execute(bind(complete, names, prefix=prefix))
 
     def _names(self) -> tuple[CatalogNames, str]:
@@ -280,7 +280,7 @@ class Session(CompactionMethods):
         return ExecutionContext(
             client=self._client,
             spark=self.spark if spark else self._spark,
-            settings=self._settings,
+            settings=self.settings,
             database=self._database,
             unit=self._control.unit,
             isolation=isolation,
@@ -341,32 +341,28 @@ class Session(CompactionMethods):
         return None
 
     def _ddl_context(self) -> DdlContext:
-        return DdlContext(self._client, self._settings)
-
-    def _use(self, settings: Settings) -> None:
-        self._settings = settings
-        self._client.transactions.use_settings(settings)
+        return DdlContext(self._client, self.settings)
 
     def _set(self, value: ddl.SetProperty) -> Listing | None:
         if value.key is None:
-            rows = tuple((f"{name}={text}",) for name, text in self._settings.items())
+            rows = tuple((f"{name}={text}",) for name, text in self.settings.items())
             return Listing(("set",), rows)
         if value.value is None:
-            text = self._settings.get(value.key)
+            text = self.settings.get(value.key)
             shown = f"{value.key} is undefined" if text is None else f"{value.key}={text}"
             return Listing(("set",), ((shown,),))
-        self._use(self._settings.with_(value.key, value.value))
+        self._client.use_settings(self.settings.with_(value.key, value.value))
         if value.key.startswith("spark.") and self._spark is not None:
             self._spark.conf.set(value.key, value.value)
         return None
 
     def _reset(self, value: ddl.ResetProperties) -> None:
-        settings = self._client.settings
+        settings = self._client.initial_settings
         if value.keys:
-            settings = self._settings
+            settings = self.settings
             for key in value.keys:
                 settings = settings.without(key)
-        self._use(settings)
+        self._client.use_settings(settings)
 
     # ---------------------------------------------------------------- tables
 

@@ -16,13 +16,17 @@ def setting(
     hive: tuple[str, ...] = (),
     choices: tuple[str, ...] = (),
     pattern: str = "",
+    fixed: str = "",
 ) -> Any:
-    """A field; ``hive`` are Hive's names for it, ``pattern`` a regular expression of its texts."""
+    """A field; ``hive`` are Hive's names for it, ``pattern`` a regular expression of its texts,
+    ``fixed`` says why it cannot change while a session is connected.
+    """
     metadata = {
         "name": PREFIX + name,
         "text": text,
         "hive": hive,
         "choices": choices,
         "pattern": pattern,
+        "fixed": fixed,
     }
     return field(default=default, metadata=metadata)

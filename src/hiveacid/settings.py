@@ -64,9 +64,10 @@ class Settings(CompactorSettings):
         300.0,
         "txn.timeout_s",
         "A transaction without a heartbeat for so long is aborted by whoever comes next; "
-        "heartbeats are sent at half of it. Taken when a session connects. Give all clients of a "
-        "metastore the same: one with a shorter time aborts what others keep alive at their pace.",
+        "heartbeats are sent at half of it. Give all clients of a metastore the same: one with a "
+        "shorter time aborts what others keep alive at their pace.",
         hive=("hive.txn.timeout", "metastore.txn.timeout"),
+        fixed="heartbeats are under way at its pace; give it to hiveacid.connect(settings=...)",
     )
     conflict_retries: int = _setting(
         3,
@@ -149,7 +150,7 @@ class Settings(CompactorSettings):
         "compactor.auto",
         "Who compacts without being asked: `embedded` is the session itself, in the background "
         "after its commits; with `off` a service or a cron job does. `default` is `embedded` on "
-        "SQLite and `off` on PostgreSQL. Taken when a session connects.",
+        "SQLite and `off` on PostgreSQL.",
         choices=("default", "embedded", "off"),
     )
     compactor_embedded_pause_s: float = _setting(
@@ -270,6 +271,20 @@ class Settings(CompactorSettings):
         changed: dict[str, Any] = {found.name: value}
         return replace(self, **changed)
 
+    def check_unchanged(self, before: Settings) -> None:
+        """Refuse a change of what is fixed while a session is connected.
+
+        Raises:
+            InvalidInputError: names the setting, and why.
+        """
+        for one in _ours():
+            if one.metadata["fixed"] and getattr(self, one.name) != getattr(before, one.name):
+                raise InvalidInputError(
+                    f"Setting {_name(one)} cannot be changed while a session is connected: "
+                    f"{one.metadata['fixed']}",
+                    setting=_name(one),
+                )
+
     def without(self, name: str) -> Settings:
         """These settings with one put back to its default, as RESET name does."""
         key = name.strip().lower()
@@ -313,6 +328,8 @@ def settings_table() -> str:
     ]
     for one in _ours():
         meaning = one.metadata["text"]
+        if one.metadata["fixed"]:
+            meaning += f" SET refuses to change it: {one.metadata['fixed']}."
         if one.metadata["choices"]:
             meaning += f" One of {', '.join(f'`{c}`' for c in one.metadata['choices'])}."
         hive = ", ".join(f"`{name}`" for name in one.metadata["hive"])

@@ -321,8 +321,8 @@ def test_an_open_write_is_left_alone(world: World) -> None:
         txn.table("t").write_arrow(pa.table({"id": pa.array([2], pa.int32()), "v": ["x"]}))
         world.clock.advance_ms(100_000)
         Cleaner(world.client).sweep()
-        cleaner = Cleaner(replace(world.client, settings=_at_once(world)))
-        cleaner.run()
+        world.client.use_settings(_at_once(world))
+        Cleaner(world.client).run()
     assert world.ids() == [1, 2]
 
 

@@ -42,7 +42,7 @@ def few(metastore_url: str, tmp_path: Path) -> Iterator[World]:
 def _initiator(world: World, settings: Settings | None = None) -> Initiator:
     client = world.connect()
     if settings is not None:
-        client = replace(client, settings=settings)
+        client.use_settings(settings)
     return Initiator(client, name="host-1-initiator")
 
 

@@ -51,7 +51,8 @@ def app() -> None:
     "--warehouse",
     envvar="HIVEACID_WAREHOUSE",
     metavar="DIR",
-    help="Where new tables go [env: HIVEACID_WAREHOUSE].",
+    help="Where the tables of a new metastore go; one that is there knows [env: "
+    "HIVEACID_WAREHOUSE].",
 )
 @click.option(
     "--arg",
@@ -96,7 +97,7 @@ def sql(
         text or "",
         form=Format(form),
         url=_required(url),
-        warehouse=_required_dir(warehouse),
+        warehouse=warehouse,
         settings=settings | {f"hivevar:{name}": value for name, value in hivevars.items()},
         args={name: _json(value) for name, value in _pairs(args, option="--arg").items()},
     )
@@ -423,9 +424,3 @@ def _required(url: str | None) -> str:
     if not url:
         raise click.UsageError("which metastore? give --metastore or set HIVEACID_METASTORE")
     return url
-
-
-def _required_dir(warehouse: str | None) -> str:
-    if not warehouse:
-        raise click.UsageError("which warehouse? give --warehouse or set HIVEACID_WAREHOUSE")
-    return warehouse

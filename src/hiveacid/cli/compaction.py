@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import hiveacid
 from hiveacid.cli.output import Format, print_rows, to_json
-from hiveacid.cli.service import open_metastore
-from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import parse_partition_name
 from hiveacid.model.compactions import CompactionId, CompactionInfo
@@ -31,10 +29,8 @@ _NO_EMBEDDED = {"hiveacid.compactor.auto": "off"}
 @contextmanager
 def _session(url: str, settings: Mapping[str, str] | None = None) -> Iterator[Session]:
     """A session on a metastore that is there."""
-    with open_metastore(url) as metastore:
-        warehouse = metastore.get_database(DEFAULT_DATABASE).location
     chosen = {**(settings or {}), **_NO_EMBEDDED}
-    with hiveacid.connect(None, url, warehouse=warehouse, settings=chosen) as session:
+    with hiveacid.connect(None, url, settings=chosen) as session:
         yield session
 
 
@@ -139,7 +135,7 @@ def run(
 
     Raises:
         InvalidInputError: a wrong setting; the metrics' port cannot be used.
-        MetastoreError: there is no metastore.
+        NotFoundError: there is no metastore.
     """
     from hiveacid.compaction.service import CompactionService, ServiceOptions, run_once
     from hiveacid.compaction.worker import Outcome

@@ -44,7 +44,7 @@ def run(
     *,
     form: Format,
     url: str,
-    warehouse: str,
+    warehouse: str | None,
     settings: Mapping[str, str],
     args: Mapping[str, Any],
 ) -> None:
@@ -58,9 +58,10 @@ def run(
     """
     text = with_arguments(text, args) if args else text
     on_spark = any(needs_spark(statement.body) for statement in parse(text))
-    location = warehouse if "://" in warehouse else os.path.abspath(warehouse)
+    if warehouse is not None and "://" not in warehouse:
+        warehouse = os.path.abspath(warehouse)  # a shell's arguments are relative to its directory
     spark = local_session("hiveacid sql") if on_spark else None
-    with connect(spark, url, warehouse=location, settings=settings) as session:
+    with connect(spark, url, warehouse=warehouse, settings=settings) as session:
         try:
             _print_all(session, text, form=form)
             if session.has_uncommitted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -54,10 +53,8 @@ def _opened(target: str, *, url: str | None) -> Iterator[str | AcidTable]:
         yield _absolute(target)
         return
     import hiveacid
-    from hiveacid.cli.service import open_metastore
 
-    open_metastore(url).close()  # to look at one never makes one
-    with hiveacid.connect(None, url, warehouse=os.getcwd()) as session:
+    with hiveacid.connect(None, url) as session:
         yield session.table(target)
 
 

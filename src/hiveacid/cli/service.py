@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hiveacid.cli.output import Format, print_rows, to_json
-from hiveacid.errors import NotFoundError
 
 if TYPE_CHECKING:
     from hiveacid.metastore.api import Metastore
@@ -44,20 +42,13 @@ def open_metastore(url: str) -> Metastore:
     """The metastore at ``url``, which must exist: to look at one never makes one.
 
     Raises:
-        NotFoundError: no such file.
+        NotFoundError: there is none.
         MetastoreError: it is not a metastore of ours.
     """
     from hiveacid.clock import SystemClock
     from hiveacid.metastore.connect import connect
     from hiveacid.metastore.sql.migrations import Opening
 
-    path = url.partition("?")[0].removeprefix("sqlite:///")
-    if "://" not in path and not Path(path).is_file():
-        raise NotFoundError(
-            f"there is no metastore at {url}",
-            note="a first `hiveacid sql` or `hiveacid.connect` makes one",
-            url=url,
-        )
     return connect(url, clock=SystemClock(), opening=Opening.EXISTING)
 
 

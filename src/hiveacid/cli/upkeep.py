@@ -24,7 +24,8 @@ def upgrade(url: str) -> None:
     """Bring the tables to our version.
 
     Raises:
-        MetastoreError: there is no metastore, or a newer one.
+        NotFoundError: there is no metastore.
+        MetastoreError: there is a newer one.
     """
     with connect(url, clock=SystemClock(), opening=Opening.UPGRADE) as metastore:
         print(f"{metastore.url}: schema version {SCHEMA_VERSION}")
@@ -35,7 +36,8 @@ def check(url: str, *, files: bool) -> bool:
     directories are looked at: after a restore none may be ahead of the metastore.
 
     Raises:
-        MetastoreError: there is no metastore, or one of another version.
+        NotFoundError: there is no metastore.
+        MetastoreError: there is one of another version.
     """
     with connect(url, clock=SystemClock(), opening=Opening.EXISTING) as metastore:
         missing = schema_differences(metastore.database)

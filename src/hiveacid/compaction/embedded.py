@@ -33,19 +33,22 @@ _CLEANING_PAUSE_MAX_S: Final = 60.0
 
 
 class EmbeddedCompactor:
-    """Compacts what a session writes to, and what it was asked to compact; ``make`` gives the
-    compactor when it is first needed.
+    """Compacts what a session writes to, and what it was asked to compact, while ``is_on``.
+
+    ``make`` gives the compactor when it is first needed.
     """
 
     def __init__(
         self,
         make: Callable[[], Compactor],
         *,
+        is_on: Callable[[], bool],
         clock: Clock,
-        settings: Settings,
+        settings: Callable[[], Settings],
         threads: Threads,
     ) -> None:
         self._make = make
+        self._is_on = is_on
         self._clock = clock
         self._settings = settings
         self._threads = threads
@@ -53,9 +56,9 @@ class EmbeddedCompactor:
         self._noted: set[TableName] = set()
         self._looked_s: dict[TableName, float] = {}
         self._requested: set[str | None] = set()
-        self._cycle_due_s = clock.monotonic_s() + settings.compactor_check_interval_s
+        self._cycled_s = clock.monotonic_s()
         self._cleaning_due_s: float | None = None
-        self._cleaning_pause_s = settings.compactor_cleaner_interval_s
+        self._cleaning_pause_s = settings().compactor_cleaner_interval_s
         self._worker: Worker | None = None
         self._loop: Loop | None = None
         self._ends = False
@@ -74,35 +77,41 @@ class EmbeddedCompactor:
     def note(self, tables: Collection[TableName]) -> None:
         """Tables were written to: look at them soon."""
         with self._mutex:
-            self._noted.update(tables)
-            self._start()
+            if self._is_on():
+                self._noted.update(tables)
+                self._start()
 
     def request(self, pool: str | None) -> None:
         """There is a request of this pool in the queue."""
         with self._mutex:
-            self._requested.add(pool)
-            self._start()
+            if self._is_on():
+                self._requested.add(pool)
+                self._start()
 
     def step(self) -> None:
         """Do what is due; the thread calls this, or a simulation."""
-        now_s = self._clock.monotonic_s()
+        if self._is_on():
+            self._do_what_is_due()
+        if self._ends:
+            self._ended.set()
+
+    def _do_what_is_due(self) -> None:
+        now_s, settings = self._clock.monotonic_s(), self._settings()
         tables, pools = self._take_due(now_s)
         if tables:
             # The default pool also without a new request: an earlier session may have left one.
             pools |= {None} | self._make().initiate(tables)
-        if now_s >= self._cycle_due_s:
-            self._cycle_due_s = now_s + self._settings.compactor_check_interval_s
+        if now_s >= self._cycled_s + settings.compactor_check_interval_s:
+            self._cycled_s = now_s
             pools |= self._make().initiate()
             self._make().sweep()
             self._cleaning_due_s = now_s  # of aborted transactions no compaction need tell
         for pool in pools:
             self._work(pool)
         if pools:
-            self._cleaning_pause_s = self._settings.compactor_cleaner_interval_s
+            self._cleaning_pause_s = settings.compactor_cleaner_interval_s
             self._cleaning_due_s = now_s
         self._clean_if_due()
-        if self._ends:
-            self._ended.set()
 
     def close(self) -> None:
         """Look at what was noted, and end; a compaction that does not end in time is given back to
@@ -114,7 +123,7 @@ class EmbeddedCompactor:
             self._ends = True
         if loop is None:
             return
-        timeout_s = self._settings.compactor_drain_s
+        timeout_s = self._settings().compactor_drain_s
         if has_work:
             loop.wake()
             self._ended.wait(timeout_s)
@@ -136,7 +145,7 @@ class EmbeddedCompactor:
             )
 
     def _take_due(self, now_s: float) -> tuple[set[TableName], set[str | None]]:
-        pause_s = 0.0 if self._ends else self._settings.compactor_embedded_pause_s
+        pause_s = 0.0 if self._ends else self._settings().compactor_embedded_pause_s
         with self._mutex:
             due = {
                 table

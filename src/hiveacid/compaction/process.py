@@ -51,7 +51,9 @@ class PoliteRewrite:
     its own, or in the calling thread, by size. Safe to share between threads.
     """
 
-    def __init__(self, settings: Settings, *, spark: Callable[[], SparkSession | None]) -> None:
+    def __init__(
+        self, settings: Callable[[], Settings], *, spark: Callable[[], SparkSession | None]
+    ) -> None:
         self._settings = settings
         self._spark = spark
         self._mutex = threading.Lock()
@@ -65,11 +67,11 @@ class PoliteRewrite:
             FormatError, MissingFileError, StorageError, UnsupportedError: as ``rewrite``.
             CompactionError: a process was stopped or has died.
         """
-        settings, spark = self._settings, self._spark()
+        settings, spark = self._settings(), self._spark()
         method = choose_method(plan, spark=spark is not None, settings=settings)
         if method is Method.SPARK or input_bytes(plan) <= settings.compactor_process_bytes:
             return rewrite(fs, plan, settings=settings, spark=spark, method=method)
-        return whole_result(fs, plan, self._in_processes(plan, method))
+        return whole_result(fs, plan, self._in_processes(plan, method, settings))
 
     def stop(self) -> None:
         """End the processes; what they have staged counts for nobody."""
@@ -79,12 +81,12 @@ class PoliteRewrite:
         for process in running:
             process.terminate()
 
-    def _in_processes(self, plan: RewritePlan, method: Method) -> tuple[RewrittenFile, ...]:
+    def _in_processes(
+        self, plan: RewritePlan, method: Method, settings: Settings
+    ) -> tuple[RewrittenFile, ...]:
         worth = -(-input_bytes(plan) // _SHARE_BYTES)
         count = max(1, min(worth, share_count_max(plan), (os.cpu_count() or 1) // 2))
-        orders = [
-            pickle.dumps((plan, Share(i, count), self._settings, method)) for i in range(count)
-        ]
+        orders = [pickle.dumps((plan, Share(i, count), settings, method)) for i in range(count)]
         with ExitStack() as stack:
             processes = [stack.enter_context(self._started(one)) for one in orders]
             return tuple(file for process in processes for file in _answer_of(process, plan))

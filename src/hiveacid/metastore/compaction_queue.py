@@ -56,6 +56,9 @@ class CompactionQueue(Protocol):
     three workers were lost on it.
     """
 
+    def use_compaction_options(self, options: CompactionOptions) -> None:
+        """Let the queue behave so for this client from now on."""
+
     def compact(self, request: CompactionRequest) -> CompactionAnswer:
         """Enqueue, unless one is on its way for the same object (metastore.md 4.2).
 

@@ -24,7 +24,7 @@ class Heartbeat:
     """The heartbeats of one metastore's transactions; safe to share between threads."""
 
     def __init__(
-        self, store: TxnStore, *, clock: Clock, settings: Settings, threads: Threads
+        self, store: TxnStore, *, clock: Clock, settings: Callable[[], Settings], threads: Threads
     ) -> None:
         self._store = store
         self._clock = clock
@@ -103,7 +103,7 @@ class Heartbeat:
                 found = self._store.heartbeat_range(first, last)
                 for txn in (*found.aborted, *found.missing):
                     self._tell_lost(txn)
-            self._store.run_housekeeping(interval_s=self._settings.housekeeping_interval_s)
+            self._store.run_housekeeping(interval_s=self._settings().housekeeping_interval_s)
         except MetastoreError as error:
             _LOG.warning("Heartbeat failed: %s", error, extra={"txns": txns})
 
@@ -120,7 +120,7 @@ class Heartbeat:
     def _start(self) -> None:
         if self._stop is None:
             self._stop = self._threads.every(
-                self._settings.txn_timeout_s / 2, self.beat, name="hiveacid-heartbeat"
+                self._settings().txn_timeout_s / 2, self.beat, name="hiveacid-heartbeat"
             )
 
     def _tell_lost(self, txn: TxnId) -> None:

@@ -51,7 +51,7 @@ class Home(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """The settings at the moment it began."""
+        """The settings as they are now."""
 
     @property
     def user(self) -> str:

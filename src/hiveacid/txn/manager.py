@@ -49,10 +49,13 @@ class TransactionManager:
         self._host = host
         self._agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
         self._listeners: tuple[CommitListener, ...] = ()
-        self._housekeeping_due_s = clock.monotonic_s()
+        self._housekept_s: float | None = None
         self._held: dict[LockId, Sequence[LockComponent]] = {}
         self._heartbeat = Heartbeat(
-            metastore, clock=clock, settings=settings, threads=threads or DaemonThreads()
+            metastore,
+            clock=clock,
+            settings=lambda: self._settings,
+            threads=threads or DaemonThreads(),
         )
 
     @property
@@ -67,7 +70,7 @@ class TransactionManager:
 
     @property
     def settings(self) -> Settings:
-        """The settings that new transactions get."""
+        """The settings as they are now."""
         return self._settings
 
     @property
@@ -91,7 +94,7 @@ class TransactionManager:
         return self._heartbeat
 
     def use_settings(self, settings: Settings) -> None:
-        """Give transactions begun from now on other settings."""
+        """Let these be the settings from now on, also of transactions under way."""
         self._settings = settings
 
     def begin(self, *, read_only: bool = False, isolation: Isolation | None = None) -> Transaction:
@@ -203,10 +206,10 @@ class TransactionManager:
 
     def _housekeeping_if_due(self) -> None:
         now_s = self._clock.monotonic_s()
-        if now_s < self._housekeeping_due_s:
-            return
         interval_s = self._settings.housekeeping_interval_s
-        self._housekeeping_due_s = now_s + interval_s
+        if self._housekept_s is not None and now_s < self._housekept_s + interval_s:
+            return
+        self._housekept_s = now_s
         try:
             self._metastore.run_housekeeping(interval_s=interval_s)
         except MetastoreError as error:

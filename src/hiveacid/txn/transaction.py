@@ -66,7 +66,6 @@ class Transaction:
     def __init__(self, manager: Home, txn: TxnId, *, read_only: bool, isolation: Isolation) -> None:
         self._manager = manager
         self._store = manager.metastore
-        self._settings = manager.settings
         self._read_only = read_only
         self._isolation = isolation
         self._phase = _Phase.OPEN
@@ -131,7 +130,7 @@ class Transaction:
         components = lock_components(footprint)
         if not components:
             return
-        rounds = self._settings.snapshot_retries
+        rounds = self._manager.settings.snapshot_retries
         while True:
             self._take_locks(footprint, components)
             winner = self._outdated_by(footprint)
@@ -416,14 +415,14 @@ class Transaction:
             user=self._manager.user,
             host=self._manager.host,
             clock=self._manager.clock,
-            settings=self._settings,
+            settings=self._manager.settings,
             agent_info=self._manager.agent_info,
             held=lambda: self._manager.held_locks,
         )
         self._records.note_locks(components)
 
     def _outdated_by(self, footprint: Footprint) -> TxnId | None:
-        by_row = self._settings.conflict_unit == ConflictUnit.ROW.value
+        by_row = self._manager.settings.conflict_unit == ConflictUnit.ROW.value
         return outdated_by(
             self._store,
             self._id,
@@ -463,7 +462,7 @@ class Transaction:
             reads=self._reads.as_of(self.valid_txns) if self._reads.is_serializable else None,
             statistics=tuple(self._pending.statistics),
             clock=self._manager.clock,
-            retries=self._settings.commit_retries,
+            retries=self._manager.settings.commit_retries,
         )
 
     def _abort_quietly(self, reason: AbortReason, *, because: BaseException) -> None:

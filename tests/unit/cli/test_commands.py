@@ -131,7 +131,7 @@ def test_txns_and_locks_show_what_the_metastore_holds(metastore_url: str) -> Non
         (["dump", "no-such-file"], 1, "error: file "),
         (["dump", __file__], 1, "error: "),
         (["txns"], 2, "HIVEACID_METASTORE"),
-        (["txns", "--metastore", "sqlite:////no/such.db"], 1, "error: there is no metastore"),
+        (["txns", "--metastore", "sqlite:////no/such.db"], 1, "error: There is no metastore"),
         (["locks", "--metastore", __file__], 1, "error: "),
         (["ls"], 2, "Missing argument"),
         (["sql"], 2, "either -e or -f"),

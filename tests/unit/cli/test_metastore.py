@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from hiveacid.cli.app import app
-from hiveacid.errors import MetastoreError
+from hiveacid.errors import MetastoreError, NotFoundError
 from hiveacid.session import connect
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
@@ -55,7 +55,7 @@ def test_upgrade_brings_an_old_schema_up_to_date(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["check", "upgrade"])
 def test_a_metastore_that_is_not_there_is_not_made(tmp_path: Path, command: str) -> None:
     path = tmp_path / "metastore.db"
-    with pytest.raises(MetastoreError, match="There is no metastore"):
+    with pytest.raises(NotFoundError, match="There is no metastore"):
         _run(command, str(path))
     assert list(tmp_path.iterdir()) == []
 

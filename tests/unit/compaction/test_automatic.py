@@ -144,7 +144,8 @@ def test_what_does_not_end_with_the_session_is_given_back(url: str, tmp_path: Pa
         embedded = EmbeddedCompactor(
             lambda: compactor,
             clock=client.clock,
-            settings=client.settings,
+            is_on=lambda: True,
+            settings=lambda: client.settings,
             threads=DaemonThreads(),
         )
         embedded.note({TableName("default", "t")})
@@ -177,10 +178,12 @@ def test_a_table_is_looked_at_again_only_after_a_pause(url: str, tmp_path: Path)
             looked.append(frozenset(tables or ()))  # type: ignore[call-overload]
             return frozenset()
 
+    pauses = settings_of(compactor_embedded_pause_s=10.0, compactor_check_interval_s=1000.0)
     embedded = EmbeddedCompactor(
         lambda: Noting(opened, _arrow, version="1"),
         clock=clock,
-        settings=settings_of(compactor_embedded_pause_s=10.0, compactor_check_interval_s=1000.0),
+        is_on=lambda: True,
+        settings=lambda: pauses,
         threads=NoThreads(),
     )
     table = TableName("default", "t")
@@ -217,7 +220,8 @@ def test_where_nobody_commits_the_hours_are_noticed_and_aborted_writes_cleaned(
     embedded = EmbeddedCompactor(
         lambda: Compactor(opened, _arrow, version="1"),
         clock=clock,
-        settings=settings,
+        is_on=lambda: True,
+        settings=lambda: settings,
         threads=NoThreads(),
     )
     write(acid, deltas=2)

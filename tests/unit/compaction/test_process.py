@@ -166,7 +166,7 @@ def test_a_process_that_is_stopped_is_an_error_and_publishes_nothing(
     with session_of(url, tmp_path, compactor_process_bytes=0) as acid:
         write(acid)
         before = names_of(acid)
-        polite = PoliteRewrite(acid.settings, spark=lambda: None)
+        polite = PoliteRewrite(lambda: acid.settings, spark=lambda: None)
         polite.stop()
         worker = Compactor(acid.client, polite, version="1").worker()
         acid.table("t").compact("major")

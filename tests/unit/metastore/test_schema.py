@@ -12,7 +12,7 @@ from sqlalchemy import Engine, create_engine, inspect
 from tests.postgres import PostgresServer
 
 from hiveacid.clock import SystemClock
-from hiveacid.errors import MetastoreError
+from hiveacid.errors import MetastoreError, NotFoundError
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql import schema
 from hiveacid.metastore.sql.migrations import MIGRATIONS, Opening, schema_differences
@@ -86,7 +86,7 @@ def test_each_version_has_its_migration() -> None:
 def test_looking_for_a_metastore_makes_none(
     new_database: Callable[[], str], opening: Opening
 ) -> None:
-    with pytest.raises(MetastoreError, match="There is no metastore at"):
+    with pytest.raises(NotFoundError, match="There is no metastore at"):
         connect(new_database(), clock=SystemClock(), opening=opening)
 
 

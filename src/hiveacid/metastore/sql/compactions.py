@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
 from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, MetastoreError
+from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.sql.compaction_rows import (
     HISTORY_COLUMNS,
     QUEUE_COLUMNS,
@@ -142,6 +144,10 @@ class SqlCompactions:
     """The part of ``CompactionQueue`` about requests and workers."""
 
     _db: Database
+
+    def use_compaction_options(self, options: CompactionOptions) -> None:
+        """See ``CompactionQueue``."""
+        self._db.options = replace(self._db.options, compaction=options)
 
     def compact(self, request: CompactionRequest) -> CompactionAnswer:
         """See ``CompactionQueue``."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, insert, inspect, select, update
 from sqlalchemy.schema import CreateColumn, CreateIndex, Index, Table
 
-from hiveacid.errors import MetastoreError
+from hiveacid.errors import MetastoreError, NotFoundError
 from hiveacid.metastore.sql import catalog_schema, schema
 from hiveacid.metastore.sql.engine import Database, Unit
 
@@ -77,10 +77,12 @@ def prepare(database: Database, opening: Opening) -> None:
             _upgrade(unit, version)
 
 
-def no_metastore(url: str) -> MetastoreError:
+def no_metastore(url: str) -> NotFoundError:
     """What to raise where one should be."""
-    return MetastoreError(
-        f"There is no metastore at {url}", note="hiveacid metastore init makes one.", url=url
+    return NotFoundError(
+        f"There is no metastore at {url}",
+        note="`hiveacid metastore init` makes one, and so does hiveacid.connect with a warehouse.",
+        url=url,
     )
 
 
