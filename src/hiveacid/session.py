@@ -8,8 +8,8 @@ as ``Listing``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,44 +33,37 @@ from hiveacid.sql import (
 )
 from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.checks import check_inserts
+from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.create_as import create_from
 from hiveacid.statements.ddl_context import DdlContext
-from hiveacid.statements.definitions import bucket_spec, check_query_columns
-from hiveacid.statements.describe import describe
-from hiveacid.statements.explain import explain
+from hiveacid.statements.definitions import bucket_spec
+from hiveacid.statements.handlers import handler_of
+from hiveacid.statements.leases import Keep, Lease, open_lease
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.listing_frame import listing_frame
-from hiveacid.statements.names import CatalogNames
-from hiveacid.statements.query_columns import columns_of
-from hiveacid.statements.repair import repair
-from hiveacid.statements.show import ShowStatement, abort_transactions, show
+from hiveacid.statements.run import commit as commit_unit
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.statements.values_compactions import CompactionStatement
 from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import TransactionStatement
-from hiveacid.statements.values_upkeep import Analyze, RepairTable
-from hiveacid.statements.values_views import CreateView
-from hiveacid.statements.views import create_view
+from hiveacid.statements.values_upkeep import Analyze
 from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named
-from hiveacid.txn.leases import Keep, Lease, lease_within, open_lease
+from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from hiveacid.statements.arrow_changes import ArrowChange
-    from hiveacid.statements.job import ExecutionContext
     from hiveacid.table import AcidTable
-    from hiveacid.txn.unit import UnitOfWork
 
     _Change = Insert | Inserts | Update | Delete | Merge | Load | ArrowChange
     _Built = _Change | Query | Analyze | TransactionStatement | LockStatement | CompactionStatement
 
 _SERIAL = itertools.count()
 _NOTHING: Mapping[str, str] = {}
-_DML = (Insert, Inserts, Update, Delete, Merge, Load)
 
 
 def connect(
@@ -194,7 +187,7 @@ class Session(CompactionMethods):
         What goes through it (``txn.sql``, ``txn.table``) belongs to it, nothing else does.
         ``isolation``: ``snapshot`` or ``serializable``; None: as SET TRANSACTION or settings say.
         """
-        self._names()
+        self._prefix_of_statement()
         within = Session(self._client, self._compacting)
         within._spark = self._spark
         within._database = self._database
@@ -226,184 +219,85 @@ class Session(CompactionMethods):
         yield from ((statement.text, self._run(statement)) for statement in parse(text))
 
     def _run(self, statement: Statement) -> Any:
-        names, prefix = self._names()
+        prefix = self._prefix_of_statement()
         complete = resolved(statement, self.settings.get)
-        return self._execute(bind(complete, names, prefix=prefix))
+        return self._carry_out(lambda look: bind(complete, look, prefix=prefix))
 
-    def _names(self) -> tuple[CatalogNames, str]:
-        """The catalog for one statement, and what its placeholders begin with."""
+    def _prefix_of_statement(self) -> str:
+        """What the placeholders of the next statement begin with."""
         if self._closed:
             raise InvalidInputError("The session is closed")
-        names = CatalogNames(self._client.metastore, database=self._database, spark=self._spark)
-        return names, f"{self._prefix}{next(self._statements)}_"
+        return f"{self._prefix}{next(self._statements)}_"
 
-    def _execute(self, value: object) -> Any:
-        if isinstance(value, Inserts):
-            check_inserts(value.branches)
-        if isinstance(value, (Query, *_DML)):
-            return self._carry_out(value)
-        if isinstance(value, TransactionStatement):
-            listing = self._control.apply(value, commit=self._commit)
-        elif isinstance(value, CompactionStatement):
-            self._control.refuse_definition(value)
-            listing = self._compacting.listing(value)
-        else:
-            listing = self._metadata(value)
-        if listing is None or self._spark is None:
-            return listing
-        return listing_frame(self._spark, listing)
+    def _carry_out(self, bind_to: Callable[[Look], Any]) -> Any:
+        """Carries out what ``bind_to`` makes of the catalog's definitions."""
+        bound = Bound.to(self._context().look(), bind_to)
+        statement, handler = bound.value, handler_of(bound.value)
+        if handler.changes_definitions:
+            self._control.refuse_definition(statement)
+        isolation = self._control.begin_where_it_must() if handler.joins_transaction else None
+        spark = self.spark if handler.needs_spark(statement) else self._spark
+        context = self._context(spark=spark, isolation=isolation)
+        with spark_errors_mapped(statement):
+            answer = handler.carry_out(context, bound)
+        if isinstance(answer, Listing) and self._spark is not None:
+            return listing_frame(self._spark, answer)
+        return answer
 
-    def execute(self, statement: _Built) -> Any:
+    def execute(self, statement: _Built | Callable[[Look], _Built]) -> Any:
         """Carries out a statement built in Python: a DataFrame for a query, a result value for DML,
         a tuple of values for what is about compactions.
 
-        Expression texts are read as Hive SQL: subqueries may name tables of ours.
+        What depends on definitions is given as a function of them: it is called again where they
+        were changed before the statement has its locks. Expression texts are read as Hive SQL:
+        subqueries may name tables of ours.
 
         Raises:
             AcidError: whatever the statement runs into.
         """
-        names, prefix = self._names()
-        if isinstance(statement, (Analyze, TransactionStatement, LockStatement)):
-            return self._execute(statement)
+        prefix = self._prefix_of_statement()
         if isinstance(statement, CompactionStatement):
             self._control.refuse_definition(statement)
             return self._compacting.execute(statement)
-        if isinstance(statement, Query):
-            statement = bind_query(statement, names, prefix=prefix)
-        elif isinstance(statement, (Update, Delete, Merge)):
-            statement = bind_texts(statement, names, prefix=prefix)
-        return self._carry_out(statement)
 
-    def _context(self, *, spark: bool, isolation: Isolation | None = None) -> ExecutionContext:
-        from hiveacid.statements.run import ExecutionContext
+        def bind_to(look: Look) -> Any:
+            built = statement(look) if callable(statement) else statement
+            if isinstance(built, Query):
+                return bind_query(built, look, prefix=prefix)
+            if isinstance(built, (Update, Delete, Merge)):
+                return bind_texts(built, look, prefix=prefix)
+            return built
 
+        return self._carry_out(bind_to)
+
+    def _context(
+        self, *, spark: SparkSession | None = None, isolation: Isolation | None = None
+    ) -> ExecutionContext:
         return ExecutionContext(
             client=self._client,
-            spark=self.spark if spark else self._spark,
+            owner=self,
+            spark=spark or self._spark,
             settings=self.settings,
             database=self._database,
             unit=self._control.unit,
             isolation=isolation,
         )
 
-    def _commit(self, unit: UnitOfWork) -> None:
-        from hiveacid.statements.run import commit
+    # ---------------------------------------------------------------- what statements change of it
 
-        commit(self._context(spark=False), unit)
+    def use_database(self, name: str) -> None:
+        """Makes it the current database; it must exist."""
+        self._database = name
 
-    def _carry_out(self, statement: _Change | Query | ddl.Truncate) -> Any:
-        from hiveacid.statements.run import execute
+    def control(self, statement: TransactionStatement) -> Listing | None:
+        """Begins or ends SQL's transaction, or goes back to a savepoint of it."""
+        return self._control.apply(statement, commit=partial(commit_unit, self._context()))
 
-        isolation = self._control.begin_where_it_must()
-        context = self._context(spark=self._needs_spark(statement), isolation=isolation)
-        with spark_errors_mapped(statement):
-            return execute(context, statement)
-
-    @staticmethod
-    def _needs_spark(statement: object) -> bool:
-        if isinstance(statement, Insert):
-            return isinstance(statement.source, Query)
-        return isinstance(statement, (Query, Inserts, Update, Delete, Merge))
-
-    # ---------------------------------------------------------------- everything but DML
-
-    def _metadata(self, value: object) -> Listing | None:
-        metastore = self._client.metastore
-        self._control.refuse_definition(value)
-        if isinstance(value, ddl.SetProperty):
-            return self._set(value)
-        if isinstance(value, ddl.ResetProperties):
-            self._reset(value)
-        elif isinstance(value, ddl.UseDatabase):
-            self._database = metastore.get_database(value.name).name
-        elif isinstance(value, ddl.AbortTransactions):
-            abort_transactions(metastore, value)
-        elif isinstance(value, (ddl.DescribeTable, ddl.DescribeDatabase)):
-            return describe(metastore, value)
-        elif isinstance(value, ddl.Explain):
-            with spark_errors_mapped(value.statement):
-                return explain(self._context(spark=value.mode != "locks"), value)
-        elif isinstance(value, ddl.CreateTable):
-            self._create_table(value)
-        elif isinstance(value, CreateView):
-            self._create_view(value)
-        elif isinstance(value, (Analyze, RepairTable)):
-            return self._keep_up(value)
-        elif isinstance(value, ddl.Truncate):
-            self._carry_out(value)
-        elif isinstance(value, ShowStatement):
-            return show(metastore, value)
-        else:
-            assert isinstance(value, definitions.DefinitionStatement), value
-            definitions.execute(self._ddl_context(), value)
-            if isinstance(value, ddl.DropDatabase) and value.name == self._database:
-                self._database = DEFAULT_DATABASE
-        return None
-
-    def _ddl_context(self) -> DdlContext:
-        return DdlContext(self._client, self.settings)
-
-    def _set(self, value: ddl.SetProperty) -> Listing | None:
-        if value.key is None:
-            rows = tuple((f"{name}={text}",) for name, text in self.settings.items())
-            return Listing(("set",), rows)
-        if value.value is None:
-            text = self.settings.get(value.key)
-            shown = f"{value.key} is undefined" if text is None else f"{value.key}={text}"
-            return Listing(("set",), ((shown,),))
-        self._client.use_settings(self.settings.with_(value.key, value.value))
-        if value.key.startswith("spark.") and self._spark is not None:
-            self._spark.conf.set(value.key, value.value)
-        return None
-
-    def _reset(self, value: ddl.ResetProperties) -> None:
-        settings = self._client.initial_settings
-        if value.keys:
-            settings = self.settings
-            for key in value.keys:
-                settings = settings.without(key)
-        self._client.use_settings(settings)
+    def compactions_listing(self, statement: CompactionStatement) -> Listing | None:
+        """Carries out what SQL says about compactions."""
+        return self._compacting.listing(statement)
 
     # ---------------------------------------------------------------- tables
-
-    def _create_table(self, value: ddl.CreateTable) -> None:
-        if value.query is None:
-            definitions.create_table(self._ddl_context(), value)
-            return
-        frame = self._carry_out(value.query)
-        self._create_from(value, frame)
-
-    def _create_from(self, value: ddl.CreateTable, frame: DataFrame) -> None:
-        """Makes the table with the frame's columns and puts its rows in; all or nothing."""
-        columns = columns_of(frame.schema)
-        check_query_columns(value, columns)
-        names = [column.name for column in columns]
-        plain = replace(value, query=None)
-        table = definitions.create_table(self._ddl_context(), plain, columns=columns)
-        if table is None:
-            return
-        try:
-            self._carry_out(Insert(table.name, frame.toDF(*names), by_name=True))
-        except BaseException:
-            definitions.drop_table(self._ddl_context(), ddl.DropTable(table.name))
-            raise
-
-    def _keep_up(self, value: Analyze | RepairTable) -> Listing | None:
-        if isinstance(value, RepairTable):
-            return repair(self._ddl_context(), value)
-        from hiveacid.statements.analyze import analyze
-
-        with spark_errors_mapped(value):
-            analyze(self._context(spark=not value.noscan), value)
-        return None
-
-    def _create_view(self, value: CreateView) -> None:
-        from hiveacid.statements.select import query_schema
-
-        assert value.query is not None
-        with spark_errors_mapped(value.query):
-            schema = query_schema(self._context(spark=True), value.query)
-        create_view(self._ddl_context(), value, columns_of(schema))
 
     def create_table(
         self,
@@ -429,6 +323,7 @@ class Session(CompactionMethods):
             AlreadyExistsError: the table exists, and not ``if_not_exists``.
             InvalidInputError: the definition is refused.
         """
+        self._prefix_of_statement()
         self._control.refuse_definition(ddl.CreateTable)
         value = ddl.CreateTable(
             name=self.table_name(name),
@@ -439,17 +334,17 @@ class Session(CompactionMethods):
             location=location,
             if_not_exists=if_not_exists,
         )
+        create = partial(definitions.create_table, DdlContext(self._client, self._settings))
         if isinstance(schema, str):
-            columns = parse_columns(schema)
-            definitions.create_table(self._ddl_context(), value, columns=columns)
+            create(value, columns=parse_columns(schema))
         elif hasattr(schema, "fieldNames"):
             from hiveacid.spark.types import hive_type
 
             fields = cast("StructType", schema).fields
             columns = tuple(Column(f.name.lower(), hive_type(f.dataType)) for f in fields)
-            definitions.create_table(self._ddl_context(), value, columns=columns)
+            create(value, columns=columns)
         else:
-            self._create_from(value, cast("DataFrame", schema))
+            create_from(self._context(spark=self.spark), value, cast("DataFrame", schema))
         return self.table(name)
 
     def table_name(self, name: str) -> TableName:
@@ -477,11 +372,8 @@ class Session(CompactionMethods):
         """
         if self._closed:
             raise InvalidInputError("The session is closed")
-        table = self._client.metastore.get_table(name)
         self._control.begin_where_it_must()
-        if self._control.unit is not None:
-            return lease_within(self._control.unit, table, keep=keep)
-        return open_lease(self._client.transactions, table, keep=keep)
+        return open_lease(self._context(), name, keep=keep)
 
     def table(self, name: str) -> AcidTable:
         """The handle of a table of ours.

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from hiveacid.compaction.cleaning_report import CleanedPath
     from hiveacid.compaction.initiator import Verdict
     from hiveacid.statements.arrow_changes import ArrowChange
+    from hiveacid.statements.leases import Keep, Lease
     from hiveacid.statements.values import Expression
-    from hiveacid.txn.leases import Keep, Lease
 
     _Change = Query | Insert | Update | Delete | Merge | Load | ArrowChange
     _Statement = _Change | Analyze | LockTable | UnlockTable | CompactionStatement

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.model.transactions import Isolation
-from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.show import ShowStatement
-from hiveacid.statements.values_compactions import (
-    AbortCompactions,
-    Clean,
-    ShowCompactions,
-    WhyCompact,
-)
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import (
     Begin,
@@ -36,23 +28,6 @@ from hiveacid.txn.unit import UnitOfWork
 
 if TYPE_CHECKING:
     from hiveacid.table import AcidTable
-
-_NO_DEFINITION = (
-    ddl.SetProperty,
-    ddl.ResetProperties,
-    ddl.UseDatabase,
-    ddl.AbortTransactions,
-    ddl.DescribeTable,
-    ddl.DescribeDatabase,
-    ddl.Explain,
-    ddl.Truncate,
-    ShowStatement,
-    ShowCompactions,
-    AbortCompactions,
-    Clean,
-    WhyCompact,
-)
-"""What changes no definition: it may stand inside a transaction."""
 
 
 def isolation_named(name: str | None) -> Isolation | None:
@@ -262,14 +237,13 @@ class TransactionControl:
         return isolation
 
     def refuse_definition(self, value: object) -> None:
-        """Definitions commit at once, so they cannot be part of a transaction; other statements
-        pass.
+        """Definitions commit at once, so they cannot be part of a transaction.
 
         Raises:
             InvalidInputError: there is a transaction.
             TransactionError: there was one, and it has ended.
         """
-        if self._unit is None or isinstance(value, _NO_DEFINITION):
+        if self._unit is None:
             return
         self._unit.require_open()
         kind = value if isinstance(value, type) else type(value)

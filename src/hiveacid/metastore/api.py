@@ -158,6 +158,11 @@ class Catalog(Protocol):
     def get_table(self, name: TableName) -> Table:
         """Raises: NotFoundError (Hive's 10001)."""
 
+    def get_tables(self, names: Collection[TableName]) -> Mapping[TableName, Table]:
+        """The tables of these names as one moment has them; those that do not exist are left
+        out.
+        """
+
     def alter_table(self, name: TableName, table: Table) -> None:
         """Replace the definition; renames where ``table.name`` differs, partition locations below
         the old location move with it. Raises: NotFoundError; AlreadyExistsError."""

@@ -109,6 +109,10 @@ class Table:
     created_at_ms: int = 0
     view_expanded: str | None = None
     """``view_text`` with full names and without stars"""
+    id: int | None = field(default=None, compare=False)
+    """The metastore's own number of the table, which a rename keeps and no other table gets; None
+    before it is created, and from a metastore that does not tell it.
+    """
 
     @property
     def acid_mode(self) -> AcidMode:

@@ -28,12 +28,12 @@ from hiveacid.model.tables import (
 )
 from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.statements.leases import Keep, Lease
 from hiveacid.storage.expiry import list_settled, noticing_cleaning
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import discover_partitions, with_logical_lengths
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
-from hiveacid.txn.leases import Keep, Lease
 
 _log = logging.getLogger(__name__)
 _FOUND = TableName("path", "path")

@@ -16,11 +16,14 @@ from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Partition, Table, TableKind
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType, VarcharType
 from hiveacid.spark.text import quoted
-from hiveacid.statements.job import ExecutionContext, is_transactional
+from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.job import is_transactional
+from hiveacid.statements.locked import locked
 from hiveacid.statements.partition_values import normal_spec
 from hiveacid.statements.values_upkeep import Analyze
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.txn.footprint import Footprint, TableRead
+from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -31,22 +34,37 @@ _ROWS: Final = "__hiveacid_rows"
 _PLACE: Final = "__hiveacid_place"
 
 
-def analyze(context: ExecutionContext, statement: Analyze) -> None:
-    """Carries the statement out.
+def needs(context: ExecutionContext, statement: Analyze, look: Look) -> Footprint:
+    """It reads the table, whatever it asks for.
 
     Raises:
         NotFoundError: 10001 no such table, 10006 no such partition.
         InvalidInputError: 10091 a view, 10002 no such column.
     """
-    table = context.table(statement.name)
+    del context
+    table = look.definition(statement.name)
     if table.kind is TableKind.VIEW:
         raise InvalidInputError(
             "ANALYZE is not supported for views", code=10091, view=str(table.name)
         )
+    _columns(table, statement.columns)
+    if statement.partition:
+        _partitions(table, statement, look)
+    return Footprint(reads=(TableRead(table),))
+
+
+def carry_out(context: ExecutionContext, bound: Bound) -> None:
+    """Count what there is, and store it with a commit.
+
+    Raises:
+        NotFoundError, InvalidInputError: as ``needs``.
+    """
+    held = locked(context, bound, needs)
+    statement: Analyze = held.value
+    table = held.view.definition(statement.name)
     columns = _columns(table, statement.columns)
-    partitions = _partitions(context, table, statement)
-    with context.client.transactions.begin() as txn:
-        txn.lock(Footprint(reads=(TableRead(table),)))
+    with held.txn as txn:
+        partitions = _partitions(table, statement, held.view)
         snapshot = txn.snapshot(table, partitions=partitions)
         if is_transactional(table):
             txn.write_id(table.name)
@@ -77,16 +95,14 @@ def _columns(table: Table, names: tuple[str, ...] | None) -> tuple[Column, ...] 
     return tuple(column for column in wanted if _kind(column) is not None)
 
 
-def _partitions(
-    context: ExecutionContext, table: Table, statement: Analyze
-) -> tuple[Partition, ...] | None:
+def _partitions(table: Table, statement: Analyze, look: Look) -> tuple[Partition, ...] | None:
     wanted = normal_spec(table, statement.partition)
     if not table.partition_columns:
         return None
     keys = [column.name for column in table.partition_columns]
     found = tuple(
         part
-        for part in context.client.metastore.list_partitions(table.name)
+        for part in look.partitions(table)
         if all(part.values[keys.index(key)] == text for key, text in wanted.items())
     )
     if wanted and not found:

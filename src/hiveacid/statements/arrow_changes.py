@@ -40,6 +40,7 @@ from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME, merge_read
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered, partition_arrays
 from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.view import Look
 
 _TARGET, _SOURCE = "__hiveacid_t", "__hiveacid_s"
 _LISTED_KEYS_MAX = 200
@@ -310,12 +311,13 @@ class _Matched:
     images: list[pa.Table] = field(default_factory=list)
 
 
-def plan(table: Table, statement: ArrowChange) -> ArrowDeleteWork | ArrowMergeWork:
+def plan(statement: ArrowChange, look: Look) -> ArrowDeleteWork | ArrowMergeWork:
     """How to carry the statement out.
 
     Raises:
         UnsupportedError: rows are written to a table with a CHECK.
     """
+    table = look.definition(statement.table)
     if isinstance(statement, ArrowDelete):
         return ArrowDeleteWork(table, statement)
     if statement.inserts or statement.when_matched is WhenMatched.UPDATE:

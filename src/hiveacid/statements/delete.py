@@ -15,22 +15,25 @@ from hiveacid.model.transactions import OperationType
 from hiveacid.spark.bucket_task import DELETE
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
+from hiveacid.statements.checks import check
 from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
-from hiveacid.statements.job import ExecutionContext, Job, Work
+from hiveacid.statements.job import Job, Work
 from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.results import DeleteResult
 from hiveacid.statements.select import read_names
 from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Delete
 from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.view import Look
 
 
-def plan(context: ExecutionContext, statement: Delete) -> Work:
+def plan(statement: Delete, look: Look) -> Work:
     """How to carry the statement out."""
-    table = context.table(statement.table)
+    table = look.definition(statement.table)
+    check(statement, table)
     if statement.where is None:
         return TruncateWork(table)
-    partitions = locked_partitions(context, table, [statement.predicate])
+    partitions = locked_partitions(look, table, [statement.predicate])
     return DeleteWork(table, statement, partitions=partitions)
 
 

@@ -9,50 +9,51 @@ from __future__ import annotations
 
 import contextlib
 import io
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.model.ids import WriteId
 from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.explain_locks import explain_locks
-from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.job import Reader
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.metadata_answers import known_aggregates
 from hiveacid.statements.values import Delete, Insert, Inserts, Literals, Merge, Query, Update
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.model.tables import Table
-    from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look
 
 _MODES = {"extended": "extended", "formatted": "formatted", "cost": "cost", "cbo": "cost"}
 _HIDDEN = ("predicate", "columns", "tables")
 """Fields that the tables' lines tell better."""
 
 
-def explain(context: ExecutionContext, statement: ddl.Explain) -> Listing:
+def explain(context: ExecutionContext, statement: ddl.Explain, look: Look) -> Listing:
     """The explanation as lines of text.
 
     Raises:
         NotFoundError, AcidError: a table could not be looked at.
         pyspark's AnalysisException: a query is wrong.
     """
-    if statement.mode == "locks":
-        return explain_locks(context, statement.statement)
     if context.unit is not None:
-        lines = _Explanation(context, context.unit.txn, statement.mode).lines(statement.statement)
-        return Listing(("Explain",), tuple((line,) for line in lines))
-    with context.client.transactions.begin(read_only=True) as txn:
-        lines = _Explanation(context, txn, statement.mode).lines(statement.statement)
+        lines = _Explanation(context, context.unit.txn, look, statement.mode).lines(
+            statement.statement
+        )
+    else:
+        with context.client.transactions.begin(read_only=True) as txn:
+            lines = _Explanation(context, txn, look, statement.mode).lines(statement.statement)
     return Listing(("Explain",), tuple((line,) for line in lines))
 
 
+@dataclass(frozen=True, slots=True)
 class _Explanation:
-    def __init__(self, context: ExecutionContext, txn: Transaction, mode: str) -> None:
-        self._context = context
-        self._txn = txn
-        self._mode = mode
+    """Explains with a look and a transaction, without locks."""
+
+    context: ExecutionContext
+    txn: Transaction
+    look: Look
+    mode: str
 
     def lines(self, value: object) -> list[str]:
         if isinstance(value, Query):
@@ -62,31 +63,30 @@ class _Explanation:
         lines = [type(value).__name__]
         lines += [f"  {name}: {text}" for name, text in _described(value)]
         if isinstance(value, (Update, Delete, Merge)):
-            table = self._context.table(value.table)
-            plan = self._job(table).plan(table, predicate=value.predicate)
+            table = self.look.definition(value.table)
+            plan = self._reader().plan(table, predicate=value.predicate)
             lines.append(f"  reads: {plan.summary()}")
         if isinstance(value, (Insert, Merge)) and isinstance(value.source, Query):
             lines += ["  source:", *(f"    {line}" for line in self._query(value.source))]
         return lines
 
     def _query(self, query: Query) -> list[str]:
-        from hiveacid.statements.select import query_frame
+        from hiveacid.statements.select import known_answer, query_frame
 
         if not query.tables:
-            return _plan(self._context.session().sql(query.text), self._mode)
-        first = next(iter(query.tables.values()))
-        table = self._context.table(first.name)
-        job = self._job(table)
-        known = known_aggregates(job, table, query.aggregates) if query.aggregates else None
+            return _plan(self.context.session().sql(query.text), self.mode)
+        reader = self._reader()
+        known = known_answer(reader, query)
         if known is not None:
-            plan = _plan(self._context.session().sql(known), self._mode)
-            return ["== Tables ==", f"{table.name}: answered from metadata", "", *plan]
-        plan = _plan(query_frame(job, query), self._mode)
-        read = [f"{one.snapshot.table.name}: {one.summary()}" for one in job.plans]
+            plan = _plan(self.context.session().sql(known), self.mode)
+            (ref,) = query.tables.values()
+            return ["== Tables ==", f"{ref.name}: answered from metadata", "", *plan]
+        plan = _plan(query_frame(reader, query), self.mode)
+        read = [f"{one.snapshot.table.name}: {one.summary()}" for one in reader.plans]
         return ["== Tables ==", *read, "", *plan]
 
-    def _job(self, table: Table) -> Job:
-        return Job(self._context, self._txn, table, WriteId(0), (), "")
+    def _reader(self) -> Reader:
+        return Reader(context=self.context, txn=self.txn, view=self.look)
 
 
 def _plan(frame: DataFrame, mode: str) -> list[str]:

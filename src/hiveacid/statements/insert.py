@@ -19,29 +19,31 @@ from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements import literal_rows
 from hiveacid.statements.arrow_rows import stored_arrays
-from hiveacid.statements.checks import check_has_columns, check_width, insert_width
+from hiveacid.statements.checks import check, check_has_columns, check_width, insert_width
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
 from hiveacid.statements.ddl_context import owns_files
-from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.placement import default_location
 from hiveacid.statements.results import InsertResult
 from hiveacid.statements.values import Insert, Literals, Query, TableRef
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def plan(context: ExecutionContext, statement: Insert) -> InsertWork:
+def plan(statement: Insert, look: Look) -> InsertWork:
     """How to carry the statement out.
 
     Raises:
         InvalidInputError: 10044 and others, as ``checks``.
     """
-    table = context.table(statement.table)
+    table = look.definition(statement.table)
+    check(statement, table)
     static = {
         name.lower(): normal_text(text, partition_column(table, name))
         for name, text in statement.partition.items()
@@ -213,7 +215,7 @@ class InsertWork:
             return write_empty_base(target)
         if is_static and table.partition_columns and not written.files:
             values = tuple(self.static[c.name] for c in table.partition_columns)
-            if any(one.values == values for one in job.txn.partitions(table)):
+            if any(one.values == values for one in job.view.partitions(table)):
                 return written
             place = default_location(table, values)
             fs, path = file_system_for(place)

@@ -1,6 +1,4 @@
-"""One attempt at a statement that writes: its transaction, its target, and what it hands to the
-plans.
-"""
+"""What a statement does with its view: a ``Reader`` reads its tables, a ``Job`` writes to one."""
 
 from __future__ import annotations
 
@@ -10,78 +8,33 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from hiveacid.client import Client
-from hiveacid.errors import spark_needed
 from hiveacid.layout.plan import ScanPlan
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.layout.target import WriteResult, WriteTarget
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
-from hiveacid.model.transactions import Isolation, OperationType
-from hiveacid.settings import Settings
+from hiveacid.model.transactions import OperationType
+from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.results import Result
 from hiveacid.statements.values import TableRef
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.transaction import Transaction
-from hiveacid.txn.unit import UnitOfWork
+from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _VIEW_NUMBERS = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionContext:
-    """What a statement runs with; ``spark`` is None in a session for metadata only."""
-
-    client: Client
-    spark: SparkSession | None
-    settings: Settings
-    database: str
-    unit: UnitOfWork | None = None
-    """The transaction that the statement is one of several of; None: it has one of its own."""
-    isolation: Isolation | None = None
-    """That of the statement's own transaction; None: as the settings say."""
-
-    def session(self) -> SparkSession:
-        """The Spark session.
-
-        Raises:
-            SparkNeededError: there is none.
-        """
-        if self.spark is None:
-            raise spark_needed("This statement")
-        return self.spark
-
-    def table(self, name: TableName) -> Table:
-        """The table's definition.
-
-        Raises:
-            NotFoundError: no such table.
-        """
-        return self.client.metastore.get_table(name)
-
-    def partitions(self, table: Table) -> Sequence[Partition]:
-        """The partitions of a partitioned table, with those that the transaction makes."""
-        if self.unit is not None:
-            return self.unit.txn.partitions(table)
-        return self.client.metastore.list_partitions(table.name)
-
-
-@dataclass(slots=True)
-class Job:
-    """An attempt inside an open transaction; one snapshot of every table for all of it."""
+@dataclass(slots=True, kw_only=True)
+class Reader:
+    """Reads the tables of a view; one snapshot of every table, that of the transaction."""
 
     context: ExecutionContext
     txn: Transaction
-    table: Table
-    write_id: WriteId
-    statement_ids: tuple[StatementId, ...]
-    staging: str
-    after_commit: list[Callable[[], None]] = field(default_factory=list)
-    """What the statement leaves to do once it is committed."""
+    view: Look
     reads_later: bool = False
     """Whether a DataFrame made here reads files when it runs."""
     _plans: list[ScanPlan] = field(default_factory=list)
@@ -112,7 +65,7 @@ class Job:
         partitions: tuple[Partition, ...] | None = None
         known: tuple[Partition, ...] | None = None
         if table.partition_columns:
-            known = self.txn.partitions(table)
+            known = self.view.partitions(table)
             partitions = partitions_that_match(table, known, predicate)
         snapshot = self.txn.snapshot(table, partitions=partitions, of=known)
         count = 1 if known is None else len(known)
@@ -142,7 +95,7 @@ class Job:
     def _frame(self, ref: TableRef) -> DataFrame:
         from hiveacid.spark.virtual import few_rows, scan_virtual
 
-        table, spark = self.context.table(ref.name), self.context.session()
+        table, spark = self.view.definition(ref.name), self.context.session()
         plan = self.plan(table, predicate=ref.predicate, columns=ref.columns)
         virtual = {column.value for column in ref.virtual}
         bytes_max = self.context.settings.reads_local_bytes
@@ -176,6 +129,19 @@ class Job:
             self.context.session().catalog.dropTempView(name)
         self._views.clear()
 
+
+@dataclass(slots=True, kw_only=True)
+class Job(Reader):
+    """One statement that writes to one table, inside a transaction that holds its locks."""
+
+    table: Table
+    write_id: WriteId
+    """0 where the table is not transactional."""
+    statement_ids: tuple[StatementId, ...]
+    staging: str
+    after_commit: list[Callable[[], None]] = field(default_factory=list)
+    """What the statement leaves to do once it is committed."""
+
     def target(self, **facts: object) -> WriteTarget:
         """Where this attempt writes; ``facts`` are further fields of the target."""
         return WriteTarget(
@@ -195,7 +161,7 @@ def with_views(text: str, views: Mapping[str, str]) -> str:
 
 
 class Work(Protocol):
-    """How one statement writes; made before its transaction begins, may be tried several times."""
+    """How one statement writes, as the definitions of a look or of a view have it."""
 
     @property
     def table(self) -> Table:

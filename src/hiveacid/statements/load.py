@@ -31,7 +31,8 @@ from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements import insert
-from hiveacid.statements.job import ExecutionContext, Job, Work
+from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.job import Job, Work
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.results import LoadResult
 from hiveacid.statements.values import Insert
@@ -39,13 +40,14 @@ from hiveacid.statements.values_load import Load
 from hiveacid.storage.filesystem import FileInfo, FileSystem, file_system_for
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.plain.readers import found_format
-from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
+from hiveacid.txn.view import Look
 
 _LOG = logging.getLogger(__name__)
 _COPY_BYTES: Final = 16 * 1024 * 1024
 
 
-def plan(context: ExecutionContext, statement: Load) -> Work:
+def plan(context: ExecutionContext, statement: Load, look: Look) -> Work:
     """How to carry the statement out.
 
     Raises:
@@ -53,7 +55,7 @@ def plan(context: ExecutionContext, statement: Load) -> Work:
         events (10413), or a partition that the table does not have.
         NotFoundError: no such table.
     """
-    table = context.table(statement.name)
+    table = look.definition(statement.name)
     static = _partition(table, statement)
     place = _location(statement)
     source = _Source(file_system_for(place)[0], _found(statement, place))
@@ -62,7 +64,7 @@ def plan(context: ExecutionContext, statement: Load) -> Work:
     if source.has_directories or table.bucket is not None or len(static) < len(keys):
         source = replace(source, found=source.files(deep=True))
         _check_format(source, source.found, table)
-        return _as_insert(context, statement, table, source, static)
+        return _as_insert(context, statement, look, source, static)
     _check_format(source, files, table)
     return LoadWork(table, statement, static, source.fs, files)
 
@@ -192,13 +194,14 @@ def _refuse_events(fs: FileSystem, path: str) -> None:
 def _as_insert(
     context: ExecutionContext,
     statement: Load,
-    table: Table,
+    look: Look,
     source: _Source,
     static: Mapping[str, str | None],
 ) -> Work:
     """The rows of the files, in which the partition columns left open come last."""
     from hiveacid.spark.plain_task import read_files
 
+    table = look.definition(statement.name)
     open_columns = tuple(c for c in table.partition_columns if c.name not in static)
     raw = replace(table, columns=table.columns + open_columns, partition_columns=(), bucket=None)
     files = []
@@ -210,10 +213,25 @@ def _as_insert(
             place = root.partition("://")[0] + "://" + directory
         files.append((Partition((), place), DataFile(name, file.size_bytes, bucket_of_file(name))))
     rows = read_files(context.session(), raw, files)
-    return insert.plan(
-        context,
-        Insert(table.name, rows, partition=dict(static), overwrite=statement.overwrite),
-    )
+    insertion = Insert(table.name, rows, partition=dict(static), overwrite=statement.overwrite)
+    return insert.plan(insertion, look)
+
+
+def needs(context: ExecutionContext, statement: Load, look: Look) -> Footprint:
+    """The lock of the INSERT that it is or could be; the files are not looked at.
+
+    Raises:
+        InvalidInputError, NotFoundError: as ``plan``, but what the files tell.
+    """
+    del context
+    table = look.definition(statement.name)
+    static = _partition(table, statement)
+    keys = [column.name for column in table.partition_columns]
+    named = None
+    if keys and len(static) == len(keys):
+        named = (partition_name(keys, [static[key] for key in keys]),)
+    kind = WriteKind.OVERWRITE if statement.overwrite else WriteKind.INSERT
+    return Footprint(writes=(TableWrite(table, kind, named),))
 
 
 # -------------------------------------------------------------------- as they are

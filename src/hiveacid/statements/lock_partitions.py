@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from hiveacid.layout.names import partition_name
 from hiveacid.model.predicates import Predicate, columns_of
 from hiveacid.model.tables import Table
-from hiveacid.statements.job import ExecutionContext
 from hiveacid.txn.footprint import PARTITIONS_MAX
+from hiveacid.txn.view import Look
 
 
 def locked_partitions(
-    context: ExecutionContext, table: Table, predicates: Iterable[Predicate]
+    look: Look, table: Table, predicates: Iterable[Predicate]
 ) -> tuple[str, ...] | None:
     """Names of the partitions that may meet one of ``predicates``; None (the whole table) where
     those say nothing of partitions, and where all partitions, none or very many are left.
@@ -23,7 +23,7 @@ def locked_partitions(
     keys = [column.name for column in table.partition_columns]
     if not keys or any(columns_of(one).isdisjoint(keys) for one in wanted):
         return None
-    known = context.partitions(table)
+    known = look.partitions(table)
     found = {part.values for one in wanted for part in partitions_that_match(table, known, one)}
     if len(found) in (0, len(known)) or len(found) > PARTITIONS_MAX:
         return None

@@ -17,8 +17,9 @@ from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.write import write_events
+from hiveacid.statements.checks import check
 from hiveacid.statements.events import count_places
-from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.job import Job
 from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.merge_events import merge_events
 from hiveacid.statements.results import MergeResult
@@ -34,6 +35,7 @@ from hiveacid.statements.values import (
 )
 from hiveacid.storage.plan.planning import compression
 from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.view import Look
 
 _JOIN: Final = {
     # a shuffled side of this size is hashed, not sorted: the source of a MERGE is small beside the
@@ -45,12 +47,13 @@ _DELETES: Final = (MatchedDelete, NotMatchedBySourceDelete)
 _UPDATES: Final = (MatchedUpdate, NotMatchedBySourceUpdate)
 
 
-def plan(context: ExecutionContext, statement: Merge) -> MergeWork:
+def plan(statement: Merge, look: Look) -> MergeWork:
     """How to carry the statement out."""
-    table = context.table(statement.table)
+    table = look.definition(statement.table)
+    check(statement, table)
     partitions = None
     if not any(isinstance(clause, NotMatchedInsert) for clause in statement.clauses):
-        partitions = locked_partitions(context, table, [statement.predicate])
+        partitions = locked_partitions(look, table, [statement.predicate])
     return MergeWork(table, statement, partitions)
 
 

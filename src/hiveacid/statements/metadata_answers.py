@@ -9,11 +9,11 @@ from hiveacid.model.predicates import Constant
 from hiveacid.model.tables import Table
 from hiveacid.model.types import HiveType
 from hiveacid.spark.text import quoted
-from hiveacid.statements.job import Job, is_transactional
+from hiveacid.statements.job import Reader, is_transactional
 from hiveacid.statements.values import Aggregate
 
 
-def known_aggregates(job: Job, table: Table, wanted: Sequence[Aggregate]) -> str | None:
+def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) -> str | None:
     """A SELECT of the values without a table; None where they are not known exactly.
 
     Row counts come from the table's statistics, where those are of the transaction's snapshot
@@ -22,18 +22,18 @@ def known_aggregates(job: Job, table: Table, wanted: Sequence[Aggregate]) -> str
     """
     columns = {one.column for one in wanted if one.column is not None}
     types = {column.name: column.type for column in table.all_columns}
-    context = job.context
+    context = reader.context
     if not is_transactional(table) or not context.settings.count_from_statistics:
         return None
     if not columns <= types.keys():
         return None
-    if not columns and not job.txn.has_written(table.name):
-        rows = context.client.metastore.row_count(table.name, job.txn.valid_write_ids(table))
+    if not columns and not reader.txn.has_written(table.name):
+        rows = context.client.metastore.row_count(table.name, reader.txn.valid_write_ids(table))
         if rows is not None:
             return _select(f"{rows}L AS {quoted(one.title)}" for one in wanted)
     from hiveacid.storage.plan.extremes import table_facts
 
-    facts = table_facts(job.plan(table, columns=columns), columns)
+    facts = table_facts(reader.plan(table, columns=columns), columns)
     if facts is None:
         return None
     items = []

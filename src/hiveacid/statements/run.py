@@ -1,37 +1,30 @@
-"""The one loop: begin, lock, snapshot, plan, write, publish, commit; again where another
-transaction won.
+"""The one loop of a statement that writes rows: look, lock, look again under the locks, plan,
+stage, publish, commit; from the first look again where another transaction won.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any
 
-from hiveacid.errors import (
-    AcidError,
-    ConflictError,
-    FormatError,
-    InvalidInputError,
-)
+from hiveacid.errors import AcidError, ConflictError, FormatError, InvalidInputError
 from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Partition, Table, TableName
-from hiveacid.statements import arrow_changes, checks, insert, load, own_base, truncate
-from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
+from hiveacid.statements import own_base
+from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.ddl_context import owns_files
-from hiveacid.statements.job import ExecutionContext, Job, Work, is_transactional
+from hiveacid.statements.job import Job, Work, is_transactional
 from hiveacid.statements.kept_statistics import changes_of
+from hiveacid.statements.locked import Needs, locked, locked_within
 from hiveacid.statements.placement import Placement, under_known_names
 from hiveacid.statements.results import Result
-from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
-from hiveacid.statements.values_ddl import Truncate
-from hiveacid.statements.values_load import Load
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge.overlap import overlapping_rows
 from hiveacid.storage.orc.verify import check_tails
@@ -39,38 +32,92 @@ from hiveacid.txn.footprint import Footprint, TableRead, TableWrite
 from hiveacid.txn.overlaps import Overlap
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from hiveacid.txn.view import Look, View
 
 _LOG = logging.getLogger(__name__)
-_Change: TypeAlias = "Insert | Update | Delete | Merge | Truncate | Load | ArrowDelete | ArrowMerge"
 
-__all__ = ["ExecutionContext", "commit", "execute"]
+Planner = Callable[[ExecutionContext, Any, Look], Sequence[Work]]
+"""How a statement is carried out given the definitions of a look or of a view: a work for each
+branch of a multi-insert, else one.
+"""
 
 
-def execute(
-    context: ExecutionContext,
-    statement: Query | Inserts | _Change,
-) -> DataFrame | Result | tuple[Result, ...]:
-    """Carry out a query (a lazy DataFrame over one snapshot) or a DML statement (its result).
+def needs_of(plan: Planner) -> Needs:
+    """What the works of a plan read and write, as its locks tell."""
 
-    The branches of a multi-insert are one transaction and give a tuple of results.
+    def needs(context: ExecutionContext, statement: Any, look: Look) -> Footprint:
+        return _footprint(plan(context, statement, look), look)
+
+    return needs
+
+
+def change(
+    context: ExecutionContext, bound: Bound, plan: Planner, needs: Needs
+) -> tuple[Result, ...]:
+    """Carry out a statement that writes rows; a result for each work of its plan.
 
     Raises:
         AcidError: as the statement's kind says; the tables are as they were.
     """
-    if isinstance(statement, Query):
-        from hiveacid.statements import select
-
-        return select.open_query(context, statement)
-    works = _plans(context, statement)
     if context.unit is None:
-        results = _run(context, works)
-    else:
+        return _again_where_another_won(context, bound, plan, needs)
+    with context.unit.statement():
+        held = locked_within(context, context.unit.txn, bound, needs)
+        works = plan(context, held.value, held.view)
         _refuse_what_stays(works)
-        results = _statement(context, context.unit, works)
-    return results if isinstance(statement, Inserts) else results[0]
+        return _written_and_published(context, context.unit, works, held.view)
+
+
+def _again_where_another_won(
+    context: ExecutionContext, bound: Bound, plan: Planner, needs: Needs
+) -> tuple[Result, ...]:
+    pause_s = context.settings.conflict_backoff_s
+    retries = 0
+    while True:
+        try:
+            results = _once(context, bound, plan, needs)
+            return tuple(replace(one, retries=retries) for one in results)
+        except ConflictError as error:  # noqa: PERF203 - one try a run, not a row
+            error.context["retries"] = retries
+            if retries >= context.settings.conflict_retries:
+                raise
+            retries += 1
+            _LOG.info("Statement runs again: %s", error, extra={"retry": retries})
+            context.client.clock.sleep_s(pause_s)
+            pause_s *= 2
+            bound = bound.again(context.look())
+
+
+Define = Callable[[ExecutionContext, Any, View, Transaction], Any]
+"""Changes definitions under the locks of the transaction, by what the view has; the commit comes
+after it.
+"""
+
+
+def define(context: ExecutionContext, bound: Bound, needs: Needs, change: Define) -> Any:
+    """Carry out a statement that changes definitions, and commit it.
+
+    Raises:
+        LockError: a lock could not be had in time.
+        AcidError: as the statement's kind says.
+    """
+    held = locked(context, bound, needs)
+    with held.txn as txn:
+        answer = change(context, held.value, held.view, txn)
+        txn.commit()
+    return answer
+
+
+def _once(
+    context: ExecutionContext, bound: Bound, plan: Planner, needs: Needs
+) -> tuple[Result, ...]:
+    held = locked(context, bound, needs)
+    with UnitOfWork(lambda: held.txn) as unit:
+        with unit.statement():
+            works = plan(context, held.value, held.view)
+            results = _written_and_published(context, unit, works, held.view)
+        commit(context, unit)
+    return results
 
 
 def commit(context: ExecutionContext, unit: UnitOfWork) -> None:
@@ -82,20 +129,6 @@ def commit(context: ExecutionContext, unit: UnitOfWork) -> None:
     """
     by_row = context.settings.conflict_unit == "row"
     unit.commit(overlap=_overlap(context, unit.txn) if by_row else None)
-
-
-def footprint_of(context: ExecutionContext, statement: Inserts | _Change) -> Footprint:
-    """What the statement reads and writes, as its locks tell.
-
-    Raises:
-        AcidError: the statement would be refused before it takes its locks.
-    """
-    return _footprint(context, _plans(context, statement))
-
-
-def _plans(context: ExecutionContext, statement: Inserts | _Change) -> list[Work]:
-    branches = statement.branches if isinstance(statement, Inserts) else (statement,)
-    return [_plan(context, one) for one in branches]
 
 
 def _refuse_what_stays(works: Sequence[Work]) -> None:
@@ -110,62 +143,13 @@ def _refuse_what_stays(works: Sequence[Work]) -> None:
             )
 
 
-def _plan(context: ExecutionContext, statement: _Change) -> Work:
-    if isinstance(statement, Truncate):
-        return truncate.plan(context, statement)
-    if isinstance(statement, Load):
-        return load.plan(context, statement)
-    if isinstance(statement, ArrowDelete | ArrowMerge):
-        return arrow_changes.plan(context.table(statement.table), statement)
-    table = context.table(statement.table)
-    checks.check(statement, table)
-    if isinstance(statement, Insert):
-        return insert.plan(context, statement)
-    from hiveacid.statements import delete, merge, update  # they need pyspark
-
-    if isinstance(statement, Update):
-        return update.plan(context, statement)
-    if isinstance(statement, Delete):
-        return delete.plan(context, statement)
-    return merge.plan(context, statement)
-
-
-def _run(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]:
-    pause_s = context.settings.conflict_backoff_s
-    retries = 0
-    while True:
-        try:
-            results = _attempt(context, works)
-            return tuple(replace(one, retries=retries) for one in results)
-        except ConflictError as error:  # noqa: PERF203 - one try a run, not a row
-            error.context["retries"] = retries
-            if retries >= context.settings.conflict_retries:
-                raise
-            retries += 1
-            table = str(works[0].table.name)
-            _LOG.info("Statement runs again: %s", error, extra={"table": table, "retry": retries})
-            context.client.clock.sleep_s(pause_s)
-            pause_s *= 2
-
-
-def _attempt(context: ExecutionContext, works: Sequence[Work]) -> tuple[Result, ...]:
-    begin = partial(context.client.transactions.begin, isolation=context.isolation)
-    with UnitOfWork(begin) as unit:
-        results = _statement(context, unit, works)
-        commit(context, unit)
-    return results
-
-
-def _statement(
-    context: ExecutionContext, unit: UnitOfWork, works: Sequence[Work]
+def _written_and_published(
+    context: ExecutionContext, unit: UnitOfWork, works: Sequence[Work], view: View
 ) -> tuple[Result, ...]:
-    """One statement of a transaction: locks, staged files, published when all have been read."""
-    txn = unit.txn
-    with unit.statement():
-        txn.lock(_footprint(context, works))
-        staged = [_stage(context, unit, work) for work in works]
-        for work, (job, written) in zip(works, staged, strict=True):
-            _publish(unit, job, work, written)
+    """Staged files of all works, published when all have been read."""
+    staged = [_stage(context, unit, work, view) for work in works]
+    for work, (job, written) in zip(works, staged, strict=True):
+        _publish(unit, job, work, written)
     return tuple(
         work.result(written, job.write_id)
         for work, (job, written) in zip(works, staged, strict=True)
@@ -178,7 +162,8 @@ def _overlap(context: ExecutionContext, txn: Transaction) -> Overlap:
     def rows(
         table: TableName, partition: str | None, winners: Sequence[WriteId]
     ) -> Sequence[RowId] | None:
-        fs, path = file_system_for(_location(context.table(table), partition, txn))
+        definition = context.client.metastore.get_table(table)
+        fs, path = file_system_for(_location(definition, partition, txn))
         return overlapping_rows(fs, path, mine=txn.write_id(table), others=winners)
 
     return rows
@@ -199,16 +184,18 @@ def _location(table: Table, partition: str | None, txn: Transaction) -> str:
     )
 
 
-def _footprint(context: ExecutionContext, works: Sequence[Work]) -> Footprint:
+def _footprint(works: Sequence[Work], look: Look) -> Footprint:
     targets = {work.table.name for work in works}
     read = {name for work in works for name in work.reads} - targets
     return Footprint(
-        reads=tuple(TableRead(context.table(name)) for name in sorted(read)),
+        reads=tuple(TableRead(look.definition(name)) for name in sorted(read)),
         writes=tuple(TableWrite(work.table, work.kind, work.partitions) for work in works),
     )
 
 
-def _stage(context: ExecutionContext, unit: UnitOfWork, work: Work) -> tuple[Job, WriteResult]:
+def _stage(
+    context: ExecutionContext, unit: UnitOfWork, work: Work, view: View
+) -> tuple[Job, WriteResult]:
     """Write one statement's files, hidden."""
     txn, table = unit.txn, work.table
     write_id = WriteId(0)
@@ -218,7 +205,15 @@ def _stage(context: ExecutionContext, unit: UnitOfWork, work: Work) -> tuple[Job
         ids = txn.take_statement_ids(table.name, work.statements)
     first = int(ids[0]) if ids else 0
     staging = f"{table.location}/{staging_name(txn.id, str(first))}"
-    job = Job(context, txn, table, write_id, ids, staging)
+    job = Job(
+        context=context,
+        txn=txn,
+        view=view,
+        table=table,
+        write_id=write_id,
+        statement_ids=ids,
+        staging=staging,
+    )
     unit.on_undo(partial(_clean_up, job))
     try:
         return job, _written(job, work)
@@ -239,8 +234,8 @@ def _written(job: Job, work: Work) -> WriteResult:
 
 def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> None:
     """Move the files to their places, still invisible; record what was written."""
-    table, txn = job.table, job.txn
-    known = txn.partitions(table) if table.partition_columns and written.files else ()
+    table, txn, view = job.table, job.txn, job.view
+    known = view.partitions(table) if table.partition_columns and written.files else ()
     written = under_known_names(written, table, [part.values for part in known])
     touched = {file.partition for file in written.files}
     placement = Placement.of(table, touched, known=known)
@@ -258,7 +253,7 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
         )
     _record(txn, work, written)
     exact = {one.partition: one for one in remade}
-    changes = changes_of(work, written, partitions=txn.partitions)
+    changes = changes_of(work, written, partitions=view.partitions)
     txn.record_statistics(exact.get(one.partition, one) for one in changes)
     for action in job.after_commit:
         unit.on_commit(action)

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import Predicate
 from hiveacid.model.tables import TableName
-from hiveacid.statements.job import ExecutionContext, Job, with_views
+from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.job import Reader, with_views
 from hiveacid.statements.lock_partitions import locked_partitions
+from hiveacid.statements.locked import Locked, locked, locked_within
 from hiveacid.statements.metadata_answers import known_aggregates
 from hiveacid.statements.values import Query, TableRef
 from hiveacid.txn.footprint import Footprint, TableRead
-from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
-def open_query(context: ExecutionContext, query: Query) -> DataFrame:
+def open_query(context: ExecutionContext, bound: Bound) -> DataFrame:
     """The query as a DataFrame over one snapshot: that of the transaction it is a part of, with
     what was written in it, or one of its own.
 
@@ -35,13 +36,15 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
     spark = context.session()
     if context.unit is not None:
         with context.unit.statement():
-            frame, _ = _query_within(context, context.unit.txn, query)
+            held = locked_within(context, context.unit.txn, bound, needs)
+            frame, _ = _answer(context, held)
             return frame
-    if not query.tables:
-        return spark.sql(query.text)
-    txn = context.client.transactions.begin(read_only=True)
+    if not bound.value.tables:
+        return spark.sql(bound.value.text)
+    held = locked(context, bound, needs, read_only=True)
+    txn = held.txn
     try:
-        frame, reads_files = _query_within(context, txn, query)
+        frame, reads_files = _answer(context, held)
         if reads_files:
             txn.release_locks()
         else:
@@ -52,41 +55,42 @@ def open_query(context: ExecutionContext, query: Query) -> DataFrame:
         raise
 
 
-def _query_within(
-    context: ExecutionContext, txn: Transaction, query: Query
-) -> tuple[DataFrame, bool]:
+def _answer(context: ExecutionContext, held: Locked) -> tuple[DataFrame, bool]:
     """The query as the transaction sees it, and whether the DataFrame still has files to read."""
-    spark = context.session()
-    if not query.tables:
-        return spark.sql(query.text), False
-    footprint = footprint_of_query(context, query)
-    txn.lock(footprint)
-    first = footprint.reads[0].table
-    job = Job(context, txn, first, WriteId(0), (), "")
-    if query.aggregates:
-        known = known_aggregates(job, first, query.aggregates)
-        if known is not None:
-            return spark.sql(known), False
-    return query_frame(job, query), job.reads_later
+    query: Query = held.value
+    reader = Reader(context=context, txn=held.txn, view=held.view)
+    known = known_answer(reader, query)
+    if known is not None:
+        return context.session().sql(known), False
+    return query_frame(reader, query), reader.reads_later
 
 
-def footprint_of_query(context: ExecutionContext, query: Query) -> Footprint:
+def known_answer(reader: Reader, query: Query) -> str | None:
+    """A SELECT without tables that has the answer, where that is known without reading rows."""
+    if not query.aggregates:
+        return None
+    (ref,) = query.tables.values()
+    return known_aggregates(reader, reader.view.definition(ref.name), query.aggregates)
+
+
+def needs(context: ExecutionContext, query: Query, look: Look) -> Footprint:
     """What the query reads, for its locks.
 
     Raises:
         NotFoundError: no such table.
     """
+    del context
     predicates: dict[TableName, list[Predicate]] = {}
     for ref in query.tables.values():
         predicates.setdefault(ref.name, []).append(ref.predicate)
     reads = []
     for name in sorted(predicates):
-        table = context.table(name)
-        reads.append(TableRead(table, locked_partitions(context, table, predicates[name])))
+        table = look.definition(name)
+        reads.append(TableRead(table, locked_partitions(look, table, predicates[name])))
     return Footprint(reads=tuple(reads))
 
 
-def query_schema(context: ExecutionContext, query: Query) -> StructType:
+def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructType:
     """The columns of a query, told from the tables' definitions: no transaction, no file.
 
     Raises:
@@ -100,7 +104,7 @@ def query_schema(context: ExecutionContext, query: Query) -> StructType:
     try:
         for placeholder, ref in query.tables.items():
             virtual = {column.value for column in ref.virtual}
-            rows = empty_virtual(spark, context.table(ref.name), virtual=virtual)
+            rows = empty_virtual(spark, look.definition(ref.name), virtual=virtual)
             rows.createOrReplaceTempView(names[placeholder])
         return spark.sql(with_views(query.text, names)).schema
     finally:
@@ -108,18 +112,18 @@ def query_schema(context: ExecutionContext, query: Query) -> StructType:
             spark.catalog.dropTempView(name)
 
 
-def query_frame(job: Job, query: Query) -> DataFrame:
-    """A query inside a job's transaction.
+def query_frame(reader: Reader, query: Query) -> DataFrame:
+    """A query as a reader's transaction sees the tables.
 
     The tables' rows go into it as DataFrames, not by temporary views: on Spark Connect a query is
     looked at again by each action, when the views are gone.
     """
-    spark = job.context.session()
+    spark = reader.context.session()
     if not query.tables:
         return spark.sql(query.text)
     literal = query.text.replace("{", "{{").replace("}", "}}")
     text = with_views(literal, {placeholder: f"{{{placeholder}}}" for placeholder in query.tables})
-    frames: dict[str, Any] = dict(job.frames(query.tables))
+    frames: dict[str, Any] = dict(reader.frames(query.tables))
     return spark.sql(text, **frames)
 
 

@@ -15,23 +15,24 @@ from hiveacid.layout.target import FileKind, WriteResult, WrittenFile
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
-from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import normal_spec
 from hiveacid.statements.results import DeleteResult
 from hiveacid.statements.values_ddl import Truncate
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.publish import empty_plain
 from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.view import Look
 
 
-def plan(context: ExecutionContext, statement: Truncate) -> TruncateWork:
+def plan(statement: Truncate, look: Look) -> TruncateWork:
     """How to carry TRUNCATE TABLE out; a partition specification may name some of the columns.
 
     Raises:
         InvalidInputError: 10146 for an external table or a view, 10098 for an unknown column.
         NotFoundError: 10006, no such partition.
     """
-    table = context.table(statement.name)
+    table = look.definition(statement.name)
     if table.kind is not TableKind.MANAGED:
         raise InvalidInputError(
             f"Cannot truncate non-managed table {table.name.table}.",
@@ -44,7 +45,7 @@ def plan(context: ExecutionContext, statement: Truncate) -> TruncateWork:
     keys = [c.name for c in table.partition_columns]
     chosen = tuple(
         part
-        for part in context.partitions(table)
+        for part in look.partitions(table)
         if all(part.values[keys.index(key)] == text for key, text in wanted.items())
     )
     if not chosen:
@@ -74,7 +75,7 @@ class TruncateWork:
     def write(self, job: Job) -> WriteResult:
         """One empty base for each partition; the files of a table without transactions go."""
         table = self.table
-        parts = job.txn.partitions(table) if self.chosen is None else self.chosen
+        parts = job.view.partitions(table) if self.chosen is None else self.chosen
         if table.acid_mode is AcidMode.NONE:
             for part in parts:
                 empty_plain(*file_system_for(part.location))

@@ -17,23 +17,26 @@ from hiveacid.spark.bucket_task import UPDATE
 from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
+from hiveacid.statements.checks import check
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
-from hiveacid.statements.job import ExecutionContext, Job
+from hiveacid.statements.job import Job
 from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.results import UpdateResult
 from hiveacid.statements.select import read_names
 from hiveacid.statements.values import Update
 from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from hiveacid.statements.values import Expression
 
 
-def plan(context: ExecutionContext, statement: Update) -> UpdateWork:
+def plan(statement: Update, look: Look) -> UpdateWork:
     """How to carry the statement out."""
-    table = context.table(statement.table)
-    partitions = locked_partitions(context, table, [statement.predicate])
+    table = look.definition(statement.table)
+    check(statement, table)
+    partitions = locked_partitions(look, table, [statement.predicate])
     return UpdateWork(table, statement, partitions=partitions)
 
 

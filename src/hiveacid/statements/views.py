@@ -13,9 +13,12 @@ from dataclasses import replace
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.statements import values_views as views
+from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl_context import DdlContext
 from hiveacid.statements.definitions import check_columns
 from hiveacid.txn import footprint
+from hiveacid.txn.footprint import Footprint
+from hiveacid.txn.view import Look
 
 
 def create_view(
@@ -49,6 +52,15 @@ def create_view(
         return
     with context.locked(footprint.alter_table(statement.name)):
         context.metastore.alter_table(statement.name, view)
+
+
+def needs(context: ExecutionContext, statement: views.CreateView, look: Look) -> Footprint:
+    """Of an existing view the definition, else the database."""
+    del context
+    view = look.table(statement.name)
+    if view is None:
+        return Footprint(definitions=footprint.create_table(statement.name.database))
+    return Footprint(definitions=footprint.alter_table(statement.name))
 
 
 def _definition(

@@ -101,7 +101,7 @@ class Footprint:
 
 
 def lock_components(footprint: Footprint) -> tuple[LockComponent, ...]:
-    """The components of the statement's one lock request: reads, writes, definitions; each once."""
+    """The components of the statement's one lock request: reads, definitions, writes; each once."""
     targets = {one.table.name for one in footprint.writes if one.kind is not WriteKind.CREATE}
     components = [
         component
@@ -109,9 +109,9 @@ def lock_components(footprint: Footprint) -> tuple[LockComponent, ...]:
         if read.table.name not in targets
         for component in _of_read(read)
     ]
+    components.extend(footprint.definitions)
     for write in footprint.writes:
         components.extend(_of_write(write))
-    components.extend(footprint.definitions)
     return tuple(dict.fromkeys(components))
 
 

@@ -58,6 +58,11 @@ class Records:
         self.known |= {Written(table, one, operation) for one in partitions}
         self.placeholders.discard(table)
 
+    def forget(self, table: TableName) -> None:
+        """What was recorded of the table is gone with it."""
+        self.known = frozenset(one for one in self.known if one.table != table)
+        self.placeholders.discard(table)
+
     def differ_from(self, known: frozenset[Written]) -> bool:
         """Whether the metastore has others than these, or may have."""
         return self.known != known or bool(self.placeholders) or self.asked

@@ -345,6 +345,23 @@ class Transaction:
         _LOG.info("Transaction aborted: %s", reason, extra={"txn": self._id})
         self._store.abort_txns([self._id], reason=AbortReason.ROLLBACK)
 
+    def give_up(self, *, because: BaseException) -> None:
+        """End a transaction that has done nothing yet, with its locks; a failure to do so is left
+        to the time-out.
+        """
+        if self._read_only:
+            self.close(because=because)
+        elif self.is_open:
+            self._abort_quietly(AbortReason.ROLLBACK, because=because)
+
+    def forget_table(self, name: TableName) -> None:
+        """The name stands for another table now, of which nothing was written: its write id and
+        what was recorded under it were the old one's.
+        """
+        self._write_ids.pop(name, None)
+        self._next_statement.pop(name, None)
+        self._records.forget(name)
+
     def close(self, *, because: BaseException | None = None) -> None:
         """End a read-only transaction (a lease); nothing happens where it has ended. While another
         error is on its way (``because``), a failure is left to the time-out.

@@ -24,6 +24,7 @@ from hiveacid.model.conflicts import Written
 from hiveacid.model.ids import TxnId
 from hiveacid.model.transactions import TxnState
 from hiveacid.txn.overlaps import Overlap
+from hiveacid.txn.pending import Pending
 from hiveacid.txn.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
@@ -82,6 +83,11 @@ class UnitOfWork:
             self.require_open()
             self._txn = self._begin()
         return self._txn
+
+    @property
+    def pending(self) -> Pending | None:
+        """What its commit is to do besides; None before its first statement."""
+        return None if self._txn is None else self._txn.pending
 
     def require_open(self) -> None:
         """Raise where no statement may follow.

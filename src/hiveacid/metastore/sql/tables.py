@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
@@ -145,6 +146,14 @@ class SqlTables:
         with self._db.read() as unit:
             return read_table(unit, name)
 
+    def get_tables(self, names: Collection[TableName]) -> Mapping[TableName, Table]:
+        """See ``Catalog``."""
+        if not names:
+            return {}
+        with self._db.read() as unit:
+            found = {name: find_definition(unit, name) for name in names}
+        return {name: table for name, table in found.items() if table is not None}
+
     def alter_table(self, name: TableName, table: Table) -> None:
         """See ``Catalog``."""
         with self._db.write() as unit:
@@ -218,15 +227,23 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
 
 def read_table(unit: Unit, name: TableName) -> Table:
     """Raises: NotFoundError (Hive's 10001)."""
+    table = find_definition(unit, name)
+    if table is None:
+        raise no_such_table(name)
+    return table
+
+
+def find_definition(unit: Unit, name: TableName) -> Table | None:
+    """The table's definition, None where there is none of the name."""
     row = unit.row(_HEAD, database=name.database, table=name.table)
     if row is None:
-        raise no_such_table(name)
+        return None
     table, storage, columns, *head = row
     kinds: tuple[list[Row], ...] = ([], [], [], [], [])
     found = unit.rows(_DETAILS, columns=columns, table=table, storage=storage)
     for kind, _, *facts in sorted(found, key=itemgetter(0, 1)):
         kinds[kind].append(tuple(facts))
-    return table_from_rows(
+    definition = table_from_rows(
         name,
         tuple(head),
         columns=kinds[_COLUMN],
@@ -235,6 +252,7 @@ def read_table(unit: Unit, name: TableName) -> Table:
         bucket_columns=kinds[_BUCKET],
         sort_columns=kinds[_SORT],
     )
+    return replace(definition, id=table)
 
 
 def delete_table(unit: Unit, name: TableName) -> bool:

@@ -1,0 +1,85 @@
+"""Tables and views made of a query: CREATE TABLE AS, CREATE VIEW; a table made of a DataFrame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from hiveacid.model.tables import Column
+from hiveacid.model.types import PrimitiveType
+from hiveacid.statements import ddl as definitions
+from hiveacid.statements import insert, run, select, views
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.context import Bound, ExecutionContext, fixed
+from hiveacid.statements.ddl_context import DdlContext
+from hiveacid.statements.definitions import check_query_columns
+from hiveacid.statements.query_columns import columns_of
+from hiveacid.statements.values import Insert
+from hiveacid.statements.values_views import CreateView
+from hiveacid.txn import footprint
+from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
+from hiveacid.txn.view import Look
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SOME_COLUMN: Final = Column("c", PrimitiveType("int"))
+
+
+def create_table(context: ExecutionContext, bound: Bound) -> None:
+    """CREATE TABLE, with the rows of its query where it has one: all or nothing."""
+    statement: ddl.CreateTable = bound.value
+    if statement.query is None:
+        definitions.create_table(DdlContext(context.client, context.settings), statement)
+        return
+    frame = select.open_query(context, Bound(statement.query, bound.look, _query_of(bound)))
+    create_from(context, statement, frame)
+
+
+def _query_of(bound: Bound):  # type: ignore[no-untyped-def]
+    return lambda look: bound.bind(look).query
+
+
+def create_from(context: ExecutionContext, statement: ddl.CreateTable, frame: DataFrame) -> None:
+    """Make the table with the frame's columns and put its rows in; all or nothing."""
+    columns = columns_of(frame.schema)
+    check_query_columns(statement, columns)
+    names = [column.name for column in columns]
+    plain = replace(statement, query=None)
+    ddl_context = DdlContext(context.client, context.settings)
+    table = definitions.create_table(ddl_context, plain, columns=columns)
+    if table is None:
+        return
+    rows = Insert(table.name, frame.toDF(*names), by_name=True)
+
+    def plan(_: ExecutionContext, statement: Insert, look: Look) -> list[insert.InsertWork]:
+        return [insert.plan(statement, look)]
+
+    try:
+        bound = Bound.to(context.look(), fixed(rows))
+        run.change(context, bound, plan, run.needs_of(plan))
+    except BaseException:
+        definitions.drop_table(ddl_context, ddl.DropTable(table.name))
+        raise
+
+
+def needs(context: ExecutionContext, statement: ddl.CreateTable, look: Look) -> Footprint:
+    """The query's locks, that of the definition, and that of the INSERT that follows."""
+    created = footprint.create_table(statement.name.database)
+    if statement.query is None:
+        return Footprint(definitions=created)
+    plain = replace(statement, query=None, partition_names=(), columns=(_SOME_COLUMN,))
+    table = definitions.definition_of(DdlContext(context.client, context.settings), plain)
+    return Footprint(
+        reads=select.needs(context, statement.query, look).reads,
+        writes=(TableWrite(table, WriteKind.INSERT),),
+        definitions=created,
+    )
+
+
+def create_view(context: ExecutionContext, bound: Bound) -> None:
+    """CREATE VIEW, ALTER VIEW AS: the query's columns come from the tables' definitions."""
+    statement: CreateView = bound.value
+    assert statement.query is not None
+    schema = select.query_schema(context, statement.query, bound.look)
+    views.create_view(DdlContext(context.client, context.settings), statement, columns_of(schema))

@@ -1,0 +1,315 @@
+"""One table: what each kind of statement locks, what it needs, and how it is carried out.
+
+``HANDLERS[type(statement)]`` is asked by the session, which carries statements out, and by EXPLAIN,
+which shows what would be done; nobody else decides by the kind of a statement. Four ways lead on:
+
+    ``_changes(plan)``          writes rows: run.change, the loop of DML
+    ``_QUERY``                  reads rows: select.open_query, a lazy DataFrame
+    ``_defines(needs, change)`` changes definitions: run.define, committed at once
+    ``_says(answer)``           neither: answered by the metastore or the session, without a lock
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hiveacid.model.locks import LockComponent
+from hiveacid.statements import (
+    alter,
+    analyze,
+    arrow_changes,
+    create_as,
+    insert,
+    load,
+    lock,
+    run,
+    select,
+    session_settings,
+    truncate,
+    views,
+)
+from hiveacid.statements import ddl as definitions
+from hiveacid.statements import values as dml
+from hiveacid.statements import values_compactions as compactions
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements import values_locks as locks
+from hiveacid.statements import values_transactions as transactions
+from hiveacid.statements.alter_details import DetailStatement
+from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
+from hiveacid.statements.checks import check_inserts
+from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.ddl_context import DdlContext
+from hiveacid.statements.describe import describe
+from hiveacid.statements.explain import explain
+from hiveacid.statements.explain_locks import locks_listing, locks_of_definition
+from hiveacid.statements.job import Work
+from hiveacid.statements.listing import Listing
+from hiveacid.statements.locked import Needs
+from hiveacid.statements.repair import repair
+from hiveacid.statements.show import ShowStatement, abort_transactions, show
+from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_upkeep import Analyze, RepairTable
+from hiveacid.statements.values_views import AlterView, CreateView, DropView
+from hiveacid.txn.footprint import Footprint
+from hiveacid.txn.view import Look
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """How one kind of statement is carried out."""
+
+    carry_out: Callable[[ExecutionContext, Bound], Any]
+    """The answer: a DataFrame, result values, a ``Listing``, or None."""
+    needs: Needs = lambda *_: Footprint()
+    """What it reads, writes and defines, for its locks."""
+    needs_spark: Callable[[Any], bool] = lambda _: False
+    joins_transaction: bool = False
+    """It belongs to the transaction that is open."""
+    changes_definitions: bool = False
+    """It commits at once, so it cannot stand inside a transaction."""
+
+
+def _no_spark(statement: object) -> bool:
+    del statement
+    return False
+
+
+def handler_of(statement: object) -> Handler:
+    """How the statement is carried out."""
+    return HANDLERS[type(statement)]
+
+
+# -------------------------------------------------------------------- rows
+
+
+def _changes(
+    plan: Callable[[ExecutionContext, Any, Look], Work],
+    *,
+    needs: Needs | None = None,
+    needs_spark: Callable[[Any], bool] = lambda _: True,
+) -> Handler:
+    def plans(context: ExecutionContext, statement: Any, look: Look) -> Sequence[Work]:
+        return (plan(context, statement, look),)
+
+    wanted = needs or run.needs_of(plans)
+    return Handler(
+        carry_out=lambda context, bound: run.change(context, bound, plans, wanted)[0],
+        needs=wanted,
+        needs_spark=needs_spark,
+        joins_transaction=True,
+    )
+
+
+def _branches(context: ExecutionContext, statement: dml.Inserts, look: Look) -> Sequence[Work]:
+    del context
+    check_inserts(statement.branches)
+    return [insert.plan(branch, look) for branch in statement.branches]
+
+
+def _update(context: ExecutionContext, statement: dml.Update, look: Look) -> Work:
+    from hiveacid.statements import update  # needs pyspark
+
+    del context
+    return update.plan(statement, look)
+
+
+def _delete(context: ExecutionContext, statement: dml.Delete, look: Look) -> Work:
+    from hiveacid.statements import delete  # needs pyspark
+
+    del context
+    return delete.plan(statement, look)
+
+
+def _merge(context: ExecutionContext, statement: dml.Merge, look: Look) -> Work:
+    from hiveacid.statements import merge  # needs pyspark
+
+    del context
+    return merge.plan(statement, look)
+
+
+_QUERY: Final = Handler(
+    carry_out=select.open_query,
+    needs=select.needs,
+    needs_spark=lambda _: True,
+    joins_transaction=True,
+)
+_INSERTS: Final = Handler(
+    carry_out=lambda context, bound: run.change(context, bound, _branches, run.needs_of(_branches)),
+    needs=run.needs_of(_branches),
+    needs_spark=lambda _: True,
+    joins_transaction=True,
+)
+_ROWS: Final[Mapping[type, Handler]] = {
+    dml.Query: _QUERY,
+    dml.Insert: _changes(
+        lambda _, value, look: insert.plan(value, look),
+        needs_spark=lambda value: isinstance(value.source, dml.Query),
+    ),
+    dml.Inserts: _INSERTS,
+    dml.Update: _changes(_update),
+    dml.Delete: _changes(_delete),
+    dml.Merge: _changes(_merge),
+    ddl.Truncate: _changes(
+        lambda _, value, look: truncate.plan(value, look), needs_spark=_no_spark
+    ),
+    Load: _changes(load.plan, needs=load.needs, needs_spark=_no_spark),
+    ArrowDelete: _changes(
+        lambda _, value, look: arrow_changes.plan(value, look), needs_spark=_no_spark
+    ),
+    ArrowMerge: _changes(
+        lambda _, value, look: arrow_changes.plan(value, look), needs_spark=_no_spark
+    ),
+}
+
+
+# -------------------------------------------------------------------- definitions
+
+
+def _defines(needs: Needs, define: run.Define) -> Handler:
+    return Handler(
+        carry_out=lambda context, bound: run.define(context, bound, needs, define),
+        needs=needs,
+        changes_definitions=True,
+    )
+
+
+def _old(
+    execute: Callable[[DdlContext, Any], Listing | None], *, needs: Needs | None = None
+) -> Handler:
+    """A statement that still looks, locks and commits by itself."""
+    return Handler(
+        carry_out=lambda context, bound: execute(
+            DdlContext(context.client, context.settings), bound.value
+        ),
+        needs=needs or locks_of_definition(execute),
+        changes_definitions=True,
+    )
+
+
+def _drop_database(context: ExecutionContext, bound: Bound) -> None:
+    definitions.drop_database(DdlContext(context.client, context.settings), bound.value)
+    session_settings.leave_database(context, bound.value.name)
+
+
+_DEFINITIONS: Final[Mapping[type, Handler]] = {
+    ddl.CreateDatabase: _old(definitions.create_database, needs=lambda *_: Footprint()),
+    ddl.DropDatabase: Handler(
+        carry_out=_drop_database,
+        needs=locks_of_definition(definitions.drop_database),
+        changes_definitions=True,
+    ),
+    ddl.CreateTable: Handler(
+        carry_out=create_as.create_table,
+        needs=create_as.needs,
+        needs_spark=lambda statement: statement.query is not None,
+        changes_definitions=True,
+    ),
+    ddl.DropTable: _old(definitions.drop_table),
+    CreateView: Handler(
+        carry_out=create_as.create_view,
+        needs=views.needs,
+        needs_spark=lambda _: True,
+        changes_definitions=True,
+    ),
+    DropView: _old(views.drop_view),
+    AlterView: _old(views.alter_view),
+    RepairTable: _old(repair),
+    Analyze: Handler(
+        carry_out=analyze.carry_out,
+        needs=analyze.needs,
+        needs_spark=lambda statement: not statement.noscan,
+        changes_definitions=True,
+    ),
+    **dict.fromkeys(
+        (
+            ddl.SetTableProperties,
+            ddl.UnsetTableProperties,
+            ddl.AddPartitions,
+            ddl.DropPartitions,
+            ddl.RenameTable,
+            ddl.RenamePartition,
+            ddl.AddColumns,
+            ddl.ChangeColumn,
+            *DetailStatement.__args__,
+        ),
+        _old(alter.execute),
+    ),
+}
+
+
+# -------------------------------------------------------------------- what takes no locks
+
+
+def _says(answer: Callable[[ExecutionContext, Any], Any], *, commits: bool = False) -> Handler:
+    return Handler(
+        carry_out=lambda context, bound: answer(context, bound.value), changes_definitions=commits
+    )
+
+
+def _explain(context: ExecutionContext, bound: Bound) -> Listing:
+    value: ddl.Explain = bound.value
+    handler = handler_of(value.statement)
+    if value.mode == "locks":
+        return locks_listing(handler.needs(context, value.statement, bound.look))
+    return explain(context, value, bound.look)
+
+
+def _locks_taken(context: ExecutionContext, statement: Any, look: Look) -> Footprint:
+    del look
+    component: LockComponent = lock.component(context.client.metastore, statement)
+    return Footprint(definitions=(component,))
+
+
+_lock = Handler(
+    carry_out=lambda context, bound: lock.execute(context.client.transactions, bound.value),
+    needs=_locks_taken,
+    changes_definitions=True,
+)
+_unlock = Handler(
+    carry_out=lambda context, bound: lock.execute(context.client.transactions, bound.value),
+    changes_definitions=True,
+)
+_ANSWERS: Final[Mapping[type, Handler]] = {
+    ddl.Explain: Handler(
+        carry_out=_explain, needs_spark=lambda statement: statement.mode != "locks"
+    ),
+    ddl.SetProperty: _says(session_settings.set_property),
+    ddl.ResetProperties: _says(session_settings.reset),
+    ddl.UseDatabase: _says(session_settings.use_database),
+    ddl.AbortTransactions: _says(
+        lambda context, value: abort_transactions(context.client.metastore, value)
+    ),
+    locks.LockTable: _lock,
+    locks.LockDatabase: _lock,
+    locks.UnlockTable: _unlock,
+    locks.UnlockDatabase: _unlock,
+    compactions.Compact: _says(
+        lambda context, value: context.owner.compactions_listing(value), commits=True
+    ),
+    **dict.fromkeys(
+        ShowStatement.__args__,
+        _says(lambda context, value: show(context.client.metastore, value)),
+    ),
+    **dict.fromkeys(
+        (ddl.DescribeTable, ddl.DescribeDatabase),
+        _says(lambda context, value: describe(context.client.metastore, value)),
+    ),
+    **dict.fromkeys(
+        (
+            compactions.ShowCompactions,
+            compactions.AbortCompactions,
+            compactions.Clean,
+            compactions.WhyCompact,
+        ),
+        _says(lambda context, value: context.owner.compactions_listing(value)),
+    ),
+    **dict.fromkeys(
+        transactions.TransactionStatement.__args__,
+        _says(lambda context, value: context.owner.control(value)),
+    ),
+}
+
+HANDLERS: Final[Mapping[type, Handler]] = {**_ROWS, **_DEFINITIONS, **_ANSWERS}
+"""The handler of each kind of statement."""

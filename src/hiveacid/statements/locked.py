@@ -1,0 +1,114 @@
+"""From the first look to the locks, and the look under them that everything else comes from.
+
+Between the two somebody else may have renamed, dropped, altered or converted a table, or changed
+its partitions. Then the statement is bound anew, to the definitions as they are, and takes the
+locks that it needs now: a table of the same name that still fits is the one it goes to, a name that
+is gone ends in NotFoundError.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from hiveacid.errors import ConflictError
+from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.txn.footprint import Footprint, lock_components
+from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look, View, is_another
+
+_LOG = logging.getLogger(__name__)
+_LOOKS_MAX: Final = 20
+"""So often a definition may change between the look and the locks before the statement gives up."""
+
+Needs = Callable[[ExecutionContext, Any, Look], Footprint]
+"""What a statement reads, writes and defines, for its locks; it refuses what can be refused
+before.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A statement's value with its locks taken, and the definitions under them."""
+
+    txn: Transaction
+    value: Any
+    view: View
+
+
+def locked(
+    context: ExecutionContext, bound: Bound, needs: Needs, *, read_only: bool = False
+) -> Locked:
+    """Begin a transaction of the statement's own that holds its locks.
+
+    Where a definition was changed before they were had, the transaction is given up with all its
+    locks and another begun. Whoever calls this ends the transaction.
+
+    Raises:
+        NotFoundError: a table is gone.
+        LockError: the locks were not granted before the deadline.
+        ConflictError: the definitions changed again and again.
+        AcidError: the statement does not fit the table that there is now.
+    """
+    transactions = context.client.transactions
+    for _ in range(_LOOKS_MAX):
+        txn = transactions.begin(read_only=read_only, isolation=context.isolation)
+        try:
+            found = _lock_and_look(context, txn, bound, needs)
+            if isinstance(found, Locked):
+                return found
+            bound = found
+        except BaseException as error:
+            txn.give_up(because=error)
+            raise
+        txn.give_up(because=ConflictError("a definition changed before the locks were had"))
+    raise _never_the_same(bound)
+
+
+def locked_within(
+    context: ExecutionContext, txn: Transaction, bound: Bound, needs: Needs
+) -> Locked:
+    """Take the locks of a statement in a transaction of several; it keeps them whatever comes.
+
+    Raises:
+        NotFoundError, LockError, ConflictError, AcidError: as ``locked``.
+    """
+    for _ in range(_LOOKS_MAX):
+        found = _lock_and_look(context, txn, bound, needs)
+        if isinstance(found, Locked):
+            return found
+        bound = found
+    raise _never_the_same(bound)
+
+
+def _lock_and_look(
+    context: ExecutionContext, txn: Transaction, bound: Bound, needs: Needs
+) -> Locked | Bound:
+    """The statement with its locks, or bound anew because of what was changed before them."""
+    footprint = needs(context, bound.value, bound.look)
+    txn.lock(footprint)
+    view = bound.look.under_locks(lambda: txn.pending)
+    changed = view.changed_since(bound.look)
+    if changed:
+        names = ", ".join(map(str, sorted(changed)))
+        _LOG.info("Definitions changed before the locks were had: %s", names, extra={"txn": txn.id})
+        for name in changed:
+            if is_another(bound.look.table(name), view.table(name)):
+                txn.forget_table(name)
+        return bound.again(view)
+    wanted = lock_components(needs(context, bound.value, view))
+    if not set(wanted).issubset(lock_components(footprint)):
+        _LOG.info("Partitions changed before the locks were had", extra={"txn": txn.id})
+        return replace(bound, look=view)
+    return Locked(txn, bound.value, view)
+
+
+def _never_the_same(bound: Bound) -> ConflictError:
+    names = ", ".join(map(str, sorted(bound.look.names)))
+    return ConflictError(
+        f"The definitions of {names} changed {_LOOKS_MAX} times while the statement waited for its "
+        "locks",
+        tables=names,
+    )

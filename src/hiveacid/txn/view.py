@@ -1,0 +1,153 @@
+"""The catalog as one statement sees it: at first without locks, only to know what to lock, then
+under its locks; from the second everything else follows.
+
+    look = Look(catalog, ...)       names as they are now: binds the text, tells what to lock
+    txn.lock(needs of the look)
+    view = look.under_locks(...)    the same names, looked up anew, all at one moment
+    view.changed_since(look)        names whose definition was changed before the locks were had
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import NotFoundError
+from hiveacid.model.statistics import STATISTICS_KEYS
+from hiveacid.model.tables import Partition, Table, TableName
+
+if TYPE_CHECKING:
+    from hiveacid.metastore.api import Catalog
+    from hiveacid.txn.pending import Pending
+
+
+def _never(name: str) -> bool:
+    del name
+    return False
+
+
+def _nothing() -> None:
+    return None
+
+
+class Look:
+    """Definitions and partitions without any lock; what was fetched once is remembered."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        database: str,
+        is_temporary: Callable[[str], bool] = _never,
+        pending: Callable[[], Pending | None] = _nothing,
+    ) -> None:
+        """``is_temporary`` tells Spark's temporary views; ``pending`` has the partitions that the
+        statement's transaction is to make.
+        """
+        self._catalog = catalog
+        self._database = database
+        self._is_temporary = is_temporary
+        self._temporary: dict[str, bool] = {}
+        self._pending = pending
+        self._tables: dict[TableName, Table | None] = {}
+        self._partitions: dict[TableName, Sequence[Partition]] = {}
+
+    @property
+    def current_database(self) -> str:
+        """The session's current database."""
+        return self._database
+
+    def is_temporary_view(self, name: str) -> bool:
+        """Whether Spark has a temporary view of this name, which comes before tables of ours."""
+        key = name.lower()
+        if key not in self._temporary:
+            self._temporary[key] = self._is_temporary(name)
+        return self._temporary[key]
+
+    @property
+    def names(self) -> frozenset[TableName]:
+        """The tables and views that were asked for, whether or not they exist."""
+        return frozenset(self._tables)
+
+    def table(self, name: TableName) -> Table | None:
+        """The table or view of this name, None where there is none."""
+        if name not in self._tables:
+            self._tables[name] = self._catalog.get_tables((name,)).get(name)
+        return self._tables[name]
+
+    def definition(self, name: TableName) -> Table:
+        """The table or view of this name.
+
+        Raises:
+            NotFoundError: 10001 there is none.
+        """
+        table = self.table(name)
+        if table is None:
+            raise NotFoundError(f"Table not found {name}", code=10001, table=str(name))
+        return table
+
+    def partitions(self, table: Table) -> tuple[Partition, ...]:
+        """The table's partitions, with those that the transaction is to make; one stands for all
+        of a table without.
+        """
+        if not table.partition_columns:
+            return (Partition((), table.location),)
+        if table.name not in self._partitions:
+            self._partitions[table.name] = self._catalog.list_partitions(table.name)
+        known, pending = self._partitions[table.name], self._pending()
+        return tuple(known) if pending is None else pending.with_new(table.name, known)
+
+    def under_locks(self, pending: Callable[[], Pending | None]) -> View:
+        """The same names as they are now, all fetched at once; to be called under the locks."""
+        return View(
+            self._catalog,
+            database=self._database,
+            is_temporary=self._is_temporary,
+            pending=pending,
+            names=self.names,
+        )
+
+    def changed_since(self, earlier: Look) -> frozenset[TableName]:
+        """The names that stand for another definition than they did, statistics apart."""
+        return frozenset(
+            name for name in earlier.names if not is_same(earlier.table(name), self.table(name))
+        )
+
+
+class View(Look):
+    """Definitions and partitions under the locks of a statement."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        database: str,
+        is_temporary: Callable[[str], bool],
+        pending: Callable[[], Pending | None],
+        names: Collection[TableName],
+    ) -> None:
+        super().__init__(catalog, database=database, is_temporary=is_temporary, pending=pending)
+        self._tables = dict.fromkeys(names) | dict(catalog.get_tables(names))
+
+
+def is_same(before: Table | None, now: Table | None) -> bool:
+    """Whether a name still stands for the same definition; its statistics may be others."""
+    if before is None or now is None:
+        return before is now
+    return before.id == now.id and _without_statistics(before) == _without_statistics(now)
+
+
+def is_another(before: Table | None, now: Table | None) -> bool:
+    """Whether a name that stood for a table stands for another one, or for none."""
+    return before is not None and (now is None or _identity(before) != _identity(now))
+
+
+def _identity(table: Table) -> object:
+    """The table's number; where the metastore tells none, when it was made, and where it lies."""
+    return (table.created_at_ms, table.location) if table.id is None else table.id
+
+
+def _without_statistics(table: Table) -> Table:
+    kept = {key: text for key, text in table.properties.items() if key not in STATISTICS_KEYS}
+    return replace(table, properties=kept)
