@@ -61,10 +61,18 @@ def locked(
                 return found
             bound = found
         except BaseException as error:
-            txn.give_up(because=error)
+            _give_up(txn, error)
             raise
-        txn.give_up(because=ConflictError("a definition changed before the locks were had"))
+        _give_up(txn, ConflictError("a definition changed before the locks were had"))
     raise _never_the_same(bound)
+
+
+def _give_up(txn: Transaction, error: BaseException) -> None:
+    """End a transaction that has done nothing yet; what fails in that is left to the time-out."""
+    if txn.is_read_only:
+        txn.close(because=error)
+    else:
+        txn.__exit__(type(error), error, error.__traceback__)
 
 
 def locked_within(

@@ -19,6 +19,7 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
+from functools import partial
 from types import TracebackType
 
 from hiveacid.errors import (
@@ -293,9 +294,7 @@ class Transaction:
             self._records.go_back(but)
 
     def record_statistics(self, changes: Iterable[StatisticsChange]) -> None:
-        """What the commit is to make of tables' statistics; those of a table written without are
-        given up.
-        """
+        """What the commit is to make of statistics; a table written without them loses its own."""
         self.require_open()
         self._pending.statistics.extend(changes)
 
@@ -317,7 +316,12 @@ class Transaction:
             if overlap is None:
                 self._commit_or_look_up(ConflictUnit.PARTITION, ())
             else:
-                self._commit_rows(overlap)
+                commit_rows(
+                    self._id,
+                    commit=partial(self._commit_or_look_up, ConflictUnit.ROW),
+                    sees=self.valid_txns.is_valid,
+                    overlap=overlap,
+                )
         except ConflictError as error:
             self._abort_quietly(AbortReason.WRITE_CONFLICT, because=error)
             raise ConflictError(
@@ -344,15 +348,6 @@ class Transaction:
         self._end(_Phase.ABORTED, reason)
         _LOG.info("Transaction aborted: %s", reason, extra={"txn": self._id})
         self._store.abort_txns([self._id], reason=AbortReason.ROLLBACK)
-
-    def give_up(self, *, because: BaseException) -> None:
-        """End a transaction that has done nothing yet, with its locks; a failure to do so is left
-        to the time-out.
-        """
-        if self._read_only:
-            self.close(because=because)
-        elif self.is_open:
-            self._abort_quietly(AbortReason.ROLLBACK, because=because)
 
     def forget_table(self, name: TableName) -> None:
         """The name stands for another table now, of which nothing was written: its write id and
@@ -459,14 +454,6 @@ class Transaction:
             found = self._store.allocate_write_ids((self._id,), table)[self._id]
             self._write_ids[table] = found
         return found
-
-    def _commit_rows(self, overlap: Overlap) -> None:
-        commit_rows(
-            self._id,
-            commit=lambda checked: self._commit_or_look_up(ConflictUnit.ROW, checked),
-            sees=self.valid_txns.is_valid,
-            overlap=overlap,
-        )
 
     def _commit_or_look_up(
         self, unit: ConflictUnit, checked: Collection[TxnId]
