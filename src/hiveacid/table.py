@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from hiveacid.statements.arrow_changes import ArrowChange
     from hiveacid.statements.leases import Keep, Lease
     from hiveacid.statements.values import Expression
+    from hiveacid.txn.view import Look
 
     _Change = Query | Insert | Update | Delete | Merge | Load | ArrowChange
     _Statement = _Change | Analyze | LockTable | UnlockTable | CompactionStatement
@@ -57,8 +58,8 @@ if TYPE_CHECKING:
 class Executor(Protocol):
     """What a table handle needs of its session."""
 
-    def execute(self, statement: _Statement) -> object:
-        """Carry a statement out."""
+    def execute(self, statement: _Statement | Callable[[Look], Insert | ArrowChange]) -> object:
+        """Carry out a statement, or what a function makes of the catalog's definitions."""
 
     def table_definition(self, name: TableName) -> Table:
         """The table as the catalog has it now."""

@@ -7,7 +7,7 @@ with ``__arrow_c_stream__``: a reader, a Polars or pandas frame, a DuckDB relati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
 import numpy as np
@@ -26,13 +26,14 @@ from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult
 from hiveacid.statements.values import Insert
 from hiveacid.storage.arrow_types import hive_type
 from hiveacid.storage.plan.arrow_conditions import Condition
+from hiveacid.txn.view import Look
 
 
 class Executor(Protocol):
     """A session."""
 
-    def execute(self, statement: Insert | ArrowChange) -> object:
-        """Carry a statement out."""
+    def execute(self, statement: Callable[[Look], Insert | ArrowChange]) -> object:
+        """Carry out what the function makes of the catalog's definitions."""
 
 
 class Handle(Protocol):
@@ -45,10 +46,6 @@ class Handle(Protocol):
     @property
     def name(self) -> TableName:
         """The table."""
-
-    @property
-    def definition(self) -> Table:
-        """The table as the catalog has it."""
 
 
 def write_arrow(
@@ -71,31 +68,30 @@ def write_arrow(
         ConversionError: a value does not fit its column, or is NULL in a NOT NULL column.
         UnsupportedError: a CHECK, or a default that is no literal.
     """
-    definition = table.definition
     rows = arrow_table(data)
     static = dict(partition_texts(partition))
-    open_columns = {column.name for column in definition.all_columns} - set(static)
-    _refuse_unknown(rows, open_columns, definition)
-    missing = [
-        column.name
-        for column in definition.partition_columns
-        if column.name not in static and column.name not in rows.schema.names
-    ]
-    if missing:
-        raise InvalidInputError(
-            f"data for {definition.name} lacks the partition columns {', '.join(missing)}",
-            table=str(definition.name),
-            note="Give them as columns, or with partition={...}.",
+
+    def statement(look: Look) -> Insert:
+        definition = look.definition(table.name)
+        open_columns = {column.name for column in definition.all_columns} - set(static)
+        _refuse_unknown(rows, open_columns, definition)
+        open_keys = [c.name for c in definition.partition_columns if c.name not in static]
+        missing = [key for key in open_keys if key not in rows.schema.names]
+        if missing:
+            raise InvalidInputError(
+                f"data for {definition.name} lacks the partition columns {', '.join(missing)}",
+                table=str(definition.name),
+                note="Give them as columns, or with partition={...}.",
+            )
+        return Insert(
+            definition.name,
+            rows,
+            partition=static,
+            dynamic_partition=tuple(open_keys),
+            overwrite=overwrite,
+            by_name=True,
         )
-    keys = [column.name for column in definition.partition_columns]
-    statement = Insert(
-        definition.name,
-        rows,
-        partition=static,
-        dynamic_partition=tuple(key for key in keys if key not in static),
-        overwrite=overwrite,
-        by_name=True,
-    )
+
     return cast(InsertResult, table.session.execute(statement))
 
 
@@ -108,18 +104,22 @@ def delete_arrow(table: Handle, keys_or_filter: object) -> DeleteResult:
         NotFoundError: a column that the table does not have.
         InvalidInputError: 10297, 10414 as Hive; a filter that does not fit.
     """
-    definition = table.definition
-    check_row_changes(definition)
-    if isinstance(keys_or_filter, str | pc.Expression):
-        condition = condition_of(keys_or_filter, definition.all_columns, table=definition.name)
-        statement = ArrowDelete(definition.name, condition)
-    else:
-        rows = arrow_table(keys_or_filter)
-        _refuse_unknown(rows, {column.name for column in definition.all_columns}, definition)
-        keys = _typed(rows, rows.schema.names, definition)
-        if not keys.schema.names:
+    is_filter = isinstance(keys_or_filter, str | pc.Expression)
+    rows = None if is_filter else arrow_table(keys_or_filter)
+
+    def statement(look: Look) -> ArrowDelete:
+        definition = look.definition(table.name)
+        check_row_changes(definition)
+        columns = definition.all_columns
+        if rows is None:
+            condition = condition_of(keys_or_filter, columns, table=definition.name)
+            return ArrowDelete(definition.name, condition)
+        _refuse_unknown(rows, {column.name for column in columns}, definition)
+        if not rows.schema.names:
             raise InvalidInputError("the keys of the rows to delete have no columns")
-        statement = ArrowDelete(definition.name, Condition(None, ANYTHING, frozenset()), keys)
+        keys = _typed(rows, rows.schema.names, definition)
+        return ArrowDelete(definition.name, Condition(None, ANYTHING, frozenset()), keys)
+
     return cast(DeleteResult, table.session.execute(statement))
 
 
@@ -145,27 +145,30 @@ def merge_arrow(
         NotFoundError, InvalidInputError, ConversionError, UnsupportedError: as ``write_arrow``;
         10292, 10302 where a match would move a row to another partition or bucket.
     """
-    definition = table.definition
     chosen = _when_matched(when_matched)
     if when_not_matched not in ("insert", None):
         raise InvalidInputError(f"when_not_matched is 'insert' or None, not {when_not_matched!r}")
-    if chosen is not WhenMatched.NOTHING or delete_where is not None:
-        check_row_changes(definition)
     rows = arrow_table(data)
     keys = tuple(name.lower() for name in ([on] if isinstance(on, str) else on))
-    known = {column.name for column in definition.all_columns}
-    _check_keys(keys, rows, known, definition)
-    deletes, extra = _marked(rows, delete_where)
-    _refuse_unknown(rows, known | extra, definition)
-    names = [name for name in rows.schema.names if name in known]
-    statement = ArrowMerge(
-        definition.name,
-        _typed(rows, names, definition),
-        on=keys,
-        when_matched=chosen,
-        inserts=when_not_matched is not None,
-        deletes=deletes,
-    )
+
+    def statement(look: Look) -> ArrowMerge:
+        definition = look.definition(table.name)
+        if chosen is not WhenMatched.NOTHING or delete_where is not None:
+            check_row_changes(definition)
+        known = {column.name for column in definition.all_columns}
+        _check_keys(keys, rows, known, definition)
+        deletes, extra = _marked(rows, delete_where)
+        _refuse_unknown(rows, known | extra, definition)
+        names = [name for name in rows.schema.names if name in known]
+        return ArrowMerge(
+            definition.name,
+            _typed(rows, names, definition),
+            on=keys,
+            when_matched=chosen,
+            inserts=when_not_matched is not None,
+            deletes=deletes,
+        )
+
     return cast(MergeResult, table.session.execute(statement))
 
 

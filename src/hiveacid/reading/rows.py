@@ -20,7 +20,7 @@ from hiveacid.model.row_format import row_format
 from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice, chosen_expression, condition_of
-from hiveacid.reading.source import Leasing, PathSource, Source, source_of
+from hiveacid.reading.source import Leasing, PathSource, Source, TableSource, source_of
 from hiveacid.storage.arrow_texts import readable
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.expiry import noticing_cleaning
@@ -35,6 +35,7 @@ from hiveacid.storage.plan.arrow_conditions import (
     partition_arrays,
 )
 from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
+from hiveacid.txn.view import is_same
 
 _log = logging.getLogger(__name__)
 
@@ -125,6 +126,16 @@ def open_rows(
         return kept_partitions(left, table, chosen=chosen, condition=condition, by_path=by_path)
 
     lease = source.open(keep=keep)
+    if isinstance(source, TableSource) and not is_same(table, lease.snapshot.table):
+        lease.close()  # what was asked for followed from a definition that is gone
+        return open_rows(
+            TableSource(source.table, lease.snapshot.table),
+            columns=columns,
+            filter=filter,
+            partitions=partitions,
+            row_ids=row_ids,
+            unit=unit,
+        )
     if unit is None:
         scan = scan.in_unit(_unit(lease.snapshot, scan.needed))
     batches = _until_closed(scan.rows(lease.snapshot), lease.close)

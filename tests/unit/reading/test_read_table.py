@@ -318,7 +318,7 @@ url, warehouse = sys.argv[1:3]
 acid = hiveacid.connect(None, url, warehouse=warehouse)
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-reader = read_arrow(acid.table("big"), columns=["k", "text"], filter="k >= 0")
+reader = hiveacid.read_arrow(acid.table("big"), columns=["k", "text"], filter="k >= 0")
 rows = text = 0
 for number, batch in enumerate(reader):
     rows += batch.num_rows
