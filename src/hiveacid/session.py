@@ -334,7 +334,7 @@ class Session(CompactionMethods):
             location=location,
             if_not_exists=if_not_exists,
         )
-        create = partial(definitions.create_table, DdlContext(self._client, self._settings))
+        create = partial(definitions.create_table, DdlContext(self._client, self.settings))
         if isinstance(schema, str):
             create(value, columns=parse_columns(schema))
         elif hasattr(schema, "fieldNames"):
