@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.compaction.dying import EXIT_CODE, POINTS
 from tests.compaction.world import MAJOR, MINOR, Rows, World
+from tests.sampling import sampled
 
 import hiveacid
 from hiveacid.compaction.compactor import Compactor
@@ -65,7 +66,7 @@ def by_path(world: World) -> Rows:
     return sorted(tuple(row.values()) for row in read.to_pylist())
 
 
-@pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
+@pytest.mark.parametrize("kind", sampled([MAJOR, MINOR], "compaction", "txn", group=type))
 @pytest.mark.parametrize("point", POINTS)
 def test_a_worker_killed_at_any_point_is_followed_by_another(
     world: World, point: str, kind: CompactionType

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.spark
+@pytest.mark.java
 @pytest.mark.timeout(600)
 def test_the_demo_says_equal(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = [pytest.mark.java, pytest.mark.long("spark", "storage", "statements")]
 PROGRAM = Path(__file__).with_name("executor_loss.py")
 
 
@@ -30,7 +31,6 @@ def came_to(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("statement", "result", "first"),
@@ -51,7 +51,6 @@ def test_what_is_run_again_counts_once(
     assert (found["staging"], found["locks"]) == ([], 0)
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_where_every_try_dies_nothing_has_happened(came_to: dict[str, Any]) -> None:
     found, before, after = came_to["fails"], came_to["merge"], came_to["after"]

@@ -20,7 +20,8 @@ with hiveacid.connect(spark, f"sqlite:///{where}/m.db", warehouse=f"{where}/w") 
 """
 
 
-@pytest.mark.spark
+@pytest.mark.java
+@pytest.mark.long("spark", "session")
 def test_a_program_run_by_a_python_outside_path_writes_rows(tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "PYSPARK_PYTHON"}
     environment["PATH"] = os.pathsep.join(

@@ -16,6 +16,7 @@ from tests.golden.tables import (
 )
 from tests.golden.test_read_arrow import WIDE_TIMESTAMPS
 from tests.recorded import golden_names, golden_path
+from tests.sampling import first_letter, sampled
 
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
@@ -28,7 +29,9 @@ COPY_ALL = Settings(compactor_stripe_bytes=0)
 
 @pytest.mark.parametrize("method", [Method.ARROW, Method.STRIPE_COPY], ids=lambda m: m.name)
 @pytest.mark.parametrize("kind", ["minor", "major"])
-@pytest.mark.parametrize("name", golden_names())
+@pytest.mark.parametrize(
+    "name", sampled(golden_names(), "storage", "compaction", "layout", group=first_letter)
+)
 def test_rows_and_row_ids_stay(name: str, kind: str, method: Method, tmp_path: Path) -> None:
     root = tmp_path / "data"
     shutil.copytree(golden_path(name) / "data", root)

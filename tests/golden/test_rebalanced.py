@@ -11,6 +11,7 @@ import pytest
 from tests.golden.compacting import FS, compact, seen_after, table_of
 from tests.golden.tables import golden_meta
 from tests.recorded import golden_path
+from tests.sampling import first_letter, sampled
 
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.errors import AcidError, InvalidInputError, UnsupportedError
@@ -71,7 +72,7 @@ def row_counts(files: tuple[Path, ...]) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", sampled(TABLES, "storage", "compaction", group=first_letter))
 def test_rows_stay_in_order_and_ids_are_new(name: str, tmp_path: Path) -> None:
     root = tmp_path / "data"
     before = read(name, golden_path(name) / "data").sort_by("row__id")

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.sampling import first_letter, sampled
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.target import FileKind
@@ -217,7 +218,7 @@ def fuzz(kind: str, root: Path, *, seed: int, count: int) -> Iterator[tuple[int,
         yield case, told
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, "storage", group=first_letter))
 def test_a_flipped_byte_gives_the_right_rows_or_names_the_file(kind: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, __file__, kind, str(tmp_path / "t"), str(FLIPS)],
@@ -234,7 +235,8 @@ def test_a_flipped_byte_gives_the_right_rows_or_names_the_file(kind: str, tmp_pa
     assert outcomes["differs"] < FLIPS / 4
 
 
-@pytest.mark.parametrize("kind", KINDS[:-1])  # of the last one not all files are read
+# of the last one not all files are read
+@pytest.mark.parametrize("kind", sampled(KINDS[:-1], "storage", group=first_letter))
 def test_a_truncated_file_is_told_at_every_length(kind: str, tmp_path: Path) -> None:
     make(kind, tmp_path / "t")
     for path in data_files(tmp_path / "t"):

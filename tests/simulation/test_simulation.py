@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.postgres import PostgresServer
+from tests.sampling import sampled
 from tests.simulation import bank
 from tests.simulation.run import Place, place
 
@@ -24,6 +25,8 @@ from hiveacid.txn import overlaps
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
 
+ROOMS = ("txn", "metastore", "statements", "compaction", "storage", "layout")
+
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[Place]:
@@ -31,7 +34,7 @@ def here() -> Iterator[Place]:
         yield made
 
 
-@pytest.mark.parametrize("seed", range(1, 13))
+@pytest.mark.parametrize("seed", sampled(range(1, 13), *ROOMS, group=lambda seed: seed % 4))
 def test_the_invariants_hold(seed: int, here: Place) -> None:
     here.history(seed).run()
 
@@ -50,6 +53,7 @@ def test_a_seed_gives_the_same_history_again(here: Place) -> None:
     assert here.history(8).run() != digest
 
 
+@pytest.mark.long(*ROOMS)
 def test_a_seed_gives_the_same_history_in_another_process(project: Path) -> None:
     command = [sys.executable, "-m", "tests.simulation.run", "--seed", "3", "--runs", "2"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(project), *sys.path])}
@@ -170,6 +174,7 @@ def _open_write_ids_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
         (_open_write_ids_crossed, 27),
     ],
 )
+@pytest.mark.long(*ROOMS)
 def test_a_planted_bug_is_found(
     plant: Callable[[pytest.MonkeyPatch], None],
     first: int,

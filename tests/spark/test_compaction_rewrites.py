@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.golden.compacting import FS, PLANS, compact, seen_after, table_of
 from tests.golden.tables import golden_meta
 from tests.recorded import golden_path
+from tests.sampling import sampled
 
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.errors import FormatError
@@ -57,7 +58,7 @@ def rows_after(
 
 
 @pytest.mark.parametrize("kind", sorted(_PLANS))
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", sampled(TABLES, "spark", "compaction", "storage", group=len))
 def test_spark_and_arrow_give_the_same(
     name: str, kind: str, tmp_path: Path, spark: SparkSession
 ) -> None:

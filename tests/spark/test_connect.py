@@ -15,10 +15,11 @@ import pytest
 from tests.connect import OVER_CONNECT, VARIABLE
 
 HERE = Path(__file__).parent
-FILES = ("test_statements.py", "test_transactions.py", "test_views.py", "test_interrupts.py")
+FILES = ("test_statements.py", "test_transactions.py", "test_interrupts.py")
+ROOMS = ("spark", "statements", "session", "sql")
 
 
-@pytest.mark.spark
+@pytest.mark.java
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(OVER_CONNECT, reason="these tests are run over Spark Connect already")
 @pytest.mark.skipif(
@@ -29,9 +30,14 @@ FILES = ("test_statements.py", "test_transactions.py", "test_views.py", "test_in
     importlib.util.find_spec("grpc_status") is None,
     reason="Spark Connect needs grpcio-status: pip install 'hiveacid[connect]'",
 )
-def test_statements_and_transactions_over_spark_connect() -> None:
+@pytest.mark.parametrize(
+    ("files", "tests"),
+    [(("test_views.py",), 3), pytest.param(FILES, 30, marks=pytest.mark.long(*ROOMS))],
+    ids=["some", "most"],
+)
+def test_statements_over_spark_connect(files: tuple[str, ...], tests: int) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *(str(HERE / name) for name in FILES)],
+        [sys.executable, "-m", "pytest", "-q", *(str(HERE / name) for name in files)],
         capture_output=True,
         text=True,
         check=False,
@@ -39,4 +45,4 @@ def test_statements_and_transactions_over_spark_connect() -> None:
     )
     assert run.returncode == 0, run.stdout[-5000:]
     passed = int(run.stdout.rpartition(" passed")[0].split()[-1])
-    assert passed >= 30, run.stdout[-500:]
+    assert passed >= tests, run.stdout[-500:]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.golden import tables
 from tests.recorded import golden_names, golden_path
+from tests.sampling import first_letter, sampled
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import EVENT_FIELDS
@@ -88,7 +89,7 @@ ACID = [
 ]
 
 
-@pytest.mark.parametrize("name", ACID)
+@pytest.mark.parametrize("name", sampled(ACID, "spark", "storage", "layout", group=first_letter))
 def test_spark_returns_the_rows_and_row_ids_of_hive(spark, name):
     meta = tables.golden_meta(name)
     _, expected = tables.golden_answer(name)

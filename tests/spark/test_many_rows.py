@@ -12,6 +12,7 @@ import pytest
 from hiveacid.session import Session
 from hiveacid.spark.write import write_events
 
+pytestmark = pytest.mark.long("spark", "storage", "statements")
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 

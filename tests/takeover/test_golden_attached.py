@@ -12,6 +12,7 @@ from tests.compaction.world import MAJOR, World
 from tests.golden.tables import as_hive_prints, differences, golden_answer, golden_meta
 from tests.golden.test_read_arrow import WIDE_TIMESTAMPS
 from tests.recorded import golden_names, golden_path
+from tests.sampling import first_letter, sampled
 
 import hiveacid
 from hiveacid.compaction.worker import Outcome
@@ -20,6 +21,7 @@ from hiveacid.layout.names import partition_name
 from hiveacid.model.tables import AcidMode
 
 KEPT = ("transactional", "transactional_properties", "bucketing_version")
+NAMES = sampled(golden_names(), "statements", "storage", "layout", group=first_letter)
 BOTH_DATABASES = ("h01_aborted", "h02_aborted_part", "k02_aborted_open", "k05_open_plus_sql")
 
 
@@ -92,7 +94,7 @@ def world(tmp_path: Path) -> Any:
     made.close()
 
 
-@pytest.mark.parametrize("name", golden_names(""))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_table_attached_with_its_lists_has_hives_rows_for_good(
     world: World, tmp_path: Path, name: str
 ) -> None:
@@ -113,7 +115,7 @@ def test_a_table_attached_with_its_lists_has_hives_rows_for_good(
         assert gone.rows == 2 * (len(before) - before.column(0).null_count)
 
 
-@pytest.mark.parametrize("name", golden_names(""))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_table_attached_without_lists_is_refused_or_right(
     world: World, tmp_path: Path, name: str
 ) -> None:
@@ -127,7 +129,7 @@ def test_a_table_attached_without_lists_is_refused_or_right(
     check(world, name, meta)
 
 
-@pytest.mark.parametrize("name", golden_names(""))
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_not_declared_comes_from_the_files(world: World, tmp_path: Path, name: str) -> None:
     meta = golden_meta(name)
     shutil.copytree(golden_path(name) / "data", tmp_path / "t")

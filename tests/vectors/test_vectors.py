@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.postgres import PostgresServer
+from tests.recorded import NEWER
 from tests.vectors.running import RUNNABLE_AREAS, Vector, load_vectors, run_vector
 
 _OURS = Path(__file__).parents[1] / "data" / "txn_vectors.json"
-_SHARED = Path(__file__).parents[2].parent / "shared" / "facts" / "txn_vectors.json"
-_FILES = [path for path in (_OURS, _SHARED) if path.exists()]
+_NEWER = NEWER / "facts" / "txn_vectors.json"
+_FILES = [path for path in (_OURS, _NEWER) if path.exists()]
 
 
 def _all() -> list[Vector]:
@@ -20,9 +22,20 @@ def _all() -> list[Vector]:
     return list(seen.values())
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """On each kind of database in every run; most other tests use PostgreSQL only where the code
+    that speaks to it changed.
+    """
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'metastore.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.metastore()
+
+
 @pytest.mark.parametrize("vector", _all(), ids=lambda one: one.name)
-def test_vector_passes(vector: Vector, metastore_url: str, tmp_path: Path) -> None:
-    run_vector(vector, url=metastore_url, warehouse=tmp_path / "warehouse")
+def test_vector_passes(vector: Vector, url: str, tmp_path: Path) -> None:
+    run_vector(vector, url=url, warehouse=tmp_path / "warehouse")
 
 
 def test_all_vectors_are_there_and_of_known_areas() -> None:

@@ -1,0 +1,28 @@
+"""Long matrices: some of their parameters stay in every run, the others are ``long``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import pytest
+
+
+def sampled(
+    values: Iterable[Any], *rooms: str, group: Callable[[Any], Hashable] = str
+) -> list[Any]:
+    """``values`` for ``parametrize``: all but the first of each group are marked long, for a change
+    of one of ``rooms``.
+    """
+    seen: set[Hashable] = set()
+    found: list[Any] = []
+    for value in values:
+        of = group(value)
+        found.append(pytest.param(value, marks=pytest.mark.long(*rooms)) if of in seen else value)
+        seen.add(of)
+    return found
+
+
+def first_letter(name: str) -> str:
+    """The group of a golden table."""
+    return name[0]
