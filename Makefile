@@ -64,7 +64,7 @@ accept: java $(STAMP)  ## tables and SQL answers of real Hive, recorded in tests
 	$(BIN)/python -m tests.acceptance.run
 
 interop: java $(STAMP)  ## what we write, real Hive reads, and the other way (INTEROP='--version 3.1', INTEROP=--ci)
-	$(BIN)/python tests/interop/run.py $(INTEROP)
+	$(BIN)/python -m tests.interop.run $(INTEROP)
 
 bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 --only scan')
 	$(BIN)/python -m benchmarks.run $(BENCH)

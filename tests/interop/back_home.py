@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from answers import HiveAnswer, differences
-from hive_tool import HiveTool
-from kinds import Kind
-from reading_back import check_scan
-from we_wrote import Scope, Writer, Written, answer_of, our_select, states
+from tests.interop.answers import HiveAnswer, differences
+from tests.interop.hive_tool import HiveTool
+from tests.interop.kinds import Kind
+from tests.interop.reading_back import check_scan
+from tests.interop.we_wrote import Scope, Writer, Written, answer_of, our_select, states
 
 from hiveacid.layout.names import parse_partition_name
 from hiveacid.model.tables import Partition, TableName

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from answers import HiveAnswer
-from hive_tool import HiveTool
-from reading_back import check_ls, check_projection, check_read_arrow, check_scan
+from tests.interop.answers import HiveAnswer
+from tests.interop.hive_tool import HiveTool
+from tests.interop.reading_back import check_ls, check_projection, check_read_arrow, check_scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kinds import Kind, Mode, Workplace
+from tests.interop.kinds import Kind, Mode, Workplace
 
 _FILL = "insert into {{t}} select id + {0}, concat('r', id), id % 3 from numbers where id < {1}"
 _ROUNDS = tuple(_FILL.format(first, 700) for first in range(0, 4000, 1000))

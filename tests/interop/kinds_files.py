@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as parquet
-from kinds import Kind, Mode, Workplace
+from tests.interop.kinds import Kind, Mode, Workplace
 
 from hiveacid.model.tables import TableName
 

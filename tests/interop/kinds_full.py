@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from kinds import Kind, Workplace
+from tests.interop.kinds import Kind, Workplace
 
 _DML = (
     "insert into {t} values (1,'a',10),(2,'b',20),(3,null,30),(null,'d',40),(5,'',null)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinds import Kind
+from tests.interop.kinds import Kind
 
 _KEYS = (
     "id int, ti tinyint, si smallint, bi bigint, b boolean, f float, d double, x decimal(12,3),"

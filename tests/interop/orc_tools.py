@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.orc as orc
-from hive_tool import jars
+from tests.interop.hive_tool import jars
 
 from hiveacid.reading.events import dump
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from answers import ROW_ID, HiveAnswer, Rows, Shape, differences, our_rows
+from tests.interop.answers import ROW_ID, HiveAnswer, Rows, Shape, differences, our_rows
 
 import hiveacid
 from hiveacid.cli.files import ls

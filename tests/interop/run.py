@@ -1,10 +1,10 @@
 """``make interop``: what we write, real Hive reads; what Hive wrote, we read.
 
-    python tests/interop/run.py                          both ways, Hive 4.1
-    python tests/interop/run.py --way ours --kinds flat  tables of ours in Hive, one kind
-    python tests/interop/run.py --version 3.1            Hive 3.1: SELECT of our tables
-    python tests/interop/run.py --ci                     tables of ours, one of each kind
-    python tests/interop/run.py --keep DIR               leave warehouses, logs and answers there
+    python -m tests.interop.run                          both ways, Hive 4.1
+    python -m tests.interop.run --way ours --kinds flat  tables of ours in Hive, one kind
+    python -m tests.interop.run --version 3.1            Hive 3.1: SELECT of our tables
+    python -m tests.interop.run --ci                     tables of ours, one of each kind
+    python -m tests.interop.run --keep DIR               leave warehouses, logs and answers there
 
 Hive is fetched on first use, into $HIVE_TOOL_HOME or `.hive-tool` of the checkout. Where it cannot
 be, the run fails, or says so and succeeds with INTEROP_WITHOUT_HIVE=skip.
@@ -22,22 +22,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-os.environ["TZ"] = "UTC"
-time.tzset()
-sys.path.insert(0, str(Path(__file__).parent))
+from tests.interop import hive_wrote, orc_tools
+from tests.interop.back_home import back_home
+from tests.interop.hive_tool import HiveIsMissingError, HiveTool
+from tests.interop.kinds import Kind
+from tests.interop.kinds_compacted import COMPACTED
+from tests.interop.kinds_files import FILES
+from tests.interop.kinds_full import FULL
+from tests.interop.kinds_types import TYPES
+from tests.interop.we_wrote import Scope, Writer, Written, compare, hive_turn
 
-import hive_wrote  # noqa: E402
-import orc_tools  # noqa: E402
-from back_home import back_home  # noqa: E402
-from hive_tool import TOOL, HiveIsMissingError, HiveTool  # noqa: E402
-from kinds import Kind  # noqa: E402
-from kinds_compacted import COMPACTED  # noqa: E402
-from kinds_files import FILES  # noqa: E402
-from kinds_full import FULL  # noqa: E402
-from kinds_types import TYPES  # noqa: E402
-from we_wrote import Scope, Writer, Written, compare, hive_turn  # noqa: E402
-
-from hiveacid.errors import AcidError  # noqa: E402
+from hiveacid.errors import AcidError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,9 +46,8 @@ Outcome = tuple[str, list[str]]
 def main() -> int:
     """Run; 0 where all agrees."""
     given = _arguments()
-    if not TOOL.exists():
-        print(f"interop: {TOOL} is not here, nothing to compare with")
-        return 0
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     try:
         if given.keep:
             return _run(Path(given.keep).absolute(), given)

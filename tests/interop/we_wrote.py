@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from answers import HiveAnswer, Rows, Shape, differences, without_row_ids
-from hive_tool import HiveTool, statements
-from kinds import Kind, Step, Workplace
-from reading_back import check_ls, check_read_arrow, frame_rows
+from tests.interop.answers import HiveAnswer, Rows, Shape, differences, without_row_ids
+from tests.interop.hive_tool import HiveTool, statements
+from tests.interop.kinds import Kind, Step, Workplace
+from tests.interop.reading_back import check_ls, check_read_arrow, frame_rows
 
 import hiveacid
 from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION
