@@ -279,6 +279,43 @@ def test_multi_insert_is_one_transaction(acid, rows, layout):
     assert not any("0000002" in name for name in layout("a"))
 
 
+def test_branches_into_the_same_dynamic_partitions_are_one_insert(acid, rows):
+    acid.sql("create table s (a int, b bigint, c string) stored as orc")
+    acid.sql(f"insert into s values (1, {2**60 + 1}, 'x'), (2, 2, 'y'), (3, 3, 'x'), (4, 4, null)")
+    acid.sql(f"create table t (a int, b bigint) partitioned by (c string) {ACID}")
+    both = "select a, b, c where c is not null {0} select a, a + 0.5, c where c is null sort by c"
+    into, over = "insert into table t partition (c)", "insert overwrite table t partition (c)"
+    results = acid.sql(f"from s {into} {both.format(into)}")
+    assert [result.rows for result in results] == [4]
+    unnamed = "__HIVE_DEFAULT_PARTITION__"
+    expected = [(1, 2**60 + 1, "x"), (2, 2, "y"), (3, 3, "x"), (4, 4, unnamed)]
+    assert rows("select * from t") == expected
+    acid.sql(f"from s {over} select a, 0L, c where a = 1 {over} select a, 0L, c where a = 2")
+    assert rows("select * from t") == [(1, 0, "x"), (2, 0, "y"), (4, 4, unnamed)]
+    acid.sql("from s insert into t select a, b, 'z' insert into t select b, a, 'z' where b < 5")
+    assert rows("select count(*) from t where c = 'z'") == [(7,)]
+    assert "SELECT" in acid.sql(f"explain from s {into} {both.format(into)}").head()[0].upper()
+    with pytest.raises(InvalidInputError) as caught:
+        acid.sql(f"from s {into} select a, b, c {over} select a, b, c")
+    assert caught.value.code == 10087
+
+
+def test_a_default_has_a_name_and_a_zone(acid, rows):
+    acid.sql(
+        "create table t (a int, b tinyint constraint small default 127Y enable,"
+        " z timestamp with local time zone default timestamplocaltz'2016-01-03 12:26:34 UTC',"
+        f" c int check c > 5 or c = -1) {ACID}"
+    )
+    acid.sql("insert into t (a, c) values (1, 6)")
+    query = "select a, b, z = timestamplocaltz '2016-01-03 13:26:34 Europe/Berlin' from t"
+    assert rows(query) == [(1, 127, True)]
+    with pytest.raises(InvalidInputError, match="CHECK"):
+        acid.sql("insert into t (a, c) values (2, 5)")
+    acid.sql("alter table t drop constraint small")
+    acid.sql("insert into t (a, c) values (2, -1)")
+    assert rows("select a, b, c from t") == [(1, 127, 6), (2, None, -1)]
+
+
 def test_truncate_of_a_table_and_of_some_partitions(acid, rows):
     acid.sql(f"create table t (id int) partitioned by (p string, q int) {ACID}")
     acid.sql("insert into t values (1,'x',1), (2,'x',2), (3,'y',1)")

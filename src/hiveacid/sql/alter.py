@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, TableName
 from hiveacid.sql.compactions import parse_compact
@@ -39,20 +41,9 @@ def parse_alter(cursor: Cursor) -> ddl.DdlStatement | ParsedView:
     if not cursor.accept("TABLE"):
         raise UnsupportedError(f"ALTER {cursor.token.text.upper()} is not supported")
     name = cursor.table_name()
-    if cursor.accept("SET", "TBLPROPERTIES"):
-        return ddl.SetTableProperties(name, property_list(cursor))
-    if cursor.accept("UNSET", "TBLPROPERTIES"):
-        return _unset(cursor, name)
-    if cursor.accept("RENAME", "TO"):
-        return ddl.RenameTable(name, cursor.table_name())
-    if cursor.accept("REPLACE", "COLUMNS"):
-        return _columns(cursor, name, replace=True)
-    if cursor.accept("ADD"):
-        return _add(cursor, name)
-    if cursor.accept("DROP"):
-        return _drop(cursor, name)
-    if cursor.accept("CHANGE"):
-        return _change(cursor, name)
+    for words, clause in _OF_TABLE.items():
+        if cursor.accept(*words):
+            return clause(cursor, name)
     partition = optional_partition(cursor)
     if cursor.accept("COMPACT"):
         return parse_compact(cursor, name, partition)
@@ -61,6 +52,19 @@ def parse_alter(cursor: Cursor) -> ddl.DdlStatement | ParsedView:
     if partition and cursor.accept("RENAME", "TO"):
         return ddl.RenamePartition(name, partition, partition_spec(cursor))
     raise UnsupportedError(f"ALTER TABLE ... {cursor.token.text.upper()} is not supported")
+
+
+def _set_properties(cursor: Cursor, name: TableName) -> ddl.SetTableProperties:
+    return ddl.SetTableProperties(name, property_list(cursor))
+
+
+def _rename(cursor: Cursor, name: TableName) -> ddl.RenameTable:
+    return ddl.RenameTable(name, cursor.table_name())
+
+
+def _convert(cursor: Cursor, name: TableName) -> ddl.SetTableProperties:
+    given = property_list(cursor) if cursor.accept("TBLPROPERTIES") else {}
+    return ddl.SetTableProperties(name, {"transactional": "true", **given})
 
 
 def _add(cursor: Cursor, name: TableName) -> ddl.DdlStatement:
@@ -81,6 +85,10 @@ def _drop(cursor: Cursor, name: TableName) -> ddl.DdlStatement:
 def _unset(cursor: Cursor, name: TableName) -> ddl.UnsetTableProperties:
     if_exists = cursor.if_exists()
     return ddl.UnsetTableProperties(name, property_keys(cursor), if_exists)
+
+
+def _replace_columns(cursor: Cursor, name: TableName) -> ddl.AddColumns:
+    return _columns(cursor, name, replace=True)
 
 
 def _columns(cursor: Cursor, name: TableName, *, replace: bool) -> ddl.AddColumns:
@@ -145,3 +153,16 @@ def _change(cursor: Cursor, name: TableName) -> ddl.ChangeColumn:
     cursor.accept_any("CASCADE", "RESTRICT")
     constraints = reader.value() if constrained else None
     return ddl.ChangeColumn(name, old, Column(new, kind, comment), after, constraints)
+
+
+_OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], ddl.DdlStatement]] = {
+    ("SET", "TBLPROPERTIES"): _set_properties,
+    ("SET", "SERDEPROPERTIES"): _set_properties,
+    ("UNSET", "TBLPROPERTIES"): _unset,
+    ("CONVERT", "TO", "ACID"): _convert,
+    ("RENAME", "TO"): _rename,
+    ("REPLACE", "COLUMNS"): _replace_columns,
+    ("ADD",): _add,
+    ("DROP",): _drop,
+    ("CHANGE",): _change,
+}

@@ -81,7 +81,7 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
         branches = []
         for number, branch in enumerate(body.branches):
             branches.append(_insert(branch, names, f"{prefix}{number}_"))
-        return Inserts(tuple(branches))
+        return Inserts(_joined(branches, names))
     if isinstance(body, ParsedUpdate):
         return _update(body, names, splicer)
     if isinstance(body, ParsedDelete):
@@ -167,6 +167,28 @@ def _insert(body: ParsedInsert, names: Names, prefix: str) -> Insert:
         overwrite=body.overwrite,
         if_not_exists=body.if_not_exists,
     )
+
+
+def _joined(branches: list[Insert], names: Names) -> tuple[Insert, ...]:
+    """Branches that write to the same dynamic partitions are one INSERT of all their rows."""
+    joined: dict[tuple[object, ...], Insert] = {}
+    for number, branch in enumerate(branches):
+        table = names.table(branch.table)
+        keys = {column.name for column in table.partition_columns} if table else set()
+        place: tuple[object, ...] = (
+            branch.table,
+            branch.overwrite,
+            branch.columns,
+            branch.dynamic_partition,
+            *branch.partition.items(),
+        )
+        if keys <= set(branch.partition):
+            place = (number,)  # not dynamic
+        first = joined.get(place)
+        if first is not None:
+            branch = dataclasses.replace(first, also=(*first.also, *branch.queries))
+        joined[place] = branch
+    return tuple(joined.values())
 
 
 def _rows(body: ParsedInsert, rows: ParsedRows, table: Table, splicer: Splicer) -> Query:

@@ -42,6 +42,7 @@ class ConstraintReader:
             text = _default(cursor)
             if _state(cursor).enforced:
                 self.defaults[column] = text
+                self.names |= {f"default.{column}": name} if name else {}
         elif cursor.accept("CHECK"):
             self._check(cursor, name)
         elif cursor.accept("PRIMARY", "KEY"):
@@ -79,8 +80,7 @@ class ConstraintReader:
         return True
 
     def _check(self, cursor: Cursor, name: str) -> None:
-        start, end = cursor.skip_parentheses()
-        text = cursor.between(start, end)
+        text = _condition(cursor)
         if _state(cursor).enforced:
             self.checks.append(text)
             self.names |= {text: name} if name else {}
@@ -144,6 +144,29 @@ def _columns(cursor: Cursor) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _condition(cursor: Cursor) -> str:
+    """The text of a CHECK, without the parentheses around all of it where there are some."""
+    start = cursor.at
+    if cursor.key == "(":
+        inside = cursor.skip_parentheses()
+        if _at_end_of_condition(cursor):
+            return cursor.between(*inside)
+    while not _at_end_of_condition(cursor):
+        if cursor.key == "(":
+            cursor.skip_parentheses()
+        else:
+            cursor.next()
+    if cursor.at == start:
+        raise cursor.unrecognized("check constraint")
+    return cursor.between(start, cursor.at)
+
+
+def _at_end_of_condition(cursor: Cursor) -> bool:
+    if cursor.key in (*_STATES, ",", ")", "COMMENT", "CONSTRAINT") or cursor.at_end():
+        return True
+    return cursor.looking_at("NOT", "ENFORCED")
+
+
 def _default(cursor: Cursor) -> str:
     """The text of a DEFAULT: a literal, a call or a cast."""
     start = cursor.at
@@ -151,9 +174,11 @@ def _default(cursor: Cursor) -> str:
     cursor.next()
     if cursor.key == "(":
         cursor.skip_parentheses()
-    elif cursor.token.kind is TokenKind.STRING and cursor.tokens[start].key in (
-        "DATE",
-        "TIMESTAMP",
-    ):
-        cursor.next()
+    elif cursor.token.kind is TokenKind.STRING:
+        word = cursor.tokens[start].key
+        text = cursor.next().text
+        if word == "TIMESTAMPLOCALTZ":
+            return f"TIMESTAMP_LTZ {text}"
+        if word not in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ"):
+            raise cursor.unrecognized("default value")
     return cursor.between(start, cursor.at)

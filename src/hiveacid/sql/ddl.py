@@ -61,6 +61,8 @@ def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs | ParsedVi
     properties = dict(table.properties)
     if transactional:
         properties.setdefault("transactional", "true")
+        if table.format not in (None, FileFormat.ORC):  # only ORC holds row ids
+            properties.setdefault("transactional_properties", "insert_only")
     table = replace(table, external=external, managed=managed, properties=properties)
     return replace(created, table=table) if isinstance(created, ParsedCreateAs) else table
 
@@ -246,7 +248,8 @@ def partition_spec(cursor: Cursor) -> ddl.PartitionText:
     cursor.expect("PARTITION", "(")
     while True:
         name = cursor.name("partition specification").lower()
-        cursor.expect("=")
+        if not cursor.accept("=="):
+            cursor.expect("=")
         found.append((name, partition_text(cursor)))
         if not cursor.accept(","):
             break

@@ -161,7 +161,7 @@ def _insert_partition(cursor: Cursor) -> tuple[list[tuple[str, str | None]], lis
     cursor.expect("PARTITION", "(")
     while True:
         name = cursor.name("partition specification").lower()
-        if cursor.accept("="):
+        if cursor.accept_any("=", "==") is not None:
             static.append((name, partition_text(cursor)))
         else:
             dynamic.append(name)

@@ -145,6 +145,9 @@ class ExpressionParser(ABC):
             self._call(scope)
             return
         first = cursor.next()
+        if first.key == "TIMESTAMPLOCALTZ" and cursor.token.kind is TokenKind.STRING:
+            scope.edits.append(Edit(first.start, first.end, "TIMESTAMP_LTZ"))
+            return
         if first.key in WORDS and cursor.key != ".":
             scope.edits.append(Edit(first.start, first.end, WORDS[first.key]))
             return

@@ -299,6 +299,11 @@ class QueryParser(ExpressionParser):
         start = cursor.token.start
         parts = cursor.dotted_name()
         end = cursor.tokens[cursor.at - 1].end
+        if cursor.key == "(" and cursor.peek(2).key == "=":
+            raise UnsupportedError(
+                f"{'.'.join(parts)}({cursor.peek(1).text}=...): options of a table in a query are "
+                "not supported"
+            )
         if cursor.key == "(":  # a table function
             self.region(scope, lambda c: c.key != "(" and c.tokens[c.at - 1].key == ")")
             label, _ = self._alias()

@@ -2,6 +2,7 @@
 
 Keys of ours (a Hive metastore keeps them in KEY_CONSTRAINTS): ``hiveacid.not_null.COLUMN`` = the
 constraint's name (``true`` for none given), ``hiveacid.default.COLUMN`` = the expression's text,
+``hiveacid.default_name.COLUMN`` = its name if one was given,
 ``hiveacid.check.NAME`` = the condition's text, ``hiveacid.key.NAME`` = a primary, unique or foreign
 key as JSON, which is information only. They are not shown as table properties.
 """
@@ -20,10 +21,11 @@ from hiveacid.model.tables import Column, Table
 CONSTRAINT_PREFIXES: Final = (
     "hiveacid.not_null.",
     "hiveacid.default.",
+    "hiveacid.default_name.",
     "hiveacid.check.",
     "hiveacid.key.",
 )
-_NOT_NULL, _DEFAULT, _CHECK, _KEY = CONSTRAINT_PREFIXES
+_NOT_NULL, _DEFAULT, _DEFAULT_NAME, _CHECK, _KEY = CONSTRAINT_PREFIXES
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,9 @@ def not_null_constraints(table: Table) -> dict[str, str]:
 def default_constraints(table: Table) -> dict[str, tuple[str, str]]:
     """Name and text of the DEFAULT constraints by their columns."""
     found = {column.name: column_default(table, column.name) for column in table.all_columns}
+    given = table.properties
     return {
-        column: (f"dc_{table.name.table}_{column}", text)
+        column: (given.get(f"{_DEFAULT_NAME}{column}", f"dc_{table.name.table}_{column}"), text)
         for column, text in found.items()
         if text is not None
     }
@@ -114,11 +117,14 @@ def constraint_properties(
     names: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The properties that keep these constraints; ``names`` are those given, by the column of a
-    NOT NULL and by the text of a CHECK.
+    NOT NULL, by ``default.COLUMN`` and by the text of a CHECK.
     """
     given = names or {}
     found = {f"{_NOT_NULL}{column}": given.get(column, "true") for column in not_null}
     found |= {f"{_DEFAULT}{column}": text for column, text in defaults.items()}
+    for column in defaults:
+        if f"default.{column}" in given:
+            found[f"{_DEFAULT_NAME}{column}"] = given[f"default.{column}"]
     for number, text in enumerate(checks):
         found[f"{_CHECK}{given.get(text, f'{number:03d}')}"] = text
     for number, key in enumerate(keys):
@@ -194,7 +200,7 @@ def with_constraints(table: Table, added: Mapping[str, str]) -> dict[str, str]:
         if key.startswith(_CHECK) and key.removeprefix(_CHECK).isdigit():
             numbers = [one.removeprefix(_CHECK) for one in kept if one.startswith(_CHECK)]
             place = f"{_CHECK}{max([int(n) for n in numbers if n.isdigit()], default=-1) + 1:03d}"
-        elif key in kept and not key.startswith((_NOT_NULL, _DEFAULT)):
+        elif key in kept and not key.startswith((_NOT_NULL, _DEFAULT, _DEFAULT_NAME)):
             raise InvalidInputError(
                 f"Constraint name already exists: {key.rpartition('.')[2]}", table=str(table.name)
             )
@@ -215,8 +221,9 @@ def without_constraint(table: Table, name: str) -> dict[str, str]:
         if found.lower() == wanted
     }
     gone |= {
-        f"{_DEFAULT}{column}"
+        f"{prefix}{column}"
         for column, (found, _) in default_constraints(table).items()
+        for prefix in (_DEFAULT, _DEFAULT_NAME)
         if found.lower() == wanted
     }
     prefix = f"ck_{table.name.table}_"

@@ -66,8 +66,11 @@ class _Explanation:
             table = self.look.definition(value.table)
             plan = self._reader().plan(table, predicate=value.predicate)
             lines.append(f"  reads: {plan.summary()}")
-        if isinstance(value, (Insert, Merge)) and isinstance(value.source, Query):
-            lines += ["  source:", *(f"    {line}" for line in self._query(value.source))]
+        queries = value.queries if isinstance(value, Insert) else ()
+        if isinstance(value, Merge) and isinstance(value.source, Query):
+            queries = (value.source,)
+        for query in queries:
+            lines += ["  source:", *(f"    {line}" for line in self._query(query))]
         return lines
 
     def _query(self, query: Query) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.placement import default_location
 from hiveacid.statements.results import InsertResult
-from hiveacid.statements.values import Insert, Literals, Query, TableRef
+from hiveacid.statements.values import Insert, Literals, Query
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
@@ -64,9 +65,8 @@ class InsertWork:
     @property
     def reads(self) -> Sequence[TableName]:
         """Tables in the source query."""
-        source = self.statement.source
-        tables: Mapping[str, TableRef] = source.tables if isinstance(source, Query) else {}
-        return tuple(sorted({ref.name for ref in tables.values()} - {self.table.name}))
+        refs = [ref for query in self.statement.queries for ref in query.tables.values()]
+        return tuple(sorted({ref.name for ref in refs} - {self.table.name}))
 
     @property
     def operations(self) -> tuple[OperationType, ...]:
@@ -147,13 +147,17 @@ class InsertWork:
         from hiveacid.spark.write import write_rows
 
         spark = job.context.session()
-        frame = self._in_order(self._source(job))
-        rows = assign(
-            frame,
-            self.stored_columns,
-            ansi=job.context.settings.store_assignment == "ansi",
-            ansi_session=is_ansi(spark),
-        )
+        is_strict = job.context.settings.store_assignment == "ansi"
+        assigned = [
+            assign(
+                self._in_order(self._source(job, source)),
+                self.stored_columns,
+                ansi=is_strict,
+                ansi_session=is_ansi(spark),
+            )
+            for source in (self.statement.source, *self.statement.also)
+        ]
+        rows = reduce(lambda rows, more: rows.unionAll(more), assigned)
         rows = constrained(
             rows,
             not_null=[
@@ -163,10 +167,9 @@ class InsertWork:
         )
         return write_rows(spark, rows, target=target)
 
-    def _source(self, job: Job) -> DataFrame:
+    def _source(self, job: Job, source: Query | Literals | DataFrame | pa.Table) -> DataFrame:
         from hiveacid.statements.select import query_frame
 
-        source = self.statement.source
         if isinstance(source, Literals):
             frame = job.context.session().sql(literal_rows.spark_text(source.rows)).coalesce(1)
         elif isinstance(source, Query):

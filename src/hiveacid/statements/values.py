@@ -97,7 +97,8 @@ class Insert:
     ``partition`` maps partition columns to their text (static; None for NULL) or to ``DYNAMIC``;
     empty: all partition columns are dynamic and come last in the source. ``columns`` is the
     optional column list. ``source``: a query, literal rows, a DataFrame (matched by position
-    unless ``by_name``), or an Arrow table (by name; written without Spark).
+    unless ``by_name``), or an Arrow table (by name; written without Spark). ``also`` are the
+    queries of further branches of a multi-insert whose rows go to the same place.
     """
 
     table: TableName
@@ -108,6 +109,12 @@ class Insert:
     overwrite: bool = False
     by_name: bool = False
     if_not_exists: bool = False
+    also: tuple[Query, ...] = ()
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """The queries whose rows are inserted; none where they come from elsewhere."""
+        return (self.source, *self.also) if isinstance(self.source, Query) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,23 @@ VALUES = {
     "create database if not exists D comment 'c' location '/l' with dbproperties ('a'='b')": (
         ddl.CreateDatabase("d", True, "c", "/l", {"a": "b"})
     ),
+    "alter table t convert to acid": ddl.SetTableProperties(T, {"transactional": "true"}),
+    "alter table t convert to acid tblproperties ('transactional_properties'='insert_only')": (
+        ddl.SetTableProperties(
+            T, {"transactional": "true", "transactional_properties": "insert_only"}
+        )
+    ),
+    "alter table t set serdeproperties ('field.delim'=',')": (
+        ddl.SetTableProperties(T, {"field.delim": ","})
+    ),
+    "create transactional table x (id int) stored as textfile": (
+        ddl.CreateTable(
+            X,
+            columns=ID,
+            format=FileFormat.TEXT,
+            properties={"transactional": "true", "transactional_properties": "insert_only"},
+        )
+    ),
     "create schema d": ddl.CreateDatabase("d"),
     "drop database if exists d cascade": ddl.DropDatabase("d", True, True),
     "use D2": ddl.UseDatabase("d2"),
@@ -96,6 +113,12 @@ VALUES = {
             checks=("id > 0 and v in ('x', ')')",),
             keys=(KeyConstraint("pk", "PRIMARY KEY", ("id",), rely=True),),
         )
+    ),
+    "create table x (id int check id > 5 enable, v string check (v = 'a') or v is null)": (
+        ddl.CreateTable(X, (*ID, Column("v", STRING)), checks=("id > 5", "(v = 'a') or v is null"))
+    ),
+    "create table x (id int constraint d default 5)": (
+        ddl.CreateTable(X, ID, defaults={"id": "5"}, constraint_names={"default.id": "d"})
     ),
     "alter table t add constraint c check (id > 0)": ddl.AddConstraints(
         T, ddl.Constraints(checks=("id > 0",), names={"id > 0": "c"})
