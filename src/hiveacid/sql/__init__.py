@@ -11,7 +11,7 @@ value of ``hiveacid.statements``. Read ``parse.py`` first.
 """
 
 from hiveacid.sql.bind import Names, bind, bind_query, bind_texts
-from hiveacid.sql.compactions import parse_sort_items
+from hiveacid.sql.commands import parse_sort_items
 from hiveacid.sql.parameters import Arguments, with_arguments
 from hiveacid.sql.parse import (
     Statement,

@@ -6,19 +6,17 @@ from collections.abc import Callable, Mapping
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, TableName
-from hiveacid.sql.compactions import parse_compact
-from hiveacid.sql.constraints import ConstraintReader
+from hiveacid.sql.columns import ConstraintReader, parse_column_type, property_keys, property_list
+from hiveacid.sql.commands import parse_compact
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import (
     column_definitions,
     optional_partition,
+    parse_alter_view,
     partition_spec,
 )
 from hiveacid.sql.dml import partition_text
 from hiveacid.sql.parsed import ParsedView
-from hiveacid.sql.properties import property_keys, property_list
-from hiveacid.sql.type_grammar import parse_column_type
-from hiveacid.sql.views import parse_alter_view
 from hiveacid.statements import values_ddl as ddl
 
 _OPERATORS = {

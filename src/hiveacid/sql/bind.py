@@ -13,6 +13,7 @@ from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expr
 from hiveacid.sql.parsed import (
     Assignment,
     DefaultKeyword,
+    Fragment,
     ParsedClause,
     ParsedCreateAs,
     ParsedDelete,
@@ -24,8 +25,9 @@ from hiveacid.sql.parsed import (
     ParsedRows,
     ParsedUpdate,
     ParsedView,
+    Relation,
+    Scope,
 )
-from hiveacid.sql.scopes import Fragment, Relation, Scope
 from hiveacid.sql.splice import Names, Splicer, quoted
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import column_default

@@ -142,10 +142,6 @@ class Cursor:
         """True where a query may start."""
         return self.key in _QUERY_START
 
-    def at_by(self, word: str) -> bool:
-        """True at ``word BY``."""
-        return word in _CLAUSE_BY and self.looking_at(word, "BY")
-
     def at_alias(self) -> bool:
         """True where an alias without AS may stand."""
         token = self.token

@@ -7,9 +7,11 @@ from hiveacid.model.tables import TableName
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.expressions import at_clause
 from hiveacid.sql.lexer import TokenKind
+from hiveacid.sql.literals import date_value, number_value, timestamp_value
 from hiveacid.sql.parsed import (
     Assignment,
     DefaultKeyword,
+    Fragment,
     ParsedClause,
     ParsedDelete,
     ParsedExpression,
@@ -19,10 +21,11 @@ from hiveacid.sql.parsed import (
     ParsedQuery,
     ParsedRows,
     ParsedUpdate,
+    Relation,
+    Scope,
 )
 from hiveacid.sql.query import QueryParser
-from hiveacid.sql.rows import literal_rows
-from hiveacid.sql.scopes import Fragment, Relation, Scope
+from hiveacid.statements.values import Literals
 
 ParsedDml = ParsedQuery | ParsedInsert | ParsedInserts | ParsedUpdate | ParsedDelete | ParsedMerge
 
@@ -228,6 +231,64 @@ def _expression_or_default(
         cursor.next()
         return DefaultKeyword()
     return parser.expression_fragment(stop, scope=scope)  # type: ignore[arg-type]
+
+
+# -------------------------------------------------------------------- rows of plain literals
+
+_WORDS = {"NULL": None, "TRUE": True, "FALSE": False}
+
+
+class _NotLiteralError(Exception):
+    """The cell is more than a literal; never leaves this module."""
+
+
+def literal_rows(cursor: Cursor) -> Literals | None:
+    """Rows ``(cell, ...), ...`` at the cursor if every cell is a plain literal, else None (cursor
+    anywhere).
+    """
+    rows: list[tuple[object, ...]] = []
+    try:
+        while True:
+            if not cursor.accept("("):
+                return None
+            cells = [_cell(cursor)]
+            while cursor.accept(","):
+                cells.append(_cell(cursor))
+            if not cursor.accept(")"):
+                return None
+            rows.append(tuple(cells))
+            if not cursor.accept(","):
+                return Literals(tuple(rows))
+    except _NotLiteralError:
+        return None
+
+
+def _cell(cursor: Cursor) -> object:
+    kind, key = cursor.token.kind, cursor.key
+    if kind is TokenKind.STRING:
+        return cursor.string()
+    if kind is TokenKind.NUMBER:
+        return _number(cursor, negative=False)
+    if key in ("-", "+") and cursor.peek(1).kind is TokenKind.NUMBER:
+        cursor.next()
+        return _number(cursor, negative=key == "-")
+    if key in _WORDS:
+        cursor.next()
+        return _WORDS[key]
+    if key in ("DATE", "TIMESTAMP") and cursor.peek(1).kind is TokenKind.STRING:
+        cursor.next()
+        text = cursor.string()
+        value = date_value(text) if key == "DATE" else timestamp_value(text)
+        if value is not None:
+            return value
+    raise _NotLiteralError
+
+
+def _number(cursor: Cursor, *, negative: bool) -> object:
+    value = number_value(cursor.next().text)
+    if value is None:
+        raise _NotLiteralError
+    return -value if negative else value
 
 
 # -------------------------------------------------------------------- UPDATE, DELETE

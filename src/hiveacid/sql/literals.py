@@ -1,16 +1,10 @@
-"""Values of literals, as Hive's lexer and parser read them.
-
-Rules: BaseSemanticAnalyzer.unescapeSQLString for strings; integers without a point are ints of
-any size, numbers with a point are decimals, with an exponent (or the suffix D) doubles.
-"""
+"""Literals of Hive SQL: tokens -> Python values, and rows of them for INSERT ... VALUES."""
 
 from __future__ import annotations
 
 import datetime
 import re
 from decimal import Decimal
-
-from hiveacid.sql.lexer import Token, TokenKind
 
 _ESCAPES = {
     "0": "\0",
@@ -94,12 +88,3 @@ def timestamp_value(text: str) -> datetime.datetime | None:
         return datetime.datetime(year, month, day, hour, minute, second, micros)
     except ValueError:
         return None
-
-
-def strings_value(tokens: tuple[Token, ...]) -> str | None:
-    """The value of adjacent string literals (they are one string); None if another token is among
-    them.
-    """
-    if not tokens or any(token.kind is not TokenKind.STRING for token in tokens):
-        return None
-    return "".join(string_value(token.text) for token in tokens)

@@ -14,6 +14,20 @@ from dataclasses import dataclass
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import Column, TableName
 from hiveacid.sql.alter import parse_alter
+from hiveacid.sql.commands import (
+    autocommit,
+    parse_analyze,
+    parse_begin,
+    parse_commit,
+    parse_load,
+    parse_lock,
+    parse_release,
+    parse_repair,
+    parse_rollback,
+    parse_savepoint,
+    parse_set_transaction,
+    parse_unlock,
+)
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import (
     column_definitions,
@@ -31,23 +45,10 @@ from hiveacid.sql.dml import (
     parse_update,
 )
 from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
-from hiveacid.sql.load import parse_load
-from hiveacid.sql.locks import parse_lock, parse_unlock
 from hiveacid.sql.parameters import Arguments, SettingOf, substituted, with_arguments
-from hiveacid.sql.parsed import ParsedCreateAs, ParsedView
+from hiveacid.sql.parsed import Fragment, ParsedCreateAs, ParsedView, Scope
 from hiveacid.sql.query import QueryParser
-from hiveacid.sql.scopes import Fragment, Scope
 from hiveacid.sql.show import parse_abort, parse_describe, parse_show
-from hiveacid.sql.transactions import (
-    autocommit,
-    parse_begin,
-    parse_commit,
-    parse_release,
-    parse_rollback,
-    parse_savepoint,
-    parse_set_transaction,
-)
-from hiveacid.sql.upkeep import parse_analyze, parse_repair
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.arguments import check_arguments
 from hiveacid.statements.values_transactions import TransactionStatement

@@ -12,7 +12,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.expressions import ExpressionParser, Stop, at_clause
 from hiveacid.sql.lexer import Token, TokenKind, name_of
-from hiveacid.sql.scopes import Edit, Fragment, Item, Relation, Scope, Star
+from hiveacid.sql.parsed import Edit, Fragment, Item, Relation, Scope, Star
 
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 

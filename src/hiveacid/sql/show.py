@@ -6,7 +6,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.sql.alter import partition_condition
-from hiveacid.sql.compactions import parse_abort_compactions, parse_show_compactions
+from hiveacid.sql.commands import parse_abort_compactions, parse_show_compactions
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
 from hiveacid.sql.lexer import TokenKind

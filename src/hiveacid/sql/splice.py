@@ -16,8 +16,8 @@ from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import tokenize
 from hiveacid.sql.needs import Conditions, columns_of_statement
+from hiveacid.sql.parsed import Edit, Fragment, Relation, Scope, Star, VirtualName
 from hiveacid.sql.query import QueryParser
-from hiveacid.sql.scopes import Edit, Fragment, Relation, Scope, Star, VirtualName
 from hiveacid.statements.values import TableRef, VirtualColumn
 
 _Virtual = dict[int, frozenset[VirtualColumn]]

@@ -19,9 +19,9 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.sql import parse, parse_columns, parse_one, parse_table_name
+from hiveacid.sql.columns import parse_column_type
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import tokenize
-from hiveacid.sql.type_grammar import parse_column_type
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Insert, Literals, Query, TableRef

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.unit.sql.catalog import bound
 
 from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.dml import literal_rows
 from hiveacid.sql.lexer import TokenKind, tokenize
 from hiveacid.sql.literals import string_value
+from hiveacid.sql.parsed import Scope
 from hiveacid.sql.query import QueryParser
-from hiveacid.sql.rows import literal_rows
-from hiveacid.sql.scopes import Scope
 from hiveacid.statements.values import Insert, Literals, Query
 
 STRINGS = {

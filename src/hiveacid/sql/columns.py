@@ -1,14 +1,191 @@
-"""Grammar of constraints, of columns and of tables."""
+"""Grammar of what a table's columns have: types, constraints, and of lists of properties and ROW
+FORMAT, which says how a text file holds them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.model.row_format import COLLECTION, ESCAPE, FIELD, LINE, MAP_KEY, NULL_TEXT
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import TokenKind
 from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values_ddl import Constraints
+
+_PRIMITIVES = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "tinyint",
+    "SMALLINT": "smallint",
+    "INT": "int",
+    "INTEGER": "int",
+    "BIGINT": "bigint",
+    "FLOAT": "float",
+    "REAL": "double",
+    "STRING": "string",
+    "BINARY": "binary",
+    "DATE": "date",
+    "TIMESTAMPLOCALTZ": "timestamp with local time zone",
+}
+
+
+def parse_column_type(cursor: Cursor) -> HiveType:
+    """A type at the cursor.
+
+    Raises:
+        SqlSyntaxError: not a type of Hive's.
+    """
+    word = cursor.key
+    if word in _PRIMITIVES:
+        cursor.next()
+        return PrimitiveType(_PRIMITIVES[word])
+    if cursor.accept("DOUBLE"):
+        cursor.accept("PRECISION")
+        return PrimitiveType("double")
+    if cursor.accept("TIMESTAMP"):
+        if cursor.accept("WITH", "LOCAL", "TIME", "ZONE"):
+            return PrimitiveType("timestamp with local time zone")
+        return PrimitiveType("timestamp")
+    if word in ("DECIMAL", "NUMERIC", "DEC"):
+        return _decimal(cursor)
+    if word in ("CHAR", "VARCHAR"):
+        return _characters(cursor)
+    if word in ("ARRAY", "MAP", "STRUCT", "UNIONTYPE") and cursor.peek(1).key in ("<", "<>"):
+        return _complex(cursor)
+    raise cursor.unrecognized("column type")
+
+
+def _decimal(cursor: Cursor) -> DecimalType:
+    start = cursor.token
+    cursor.next()
+    precision, scale = 10, 0
+    if cursor.accept("("):
+        precision = cursor.integer("column type")
+        if cursor.accept(","):
+            scale = cursor.integer("column type")
+        cursor.expect(")")
+    if not 1 <= precision <= 38 or scale > precision:
+        raise cursor.error(f"'{start.text}({precision},{scale})': precision 1..38, scale up to it")
+    return DecimalType(precision, scale)
+
+
+def _characters(cursor: Cursor) -> CharType | VarcharType:
+    word = cursor.next().key
+    cursor.expect("(")
+    length = cursor.integer("column type")
+    limit = 255 if word == "CHAR" else 65535
+    if not 1 <= length <= limit:
+        raise cursor.error(f"{word.lower()} length {length} is out of allowed range [1, {limit}]")
+    cursor.expect(")")
+    return CharType(length) if word == "CHAR" else VarcharType(length)
+
+
+def _complex(cursor: Cursor) -> HiveType:
+    word = cursor.next().key
+    cursor.expect("<")
+    if word == "ARRAY":
+        found: HiveType = ListType(parse_column_type(cursor))
+    elif word == "MAP":
+        key = parse_column_type(cursor)
+        cursor.expect(",")
+        found = MapType(key, parse_column_type(cursor))
+    elif word == "UNIONTYPE":
+        alternatives = [parse_column_type(cursor)]
+        while cursor.accept(","):
+            alternatives.append(parse_column_type(cursor))
+        found = UnionType(tuple(alternatives))
+    else:
+        fields = [_field(cursor)]
+        while cursor.accept(","):
+            fields.append(_field(cursor))
+        found = StructType(tuple(fields))
+    cursor.expect(">")
+    return found
+
+
+def _field(cursor: Cursor) -> tuple[str, HiveType]:
+    name = cursor.name("column type").lower()
+    cursor.expect(":")
+    kind = parse_column_type(cursor)
+    if cursor.accept("COMMENT"):
+        cursor.string()
+    return name, kind
+
+
+def property_list(cursor: Cursor) -> dict[str, str]:
+    """( 'key' = 'value', ... )"""
+    found: dict[str, str] = {}
+    cursor.expect("(")
+    while True:
+        key = cursor.string("table properties")
+        cursor.expect("=")
+        found[key] = cursor.string("table properties")
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return found
+
+
+def property_keys(cursor: Cursor) -> tuple[str, ...]:
+    """( 'key', ... )"""
+    cursor.expect("(")
+    keys = [cursor.string("table properties")]
+    while cursor.accept(","):
+        keys.append(cursor.string("table properties"))
+    cursor.expect(")")
+    return tuple(keys)
+
+
+_LAZY_SIMPLE: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+_OF_FORMATS: Final = (
+    _LAZY_SIMPLE,
+    "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
+    "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+)
+_CLAUSES: Final = (
+    (("COLLECTION", "ITEMS", "TERMINATED", "BY"), COLLECTION),
+    (("MAP", "KEYS", "TERMINATED", "BY"), MAP_KEY),
+    (("LINES", "TERMINATED", "BY"), LINE),
+    (("NULL", "DEFINED", "AS"), NULL_TEXT),
+)
+
+
+def parse_row_format(cursor: Cursor) -> dict[str, str]:
+    """What follows ROW FORMAT: DELIMITED with its clauses, or a SerDe of a format that is known.
+
+    Raises:
+        UnsupportedError: another SerDe, or lines that do not end with a newline.
+    """
+    if cursor.accept("SERDE"):
+        name = cursor.string()
+        if name not in _OF_FORMATS:
+            raise UnsupportedError(f"ROW FORMAT SERDE '{name}' is not supported")
+        return property_list(cursor) if cursor.accept("WITH", "SERDEPROPERTIES") else {}
+    cursor.expect("DELIMITED")
+    found: dict[str, str] = {}
+    if cursor.accept("FIELDS", "TERMINATED", "BY"):
+        found[FIELD] = found["serialization.format"] = cursor.string()
+        if cursor.accept("ESCAPED", "BY"):
+            found[ESCAPE] = cursor.string()
+    for words, key in _CLAUSES:
+        if cursor.accept(*words):
+            found[key] = cursor.string()
+    if found.get(LINE, "\n") not in ("\n", "10"):
+        raise UnsupportedError("LINES TERMINATED BY only supports newline '\\n' right now")
+    return found
+
 
 _STATES = ("ENABLE", "DISABLE", "ENFORCED", "VALIDATE", "NOVALIDATE", "RELY", "NORELY")
 

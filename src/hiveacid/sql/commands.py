@@ -1,0 +1,320 @@
+"""Grammar of the statements that have a form of their own: LOAD, LOCK, ANALYZE, MSCK, COMPACT, and
+those that begin and end transactions.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.model.compactions import CompactionId
+from hiveacid.model.tables import TableName
+from hiveacid.model.transactions import Isolation
+from hiveacid.sql.columns import property_list
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.ddl import optional_partition
+from hiveacid.sql.dml import partition_text
+from hiveacid.sql.lexer import TokenKind, tokenize
+from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements import values_locks as lock_values
+from hiveacid.statements import values_transactions as txn_values
+from hiveacid.statements.arguments import check_arguments
+from hiveacid.statements.values_compactions import (
+    AbortCompactions,
+    Compact,
+    ShowCompactions,
+    SortItem,
+)
+from hiveacid.statements.values_load import Load
+from hiveacid.statements.values_upkeep import Analyze, RepairTable
+
+
+def parse_load(cursor: Cursor) -> Load:
+    """LOAD DATA [LOCAL] INPATH 'path' [OVERWRITE] INTO TABLE name [PARTITION (...)]"""
+    cursor.expect("LOAD", "DATA")
+    local = cursor.accept("LOCAL")
+    cursor.expect("INPATH")
+    path = cursor.string("load statement")
+    overwrite = cursor.accept("OVERWRITE")
+    cursor.expect("INTO", "TABLE")
+    name = cursor.table_name()
+    partition = optional_partition(cursor)
+    if cursor.key in ("INPUTFORMAT", "SERDE"):
+        raise UnsupportedError("LOAD DATA ... INPUTFORMAT is not supported")
+    return Load(name, path, local=local, overwrite=overwrite, partition=partition)
+
+
+def parse_lock(cursor: Cursor) -> lock_values.LockTable | lock_values.LockDatabase:
+    """LOCK TABLE name [PARTITION (...)] mode, LOCK DATABASE | SCHEMA name mode"""
+    cursor.expect("LOCK")
+    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
+        schema = cursor.name("lock statement").lower()
+        return lock_values.LockDatabase(schema, _exclusive(cursor))
+    cursor.expect("TABLE")
+    name = cursor.table_name()
+    partition = optional_partition(cursor)
+    return lock_values.LockTable(name, partition, _exclusive(cursor))
+
+
+def parse_unlock(cursor: Cursor) -> lock_values.UnlockTable | lock_values.UnlockDatabase:
+    """UNLOCK TABLE name [PARTITION (...)], UNLOCK DATABASE | SCHEMA name"""
+    cursor.expect("UNLOCK")
+    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
+        return lock_values.UnlockDatabase(cursor.name("unlock statement").lower())
+    cursor.expect("TABLE")
+    return lock_values.UnlockTable(cursor.table_name(), optional_partition(cursor))
+
+
+def _exclusive(cursor: Cursor) -> bool:
+    mode = cursor.accept_any("SHARED", "EXCLUSIVE")
+    if mode is None:
+        raise cursor.unrecognized("lock mode")
+    return mode == "EXCLUSIVE"
+
+
+def parse_analyze(cursor: Cursor) -> Analyze:
+    """ANALYZE TABLE name [PARTITION (...)] COMPUTE STATISTICS ..."""
+    cursor.expect("ANALYZE", "TABLE")
+    name = cursor.table_name()
+    partition = _partition(cursor) if cursor.accept("PARTITION") else ()
+    cursor.expect("COMPUTE")
+    if cursor.key == "INCREMENTAL":
+        raise UnsupportedError("COMPUTE INCREMENTAL STATISTICS is not supported")
+    cursor.expect("STATISTICS")
+    if cursor.accept("NOSCAN"):
+        return Analyze(name, partition, noscan=True)
+    if not cursor.accept("FOR", "COLUMNS"):
+        return Analyze(name, partition)
+    columns = []
+    while not cursor.at_end():
+        columns.append(cursor.name("column name").lower())
+        if not cursor.accept(","):
+            break
+    return Analyze(name, partition, tuple(columns))
+
+
+def _partition(cursor: Cursor) -> tuple[tuple[str, str | None], ...]:
+    """( column [= constant], ... ); a column without a value does not narrow anything."""
+    found = []
+    cursor.expect("(")
+    while True:
+        name = cursor.name("partition specification").lower()
+        if cursor.accept("="):
+            found.append((name, partition_text(cursor)))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return tuple(found)
+
+
+def parse_repair(cursor: Cursor) -> RepairTable:
+    """MSCK [REPAIR] TABLE name [ADD | DROP | SYNC PARTITIONS]"""
+    cursor.expect("MSCK")
+    repair = cursor.accept("REPAIR")
+    cursor.expect("TABLE")
+    name = cursor.table_name()
+    kind = cursor.accept_any("ADD", "DROP", "SYNC") or "ADD"
+    if not cursor.at_end():
+        cursor.expect("PARTITIONS")
+    return RepairTable(name, repair, add=kind != "DROP", drop=kind != "ADD")
+
+
+_AUTOCOMMIT = re.compile(r"set\s+autocommit(?:(?:\s*=\s*|\s+)(\S+))?\s*", re.IGNORECASE)
+_ON = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+
+
+def parse_begin(cursor: Cursor) -> txn_values.Begin:
+    """START TRANSACTION [ISOLATION LEVEL level | READ WRITE], BEGIN [TRANSACTION | WORK]"""
+    if cursor.accept("START"):
+        cursor.expect("TRANSACTION")
+    else:
+        cursor.expect("BEGIN")
+        cursor.accept_any("TRANSACTION", "WORK")
+    return txn_values.Begin(_modes(cursor))
+
+
+def parse_set_transaction(cursor: Cursor) -> txn_values.SetTransaction:
+    """SET TRANSACTION ISOLATION LEVEL level"""
+    cursor.expect("SET")
+    cursor.expect("TRANSACTION")
+    isolation = _modes(cursor)
+    if isolation is None:
+        raise cursor.unrecognized("isolation level")
+    return txn_values.SetTransaction(isolation)
+
+
+def parse_commit(cursor: Cursor) -> txn_values.Commit:
+    """COMMIT [TRANSACTION | WORK]"""
+    cursor.expect("COMMIT")
+    cursor.accept_any("TRANSACTION", "WORK")
+    return txn_values.Commit()
+
+
+def parse_rollback(cursor: Cursor) -> txn_values.Rollback:
+    """ROLLBACK [TRANSACTION | WORK] [TO [SAVEPOINT] name]"""
+    cursor.expect("ROLLBACK")
+    cursor.accept_any("TRANSACTION", "WORK")
+    return txn_values.Rollback(_savepoint(cursor) if cursor.accept("TO") else None)
+
+
+def parse_savepoint(cursor: Cursor) -> txn_values.Savepoint:
+    """SAVEPOINT name"""
+    cursor.expect("SAVEPOINT")
+    return txn_values.Savepoint(cursor.name("savepoint"))
+
+
+def parse_release(cursor: Cursor) -> txn_values.ReleaseSavepoint:
+    """RELEASE [SAVEPOINT] name"""
+    cursor.expect("RELEASE")
+    return txn_values.ReleaseSavepoint(_savepoint(cursor))
+
+
+def autocommit(text: str) -> txn_values.SetAutocommit | None:
+    """SET autocommit [[=] value]; None for another SET.
+
+    Raises:
+        InvalidInputError: the value is neither true nor false.
+    """
+    found = _AUTOCOMMIT.fullmatch(text)
+    if found is None or found.group(1) is None:
+        return None if found is None else txn_values.SetAutocommit()
+    on = _ON.get(found.group(1).lower())
+    if on is None:
+        raise InvalidInputError(f"autocommit is true or false, not {found.group(1)}")
+    return txn_values.SetAutocommit(on)
+
+
+def _modes(cursor: Cursor) -> Isolation | None:
+    """The level of a list of modes, None where it has none."""
+    found: Isolation | None = None
+    while not cursor.at_end():
+        level = next(
+            (one for one in Isolation if cursor.accept("ISOLATION", "LEVEL", one.name)), None
+        )
+        found = level or found
+        if level is None and not cursor.accept("READ", "WRITE"):
+            if cursor.key in ("ISOLATION", "READ"):
+                raise UnsupportedError(
+                    "A transaction is READ WRITE at ISOLATION LEVEL SNAPSHOT or SERIALIZABLE, "
+                    "nothing else is supported"
+                )
+            raise cursor.unrecognized("transaction statement")
+        cursor.accept(",")
+    return found
+
+
+def _savepoint(cursor: Cursor) -> str:
+    if cursor.peek(1).kind is not TokenKind.END:
+        cursor.accept("SAVEPOINT")
+    return cursor.name("savepoint")
+
+
+_FILTERS = ("POOL", "TYPE", "STATUS", "ORDER", "LIMIT")
+
+
+def parse_compact(cursor: Cursor, name: TableName, partition: ddl.PartitionText) -> Compact:
+    """What follows COMPACT; the clauses have one order."""
+    kind = cursor.string("compaction type").lower()
+    buckets = None
+    if cursor.accept("CLUSTERED", "INTO"):
+        buckets = cursor.integer("number of buckets")
+        cursor.expect("BUCKETS")
+    wait = cursor.accept("AND", "WAIT")
+    pool = cursor.string("compaction pool") if cursor.accept("POOL") else None
+    properties: dict[str, str] = {}
+    if cursor.accept("WITH", "OVERWRITE", "TBLPROPERTIES"):
+        properties = property_list(cursor)
+    order_by = _sort_items(cursor) if cursor.accept("ORDER", "BY") else ()
+    if cursor.key == "WHERE":
+        raise UnsupportedError(
+            "COMPACT ... WHERE is not supported: Hive has it for Iceberg tables only",
+            note="PARTITION (...) chooses a partition.",
+        )
+    return Compact(name, kind, partition, wait, properties, pool, buckets, order_by)
+
+
+def parse_sort_items(text: str) -> tuple[SortItem, ...]:
+    """The order of a rebalance as a user gives it in Python.
+
+    Raises:
+        SqlSyntaxError: the text is not a list of sort items.
+        UnsupportedError: an expression is in it.
+        InvalidInputError: it is no text.
+    """
+    check_arguments(str, order_by=text)
+    cursor = Cursor(source=text, tokens=tokenize(text))
+    found = _sort_items(cursor)
+    cursor.end_statement()
+    return found
+
+
+def _sort_items(cursor: Cursor) -> tuple[SortItem, ...]:
+    found: list[SortItem] = []
+    while True:
+        column = cursor.name("order by").lower()
+        if cursor.key not in (",", "ASC", "DESC", "NULLS", "WHERE") and not cursor.at_end():
+            raise UnsupportedError("COMPACT ... ORDER BY is supported with columns only")
+        descending = cursor.accept_any("ASC", "DESC") == "DESC"
+        nulls_first = descending
+        if cursor.accept("NULLS"):
+            nulls_first = cursor.key == "FIRST"
+            if cursor.accept_any("FIRST", "LAST") is None:
+                raise cursor.unrecognized("null ordering")
+        found.append(SortItem(column, descending, nulls_first))
+        if not cursor.accept(","):
+            return tuple(found)
+
+
+def parse_show_compactions(cursor: Cursor) -> ShowCompactions:
+    """What follows SHOW COMPACTIONS."""
+    if cursor.accept("COMPACTIONID"):
+        cursor.expect("=")
+        return ShowCompactions(compaction=CompactionId(cursor.integer("compaction id")))
+    schema: str | None = None
+    name: TableName | None = None
+    partition: ddl.PartitionText = ()
+    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
+        schema = cursor.name("show compactions").lower()
+    elif not cursor.at_end() and not _at_filter(cursor):
+        name = cursor.table_name()
+        partition = optional_partition(cursor)
+    return ShowCompactions(
+        schema=schema,
+        name=name,
+        partition=partition,
+        pool=cursor.string("compaction pool") if cursor.accept("POOL") else None,
+        kind=cursor.string("compaction type") if cursor.accept("TYPE") else None,
+        status=cursor.string("compaction status") if cursor.accept("STATUS") else None,
+        order=_order(cursor),
+        limit=cursor.integer("limit clause") if cursor.accept("LIMIT") else None,
+    )
+
+
+def _at_filter(cursor: Cursor) -> bool:
+    """At a clause, not at a table that happens to be called so."""
+    follower = cursor.peek(1)
+    if cursor.key == "ORDER":
+        return follower.key == "BY"
+    kind = TokenKind.NUMBER if cursor.key == "LIMIT" else TokenKind.STRING
+    return cursor.key in _FILTERS and follower.kind is kind
+
+
+def _order(cursor: Cursor) -> tuple[tuple[str, bool], ...]:
+    """The answer's columns alone: Hive passes any text on to its database."""
+    found: list[tuple[str, bool]] = []
+    if cursor.accept("ORDER", "BY"):
+        while True:
+            column = cursor.name("order by").lower()
+            found.append((column, cursor.accept_any("ASC", "DESC") == "DESC"))
+            if not cursor.accept(","):
+                break
+    return tuple(found)
+
+
+def parse_abort_compactions(cursor: Cursor) -> AbortCompactions:
+    """What follows ABORT COMPACTIONS."""
+    found = [CompactionId(cursor.integer("compaction ids"))]
+    while not cursor.at_end():
+        cursor.accept(",")
+        found.append(CompactionId(cursor.integer("compaction ids")))
+    return AbortCompactions(tuple(found))
