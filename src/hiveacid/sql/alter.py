@@ -33,7 +33,6 @@ _OPERATORS = {
 
 def parse_alter(cursor: Cursor) -> ddl.DdlStatement | ParsedView:
     """ALTER TABLE name ..., ALTER VIEW name ..."""
-    cursor.expect("ALTER")
     if cursor.accept("VIEW"):
         return parse_alter_view(cursor)
     if not cursor.accept("TABLE"):
@@ -76,7 +75,7 @@ def _add(cursor: Cursor, name: TableName) -> ddl.DdlStatement:
 
 def _drop(cursor: Cursor, name: TableName) -> ddl.DdlStatement:
     if cursor.accept("CONSTRAINT"):
-        return ddl.DropConstraint(name, cursor.name("constraint").lower())
+        return ddl.DropConstraint(name, cursor.small_name("constraint"))
     return _drop_partitions(cursor, name)
 
 
@@ -113,23 +112,23 @@ def _drop_partitions(cursor: Cursor, name: TableName) -> ddl.DropPartitions:
     if cursor.key not in ("IF", "PARTITION"):
         raise UnsupportedError(f"ALTER TABLE ... DROP {cursor.token.text.upper()} is not supported")
     if_exists = cursor.if_exists()
-    found = []
-    while True:
-        cursor.expect("PARTITION", "(")
-        conditions = [partition_condition(cursor)]
-        while cursor.accept(",") or cursor.accept("AND"):
-            conditions.append(partition_condition(cursor))
-        cursor.expect(")")
-        found.append(tuple(conditions))
-        if not cursor.accept(","):
-            break
+    found = cursor.listed(_partition_conditions)
     cursor.accept("PURGE")
-    return ddl.DropPartitions(name, tuple(found), if_exists)
+    return ddl.DropPartitions(name, found, if_exists)
+
+
+def _partition_conditions(cursor: Cursor) -> tuple[ddl.PartitionCondition, ...]:
+    cursor.expect("PARTITION", "(")
+    found = [partition_condition(cursor)]
+    while cursor.accept_any(",", "AND") is not None:
+        found.append(partition_condition(cursor))
+    cursor.expect(")")
+    return tuple(found)
 
 
 def partition_condition(cursor: Cursor) -> ddl.PartitionCondition:
     """column operator constant"""
-    column = cursor.name("partition specification").lower()
+    column = cursor.small_name("partition specification")
     operator = _OPERATORS.get(cursor.key)
     if operator is None:
         raise cursor.unrecognized("drop partition statement")
@@ -139,15 +138,15 @@ def partition_condition(cursor: Cursor) -> ddl.PartitionCondition:
 
 def _change(cursor: Cursor, name: TableName) -> ddl.ChangeColumn:
     cursor.accept("COLUMN")
-    old = cursor.name("column name").lower()
-    new = cursor.name("column name").lower()
+    old = cursor.small_name("column name")
+    new = cursor.small_name("column name")
     kind = parse_column_type(cursor)
     reader = ConstraintReader()
     constrained = reader.column(cursor, new)
     comment = cursor.string() if cursor.accept("COMMENT") else None
     after = "" if cursor.accept("FIRST") else None
     if cursor.accept("AFTER"):
-        after = cursor.name("column name").lower()
+        after = cursor.small_name("column name")
     cursor.accept_any("CASCADE", "RESTRICT")
     constraints = reader.value() if constrained else None
     return ddl.ChangeColumn(name, old, Column(new, kind, comment), after, constraints)

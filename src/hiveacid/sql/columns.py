@@ -5,7 +5,7 @@ FORMAT, which says how a text file holds them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.row_format import COLLECTION, ESCAPE, FIELD, LINE, MAP_KEY, NULL_TEXT
@@ -102,21 +102,15 @@ def _complex(cursor: Cursor) -> HiveType:
         cursor.expect(",")
         found = MapType(key, parse_column_type(cursor))
     elif word == "UNIONTYPE":
-        alternatives = [parse_column_type(cursor)]
-        while cursor.accept(","):
-            alternatives.append(parse_column_type(cursor))
-        found = UnionType(tuple(alternatives))
+        found = UnionType(cursor.listed(parse_column_type))
     else:
-        fields = [_field(cursor)]
-        while cursor.accept(","):
-            fields.append(_field(cursor))
-        found = StructType(tuple(fields))
+        found = StructType(cursor.listed(_field))
     cursor.expect(">")
     return found
 
 
 def _field(cursor: Cursor) -> tuple[str, HiveType]:
-    name = cursor.name("column type").lower()
+    name = cursor.small_name("column type")
     cursor.expect(":")
     kind = parse_column_type(cursor)
     if cursor.accept("COMMENT"):
@@ -126,26 +120,18 @@ def _field(cursor: Cursor) -> tuple[str, HiveType]:
 
 def property_list(cursor: Cursor) -> dict[str, str]:
     """( 'key' = 'value', ... )"""
-    found: dict[str, str] = {}
-    cursor.expect("(")
-    while True:
-        key = cursor.string("table properties")
-        cursor.expect("=")
-        found[key] = cursor.string("table properties")
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
-    return found
+    return dict(cursor.in_parentheses(_property))
+
+
+def _property(cursor: Cursor) -> tuple[str, str]:
+    key = cursor.string("table properties")
+    cursor.expect("=")
+    return key, cursor.string("table properties")
 
 
 def property_keys(cursor: Cursor) -> tuple[str, ...]:
     """( 'key', ... )"""
-    cursor.expect("(")
-    keys = [cursor.string("table properties")]
-    while cursor.accept(","):
-        keys.append(cursor.string("table properties"))
-    cursor.expect(")")
-    return tuple(keys)
+    return cursor.in_parentheses(lambda one: one.string("table properties"))
 
 
 _LAZY_SIMPLE: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
@@ -212,12 +198,12 @@ class ConstraintReader:
         """One constraint of a column, if there is one."""
         name = _name(cursor)
         if cursor.accept("NOT", "NULL"):
-            if _state(cursor).enforced:
+            if _state(cursor).enforced is not False:
                 self.not_null.append(column)
                 self.names |= {column: name} if name else {}
         elif cursor.accept("DEFAULT"):
             text = _default(cursor)
-            if _state(cursor).enforced:
+            if _state(cursor).enforced is not False:
                 self.defaults[column] = text
                 self.names |= {f"default.{column}": name} if name else {}
         elif cursor.accept("CHECK"):
@@ -243,12 +229,12 @@ class ConstraintReader:
                 return False
             name = _name(cursor)
         if cursor.accept("PRIMARY", "KEY"):
-            self._key(cursor, name, "PRIMARY KEY", _columns(cursor))
+            self._key(cursor, name, "PRIMARY KEY", cursor.names())
         elif cursor.looking_at("UNIQUE", "("):
             cursor.next()
-            self._key(cursor, name, "UNIQUE", _columns(cursor))
+            self._key(cursor, name, "UNIQUE", cursor.names())
         elif cursor.accept("FOREIGN", "KEY"):
-            self._foreign_key(cursor, name, _columns(cursor))
+            self._foreign_key(cursor, name, cursor.names())
         elif cursor.looking_at("CHECK", "("):
             cursor.next()
             self._check(cursor, name)
@@ -258,14 +244,14 @@ class ConstraintReader:
 
     def _check(self, cursor: Cursor, name: str) -> None:
         text = _condition(cursor)
-        if _state(cursor).enforced:
+        if _state(cursor).enforced is not False:
             self.checks.append(text)
             self.names |= {text: name} if name else {}
 
     def _foreign_key(self, cursor: Cursor, name: str, columns: tuple[str, ...]) -> None:
         cursor.expect("REFERENCES")
         parent = ".".join(part.lower() for part in cursor.dotted_name())
-        self._key(cursor, name, "FOREIGN KEY", columns, parent, _columns(cursor))
+        self._key(cursor, name, "FOREIGN KEY", columns, parent, cursor.names())
 
     def _key(
         self,
@@ -277,7 +263,7 @@ class ConstraintReader:
         parent_columns: tuple[str, ...] = (),
     ) -> None:
         state = _state(cursor)
-        if state.said and state.enforced:
+        if state.enforced:
             raise InvalidInputError(
                 "Invalid Constraint syntax ENABLE/ENFORCED feature not supported yet. Please use "
                 "DISABLE/NOT ENFORCED instead.",
@@ -286,39 +272,28 @@ class ConstraintReader:
         self.keys.append(KeyConstraint(name, kind, columns, state.rely, parent, parent_columns))
 
 
-@dataclass(slots=True)
-class _State:
-    """[ENABLE | DISABLE | [NOT] ENFORCED] [VALIDATE | NOVALIDATE] [RELY | NORELY]"""
+class _State(NamedTuple):
+    """[ENABLE | DISABLE | [NOT] ENFORCED] [VALIDATE | NOVALIDATE] [RELY | NORELY]; ``enforced``
+    is None where nothing says it.
+    """
 
-    enforced: bool = True
-    said: bool = False
-    rely: bool = False
+    enforced: bool | None
+    rely: bool
 
 
 def _state(cursor: Cursor) -> _State:
-    found = _State()
+    enforced, rely = None, False
     while cursor.key in _STATES or cursor.looking_at("NOT", "ENFORCED"):
-        if cursor.accept("NOT", "ENFORCED"):
-            found.enforced, found.said = False, True
-            continue
+        negated = cursor.accept("NOT")
         word = cursor.next().key
         if word in ("ENABLE", "DISABLE", "ENFORCED"):
-            found.enforced, found.said = word != "DISABLE", True
-        found.rely = found.rely or word == "RELY"
-    return found
+            enforced = word != "DISABLE" and not negated
+        rely = rely or word == "RELY"
+    return _State(enforced, rely)
 
 
 def _name(cursor: Cursor) -> str:
-    return cursor.name("constraint").lower() if cursor.accept("CONSTRAINT") else ""
-
-
-def _columns(cursor: Cursor) -> tuple[str, ...]:
-    cursor.expect("(")
-    found = [cursor.name("column name").lower()]
-    while cursor.accept(","):
-        found.append(cursor.name("column name").lower())
-    cursor.expect(")")
-    return tuple(found)
+    return cursor.small_name("constraint") if cursor.accept("CONSTRAINT") else ""
 
 
 def _condition(cursor: Cursor) -> str:

@@ -13,14 +13,13 @@ from hiveacid.model.transactions import Isolation
 from hiveacid.sql.columns import property_list
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
-from hiveacid.sql.dml import partition_text
+from hiveacid.sql.dml import partition_pair
 from hiveacid.sql.lexer import TokenKind, tokenize
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements import values_locks as lock_values
 from hiveacid.statements import values_transactions as txn_values
 from hiveacid.statements.arguments import check_arguments
 from hiveacid.statements.values_compactions import (
-    AbortCompactions,
     Compact,
     ShowCompactions,
     SortItem,
@@ -31,7 +30,7 @@ from hiveacid.statements.values_upkeep import Analyze, RepairTable
 
 def parse_load(cursor: Cursor) -> Load:
     """LOAD DATA [LOCAL] INPATH 'path' [OVERWRITE] INTO TABLE name [PARTITION (...)]"""
-    cursor.expect("LOAD", "DATA")
+    cursor.expect("DATA")
     local = cursor.accept("LOCAL")
     cursor.expect("INPATH")
     path = cursor.string("load statement")
@@ -46,9 +45,8 @@ def parse_load(cursor: Cursor) -> Load:
 
 def parse_lock(cursor: Cursor) -> lock_values.LockTable | lock_values.LockDatabase:
     """LOCK TABLE name [PARTITION (...)] mode, LOCK DATABASE | SCHEMA name mode"""
-    cursor.expect("LOCK")
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        schema = cursor.name("lock statement").lower()
+        schema = cursor.small_name("lock statement")
         return lock_values.LockDatabase(schema, _exclusive(cursor))
     cursor.expect("TABLE")
     name = cursor.table_name()
@@ -58,9 +56,8 @@ def parse_lock(cursor: Cursor) -> lock_values.LockTable | lock_values.LockDataba
 
 def parse_unlock(cursor: Cursor) -> lock_values.UnlockTable | lock_values.UnlockDatabase:
     """UNLOCK TABLE name [PARTITION (...)], UNLOCK DATABASE | SCHEMA name"""
-    cursor.expect("UNLOCK")
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        return lock_values.UnlockDatabase(cursor.name("unlock statement").lower())
+        return lock_values.UnlockDatabase(cursor.small_name("unlock statement"))
     cursor.expect("TABLE")
     return lock_values.UnlockTable(cursor.table_name(), optional_partition(cursor))
 
@@ -74,9 +71,10 @@ def _exclusive(cursor: Cursor) -> bool:
 
 def parse_analyze(cursor: Cursor) -> Analyze:
     """ANALYZE TABLE name [PARTITION (...)] COMPUTE STATISTICS ..."""
-    cursor.expect("ANALYZE", "TABLE")
+    cursor.expect("TABLE")
     name = cursor.table_name()
-    partition = _partition(cursor) if cursor.accept("PARTITION") else ()
+    pairs = cursor.in_parentheses(partition_pair) if cursor.accept("PARTITION") else ()
+    partition = tuple((column, text) for column, text, given in pairs if given)
     cursor.expect("COMPUTE")
     if cursor.key == "INCREMENTAL":
         raise UnsupportedError("COMPUTE INCREMENTAL STATISTICS is not supported")
@@ -85,31 +83,12 @@ def parse_analyze(cursor: Cursor) -> Analyze:
         return Analyze(name, partition, noscan=True)
     if not cursor.accept("FOR", "COLUMNS"):
         return Analyze(name, partition)
-    columns = []
-    while not cursor.at_end():
-        columns.append(cursor.name("column name").lower())
-        if not cursor.accept(","):
-            break
-    return Analyze(name, partition, tuple(columns))
-
-
-def _partition(cursor: Cursor) -> tuple[tuple[str, str | None], ...]:
-    """( column [= constant], ... ); a column without a value does not narrow anything."""
-    found = []
-    cursor.expect("(")
-    while True:
-        name = cursor.name("partition specification").lower()
-        if cursor.accept("="):
-            found.append((name, partition_text(cursor)))
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
-    return tuple(found)
+    names = () if cursor.at_end() else cursor.listed(lambda _: cursor.small_name("column name"))
+    return Analyze(name, partition, names)
 
 
 def parse_repair(cursor: Cursor) -> RepairTable:
     """MSCK [REPAIR] TABLE name [ADD | DROP | SYNC PARTITIONS]"""
-    cursor.expect("MSCK")
     repair = cursor.accept("REPAIR")
     cursor.expect("TABLE")
     name = cursor.table_name()
@@ -123,19 +102,20 @@ _AUTOCOMMIT = re.compile(r"set\s+autocommit(?:(?:\s*=\s*|\s+)(\S+))?\s*", re.IGN
 _ON = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
+def parse_start(cursor: Cursor) -> txn_values.Begin:
+    """START TRANSACTION [ISOLATION LEVEL level | READ WRITE]"""
+    cursor.expect("TRANSACTION")
+    return txn_values.Begin(_modes(cursor))
+
+
 def parse_begin(cursor: Cursor) -> txn_values.Begin:
-    """START TRANSACTION [ISOLATION LEVEL level | READ WRITE], BEGIN [TRANSACTION | WORK]"""
-    if cursor.accept("START"):
-        cursor.expect("TRANSACTION")
-    else:
-        cursor.expect("BEGIN")
-        cursor.accept_any("TRANSACTION", "WORK")
+    """BEGIN [TRANSACTION | WORK] [ISOLATION LEVEL level | READ WRITE]"""
+    cursor.accept_any("TRANSACTION", "WORK")
     return txn_values.Begin(_modes(cursor))
 
 
 def parse_set_transaction(cursor: Cursor) -> txn_values.SetTransaction:
     """SET TRANSACTION ISOLATION LEVEL level"""
-    cursor.expect("SET")
     cursor.expect("TRANSACTION")
     isolation = _modes(cursor)
     if isolation is None:
@@ -145,27 +125,23 @@ def parse_set_transaction(cursor: Cursor) -> txn_values.SetTransaction:
 
 def parse_commit(cursor: Cursor) -> txn_values.Commit:
     """COMMIT [TRANSACTION | WORK]"""
-    cursor.expect("COMMIT")
     cursor.accept_any("TRANSACTION", "WORK")
     return txn_values.Commit()
 
 
 def parse_rollback(cursor: Cursor) -> txn_values.Rollback:
     """ROLLBACK [TRANSACTION | WORK] [TO [SAVEPOINT] name]"""
-    cursor.expect("ROLLBACK")
     cursor.accept_any("TRANSACTION", "WORK")
     return txn_values.Rollback(_savepoint(cursor) if cursor.accept("TO") else None)
 
 
 def parse_savepoint(cursor: Cursor) -> txn_values.Savepoint:
     """SAVEPOINT name"""
-    cursor.expect("SAVEPOINT")
     return txn_values.Savepoint(cursor.name("savepoint"))
 
 
 def parse_release(cursor: Cursor) -> txn_values.ReleaseSavepoint:
     """RELEASE [SAVEPOINT] name"""
-    cursor.expect("RELEASE")
     return txn_values.ReleaseSavepoint(_savepoint(cursor))
 
 
@@ -224,7 +200,7 @@ def parse_compact(cursor: Cursor, name: TableName, partition: ddl.PartitionText)
     properties: dict[str, str] = {}
     if cursor.accept("WITH", "OVERWRITE", "TBLPROPERTIES"):
         properties = property_list(cursor)
-    order_by = _sort_items(cursor) if cursor.accept("ORDER", "BY") else ()
+    order_by = cursor.listed(_sort_item) if cursor.accept("ORDER", "BY") else ()
     if cursor.key == "WHERE":
         raise UnsupportedError(
             "COMPACT ... WHERE is not supported: Hive has it for Iceberg tables only",
@@ -243,26 +219,21 @@ def parse_sort_items(text: str) -> tuple[SortItem, ...]:
     """
     check_arguments(str, order_by=text)
     cursor = Cursor(source=text, tokens=tokenize(text))
-    found = _sort_items(cursor)
+    found = cursor.listed(_sort_item)
     cursor.end_statement()
     return found
 
 
-def _sort_items(cursor: Cursor) -> tuple[SortItem, ...]:
-    found: list[SortItem] = []
-    while True:
-        column = cursor.name("order by").lower()
-        if cursor.key not in (",", "ASC", "DESC", "NULLS", "WHERE") and not cursor.at_end():
-            raise UnsupportedError("COMPACT ... ORDER BY is supported with columns only")
-        descending = cursor.accept_any("ASC", "DESC") == "DESC"
-        nulls_first = descending
-        if cursor.accept("NULLS"):
-            nulls_first = cursor.key == "FIRST"
-            if cursor.accept_any("FIRST", "LAST") is None:
-                raise cursor.unrecognized("null ordering")
-        found.append(SortItem(column, descending, nulls_first))
-        if not cursor.accept(","):
-            return tuple(found)
+def _sort_item(cursor: Cursor) -> SortItem:
+    column = cursor.small_name("order by")
+    if cursor.key not in (",", "ASC", "DESC", "NULLS", "WHERE") and not cursor.at_end():
+        raise UnsupportedError("COMPACT ... ORDER BY is supported with columns only")
+    descending = nulls_first = cursor.accept_any("ASC", "DESC") == "DESC"
+    if cursor.accept("NULLS"):
+        nulls_first = cursor.key == "FIRST"
+        if cursor.accept_any("FIRST", "LAST") is None:
+            raise cursor.unrecognized("null ordering")
+    return SortItem(column, descending, nulls_first)
 
 
 def parse_show_compactions(cursor: Cursor) -> ShowCompactions:
@@ -274,7 +245,7 @@ def parse_show_compactions(cursor: Cursor) -> ShowCompactions:
     name: TableName | None = None
     partition: ddl.PartitionText = ()
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        schema = cursor.name("show compactions").lower()
+        schema = cursor.small_name("show compactions")
     elif not cursor.at_end() and not _at_filter(cursor):
         name = cursor.table_name()
         partition = optional_partition(cursor)
@@ -285,7 +256,7 @@ def parse_show_compactions(cursor: Cursor) -> ShowCompactions:
         pool=cursor.string("compaction pool") if cursor.accept("POOL") else None,
         kind=cursor.string("compaction type") if cursor.accept("TYPE") else None,
         status=cursor.string("compaction status") if cursor.accept("STATUS") else None,
-        order=_order(cursor),
+        order=optional_order(cursor),
         limit=cursor.integer("limit clause") if cursor.accept("LIMIT") else None,
     )
 
@@ -299,22 +270,15 @@ def _at_filter(cursor: Cursor) -> bool:
     return cursor.key in _FILTERS and follower.kind is kind
 
 
-def _order(cursor: Cursor) -> tuple[tuple[str, bool], ...]:
-    """The answer's columns alone: Hive passes any text on to its database."""
-    found: list[tuple[str, bool]] = []
-    if cursor.accept("ORDER", "BY"):
-        while True:
-            column = cursor.name("order by").lower()
-            found.append((column, cursor.accept_any("ASC", "DESC") == "DESC"))
-            if not cursor.accept(","):
-                break
-    return tuple(found)
+def optional_order(cursor: Cursor) -> tuple[tuple[str, bool], ...]:
+    """ORDER BY columns of the answer, if it is there: Hive passes any text on to its database."""
+    return cursor.listed(Cursor.sort_key) if cursor.accept("ORDER", "BY") else ()
 
 
-def parse_abort_compactions(cursor: Cursor) -> AbortCompactions:
-    """What follows ABORT COMPACTIONS."""
-    found = [CompactionId(cursor.integer("compaction ids"))]
+def ids(cursor: Cursor) -> tuple[int, ...]:
+    """Whole numbers up to the end, with or without commas."""
+    found = [cursor.integer("ids")]
     while not cursor.at_end():
         cursor.accept(",")
-        found.append(CompactionId(cursor.integer("compaction ids")))
-    return AbortCompactions(tuple(found))
+        found.append(cursor.integer("ids"))
+    return tuple(found)

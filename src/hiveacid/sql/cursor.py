@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from hiveacid.errors import SqlSyntaxError
 from hiveacid.model.ids import LONG_MAX
@@ -23,6 +24,7 @@ NOT_AN_ALIAS = frozenset(
 )  # fmt: skip
 # Words that are names unless the next word makes them a clause.
 _CLAUSE_BY = frozenset({"GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "PARTITION"})
+_T = TypeVar("_T")
 _QUERY_START = frozenset({"SELECT", "FROM", "WITH", "VALUES", "("})
 
 
@@ -112,12 +114,38 @@ class Cursor:
             raise self.unrecognized(what)
         return int(self.next().text)
 
-    def dotted_name(self) -> tuple[str, ...]:
+    def small_name(self, what: str = "identifier") -> str:
+        """An identifier in lower case, as the metastore keeps names."""
+        return self.name(what).lower()
+
+    def listed(self, read: Callable[[Cursor], _T]) -> tuple[_T, ...]:
+        """One or more of what ``read`` reads, with commas between them."""
+        found = [read(self)]
+        while self.accept(","):
+            found.append(read(self))
+        return tuple(found)
+
+    def in_parentheses(self, read: Callable[[Cursor], _T]) -> tuple[_T, ...]:
+        """( one, ... )"""
+        self.expect("(")
+        found = self.listed(read)
+        self.expect(")")
+        return found
+
+    def sort_key(self) -> tuple[str, bool]:
+        """column [ASC | DESC]: its name in lower case, whether it is descending."""
+        return self.small_name("order by"), self.accept_any("ASC", "DESC") == "DESC"
+
+    def names(self, what: str = "column list") -> tuple[str, ...]:
+        """( name, ... ), in lower case."""
+        return self.in_parentheses(lambda cursor: cursor.small_name(what))
+
+    def dotted_name(self, what: str = "table name") -> tuple[str, ...]:
         """``a``, ``a.b`` or ``a.b.c``."""
-        parts = [self.name("table name")]
+        parts = [self.name(what)]
         while self.key == "." and self.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED):
             self.next()
-            parts.append(self.name("table name"))
+            parts.append(self.name(what))
         if len(parts) == 1 and "." in parts[0]:
             parts = parts[0].split(".")  # `db.table` in one pair of back-quotes
         return tuple(parts)

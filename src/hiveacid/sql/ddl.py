@@ -14,7 +14,7 @@ from hiveacid.sql.columns import (
     property_list,
 )
 from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.dml import column_list, partition_text
+from hiveacid.sql.dml import partition_pair
 from hiveacid.sql.lexer import TokenKind
 from hiveacid.sql.parsed import ParsedCreateAs, ParsedQuery, ParsedView
 from hiveacid.sql.query import QueryParser
@@ -26,7 +26,7 @@ def parse_create_view(cursor: Cursor, *, or_replace: bool) -> ParsedView:
     """What follows CREATE [OR REPLACE] VIEW."""
     if_not_exists = cursor.if_not_exists()
     name = cursor.table_name()
-    columns = _columns(cursor) if cursor.key == "(" else ()
+    columns = cursor.in_parentheses(_view_column) if cursor.key == "(" else ()
     comment, properties = None, {}
     while not cursor.accept("AS"):
         if cursor.accept("COMMENT"):
@@ -76,16 +76,8 @@ def _query(cursor: Cursor) -> ParsedQuery:
     return ParsedQuery(QueryParser(cursor).query_fragment())
 
 
-def _columns(cursor: Cursor) -> tuple[tuple[str, str | None], ...]:
-    found = []
-    cursor.expect("(")
-    while True:
-        name = cursor.name("view column").lower()
-        found.append((name, cursor.string() if cursor.accept("COMMENT") else None))
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
-    return tuple(found)
+def _view_column(cursor: Cursor) -> tuple[str, str | None]:
+    return cursor.small_name("view column"), cursor.string() if cursor.accept("COMMENT") else None
 
 
 _FORMATS = {
@@ -107,7 +99,6 @@ class _Columns:
 
 def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs | ParsedView:
     """CREATE DATABASE | SCHEMA | [OR REPLACE] VIEW | [EXTERNAL | MANAGED | TRANSACTIONAL] TABLE."""
-    cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("VIEW"):
         return parse_create_view(cursor, or_replace=or_replace)
@@ -139,7 +130,7 @@ def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs | ParsedVi
 
 def _create_database(cursor: Cursor) -> ddl.CreateDatabase:
     if_not_exists = cursor.if_not_exists()
-    name = cursor.name("create database statement").lower()
+    name = cursor.small_name("create database statement")
     comment = location = None
     properties: dict[str, str] = {}
     while not cursor.at_end():
@@ -239,7 +230,7 @@ def _partitioned_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
     if cursor.accept("SPEC"):
         raise UnsupportedError("PARTITIONED BY SPEC is not supported")
     if cursor.peek(2).key in (",", ")"):
-        return replace(table, partition_names=column_list(cursor))
+        return replace(table, partition_names=cursor.names())
     read = _column_definitions(cursor)
     return replace(
         table,
@@ -248,25 +239,22 @@ def _partitioned_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
     )
 
 
+def _sorted_column(cursor: Cursor) -> str:
+    column, _ = cursor.sort_key()
+    if cursor.accept("NULLS"):
+        cursor.accept_any("FIRST", "LAST")
+    return column
+
+
 def _clustered_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
-    columns = column_list(cursor)
-    sort_columns: list[str] = []
-    if cursor.accept("SORTED", "BY"):
-        cursor.expect("(")
-        while True:
-            sort_columns.append(cursor.name("sorted by").lower())
-            cursor.accept_any("ASC", "DESC")
-            if cursor.accept("NULLS"):
-                cursor.accept_any("FIRST", "LAST")
-            if not cursor.accept(","):
-                break
-        cursor.expect(")")
+    columns = cursor.names()
+    sorted_by = cursor.in_parentheses(_sorted_column) if cursor.accept("SORTED", "BY") else ()
     cursor.expect("INTO")
     count = cursor.integer("buckets")
     if count < 1:
         raise cursor.error("the number of buckets must be at least 1")
     cursor.expect("BUCKETS")
-    return replace(table, bucket=BucketSpec(columns, count), sort_columns=tuple(sort_columns))
+    return replace(table, bucket=BucketSpec(columns, count), sort_columns=sorted_by)
 
 
 # -------------------------------------------------------------------- columns
@@ -282,19 +270,13 @@ def column_definitions(cursor: Cursor) -> tuple[Column, ...]:
 
 def _column_definitions(cursor: Cursor) -> _Columns:
     read = _Columns()
-    cursor.expect("(")
-    while True:
-        if not read.constraints.table(cursor):
-            _column(cursor, read)
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
+    cursor.in_parentheses(lambda _: read.constraints.table(cursor) or _column(cursor, read))
     return read
 
 
-def _column(cursor: Cursor, read: _Columns) -> None:
+def _column(cursor: Cursor, read: _Columns) -> bool:
     start = cursor.token
-    name = cursor.name("column specification").lower()
+    name = cursor.small_name("column specification")
     if any(character in name for character in ".,:"):
         raise cursor.error("'[., :] can not be used in column name in create table statement.'")
     if not name:
@@ -307,6 +289,7 @@ def _column(cursor: Cursor, read: _Columns) -> None:
         elif not read.constraints.column(cursor, name):
             break
     read.columns.append(Column(name, kind, comment))
+    return True
 
 
 # -------------------------------------------------------------------- shared pieces
@@ -314,17 +297,15 @@ def _column(cursor: Cursor, read: _Columns) -> None:
 
 def partition_spec(cursor: Cursor) -> ddl.PartitionText:
     """PARTITION ( column = constant, ... )"""
-    found = []
-    cursor.expect("PARTITION", "(")
-    while True:
-        name = cursor.name("partition specification").lower()
-        if not cursor.accept("=="):
-            cursor.expect("=")
-        found.append((name, partition_text(cursor)))
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
-    return tuple(found)
+    cursor.expect("PARTITION")
+    return cursor.in_parentheses(_partition_value)
+
+
+def _partition_value(cursor: Cursor) -> tuple[str, str | None]:
+    name, text, given = partition_pair(cursor)
+    if not given:
+        raise cursor.unrecognized("partition specification")
+    return name, text
 
 
 def optional_partition(cursor: Cursor) -> ddl.PartitionText:
@@ -334,12 +315,11 @@ def optional_partition(cursor: Cursor) -> ddl.PartitionText:
 
 def parse_drop(cursor: Cursor) -> ddl.DdlStatement:
     """DROP DATABASE | SCHEMA | VIEW | TABLE."""
-    cursor.expect("DROP")
     if cursor.accept("VIEW"):
         return parse_drop_view(cursor)
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
         if_exists = cursor.if_exists()
-        name = cursor.name("drop database statement").lower()
+        name = cursor.small_name("drop database statement")
         cascade = cursor.accept("CASCADE")
         if not cascade:
             cursor.accept("RESTRICT")
@@ -353,7 +333,6 @@ def parse_drop(cursor: Cursor) -> ddl.DdlStatement:
 
 def parse_truncate(cursor: Cursor) -> ddl.Truncate:
     """TRUNCATE [TABLE] name [PARTITION (...)]."""
-    cursor.expect("TRUNCATE")
     cursor.accept("TABLE")
     table = cursor.table_name()
     partition = optional_partition(cursor)
@@ -364,5 +343,4 @@ def parse_truncate(cursor: Cursor) -> ddl.Truncate:
 
 def parse_use(cursor: Cursor) -> ddl.UseDatabase:
     """USE name."""
-    cursor.expect("USE")
-    return ddl.UseDatabase(cursor.name("use statement").lower())
+    return ddl.UseDatabase(cursor.small_name("use statement"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hiveacid.errors import UnsupportedError
+from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.expressions import at_clause
@@ -130,15 +130,12 @@ def _insert_head(cursor: Cursor) -> ParsedInsert:
         raise UnsupportedError("INSERT OVERWRITE DIRECTORY is not supported")
     cursor.accept("TABLE")
     table = cursor.table_name()
-    static: list[tuple[str, str | None]] = []
-    dynamic: list[str] = []
-    if cursor.key == "PARTITION":
-        static, dynamic = _insert_partition(cursor)
+    pairs = cursor.in_parentheses(partition_pair) if cursor.accept("PARTITION") else ()
+    static = tuple((name, text) for name, text, given in pairs if given)
+    dynamic = tuple(name for name, _, given in pairs if not given)
     if_not_exists = cursor.if_not_exists()
-    columns = column_list(cursor) if cursor.key == "(" and not _query_in_parentheses(cursor) else ()
-    return ParsedInsert(
-        table, ParsedRows(()), columns, tuple(static), tuple(dynamic), overwrite, if_not_exists
-    )
+    columns = cursor.names() if cursor.key == "(" and not _query_in_parentheses(cursor) else ()
+    return ParsedInsert(table, ParsedRows(()), columns, static, dynamic, overwrite, if_not_exists)
 
 
 def _query_in_parentheses(cursor: Cursor) -> bool:
@@ -148,30 +145,12 @@ def _query_in_parentheses(cursor: Cursor) -> bool:
     return cursor.peek(ahead).key in ("SELECT", "WITH", "FROM", "VALUES")
 
 
-def column_list(cursor: Cursor) -> tuple[str, ...]:
-    """( name, ... ), in lower case."""
-    cursor.expect("(")
-    names = [cursor.name("column list").lower()]
-    while cursor.accept(","):
-        names.append(cursor.name("column list").lower())
-    cursor.expect(")")
-    return tuple(names)
-
-
-def _insert_partition(cursor: Cursor) -> tuple[list[tuple[str, str | None]], list[str]]:
-    static: list[tuple[str, str | None]] = []
-    dynamic: list[str] = []
-    cursor.expect("PARTITION", "(")
-    while True:
-        name = cursor.name("partition specification").lower()
-        if cursor.accept_any("=", "==") is not None:
-            static.append((name, partition_text(cursor)))
-        else:
-            dynamic.append(name)
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
-    return static, dynamic
+def partition_pair(cursor: Cursor) -> tuple[str, str | None, bool]:
+    """column [= constant]: its name, the constant's text (None for NULL), whether there is one."""
+    name = cursor.small_name("partition specification")
+    if cursor.accept_any("=", "==") is None:
+        return name, None, False
+    return name, partition_text(cursor), True
 
 
 def partition_text(cursor: Cursor) -> str | None:
@@ -204,12 +183,10 @@ def _values(cursor: Cursor) -> ParsedRows | object | None:
     rows = []
     has_default = False
     while cursor.accept("("):
-        cells = [_expression_or_default(cursor, parser, _at_comma)]
-        while cursor.accept(","):
-            cells.append(_expression_or_default(cursor, parser, _at_comma))
+        cells = cursor.listed(lambda _: _expression_or_default(cursor, parser, _at_comma))
         cursor.expect(")")
         has_default |= any(isinstance(cell, DefaultKeyword) for cell in cells)
-        rows.append(tuple(cells))
+        rows.append(cells)
         if not cursor.accept(","):
             break
     if has_default and cursor.at_end():
@@ -246,20 +223,9 @@ def literal_rows(cursor: Cursor) -> Literals | None:
     """Rows ``(cell, ...), ...`` at the cursor if every cell is a plain literal, else None (cursor
     anywhere).
     """
-    rows: list[tuple[object, ...]] = []
     try:
-        while True:
-            if not cursor.accept("("):
-                return None
-            cells = [_cell(cursor)]
-            while cursor.accept(","):
-                cells.append(_cell(cursor))
-            if not cursor.accept(")"):
-                return None
-            rows.append(tuple(cells))
-            if not cursor.accept(","):
-                return Literals(tuple(rows))
-    except _NotLiteralError:
+        return Literals(cursor.listed(lambda _: cursor.in_parentheses(_cell)))
+    except (_NotLiteralError, SqlSyntaxError):
         return None
 
 
@@ -308,7 +274,6 @@ def _target(cursor: Cursor, *stops: str) -> tuple[TableName, str | None, Relatio
 
 def parse_update(cursor: Cursor) -> ParsedUpdate:
     """UPDATE t [[AS] alias] SET column = expression, ... [WHERE condition]."""
-    cursor.expect("UPDATE")
     table, alias, relation = _target(cursor, "SET")
     cursor.expect("SET")
     parser = QueryParser(cursor)
@@ -321,7 +286,7 @@ def parse_update(cursor: Cursor) -> ParsedUpdate:
 
 def parse_delete(cursor: Cursor) -> ParsedDelete:
     """DELETE FROM t [[AS] alias] [WHERE condition]."""
-    cursor.expect("DELETE", "FROM")
+    cursor.expect("FROM")
     table, alias, relation = _target(cursor)
     where = None
     if cursor.accept("WHERE"):
@@ -338,16 +303,13 @@ def _root(*relations: Relation) -> Scope:
 def _assignments(
     cursor: Cursor, parser: QueryParser, *relations: Relation
 ) -> tuple[Assignment, ...]:
-    found = []
-    while True:
-        column = cursor.name("set clause")
-        while cursor.accept("."):  # the target's name or alias in front
-            column = cursor.name("set clause")
+    def assignment(_: Cursor) -> Assignment:
+        column = cursor.dotted_name("set clause")[-1]  # the target's name or alias in front
         cursor.expect("=")
         value = _expression_or_default(cursor, parser, _at_assignment_end, _root(*relations))
-        found.append(Assignment(column.lower(), value))
-        if not cursor.accept(","):
-            return tuple(found)
+        return Assignment(column.lower(), value)
+
+    return cursor.listed(assignment)
 
 
 def _at_assignment_end(cursor: Cursor) -> bool:
@@ -359,7 +321,7 @@ def _at_assignment_end(cursor: Cursor) -> bool:
 
 def parse_merge(cursor: Cursor) -> ParsedMerge:
     """MERGE INTO t [[AS] alias] USING source [[AS] alias] ON condition WHEN ... THEN ..."""
-    cursor.expect("MERGE", "INTO")
+    cursor.expect("INTO")
     table, alias, target = _target(cursor, "USING")
     cursor.expect("USING")
     parser = QueryParser(cursor)
@@ -408,13 +370,9 @@ def _merge_clause(
     cursor.expect("INSERT")
     if cursor.accept("*"):
         return ParsedClause("insert", matched, by_source, condition, all_columns=True)
-    columns = column_list(cursor) if cursor.key == "(" else ()
-    cursor.expect("VALUES", "(")
-    root = _root(*relations)
-    values = [_expression_or_default(cursor, parser, _at_comma, root)]
-    while cursor.accept(","):
-        values.append(_expression_or_default(cursor, parser, _at_comma, _root(*relations)))
-    cursor.expect(")")
-    return ParsedClause(
-        "insert", matched, by_source, condition, columns=columns, values=tuple(values)
+    columns = cursor.names() if cursor.key == "(" else ()
+    cursor.expect("VALUES")
+    values = cursor.in_parentheses(
+        lambda _: _expression_or_default(cursor, parser, _at_comma, _root(*relations))
     )
+    return ParsedClause("insert", matched, by_source, condition, columns=columns, values=values)

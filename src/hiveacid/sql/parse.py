@@ -26,6 +26,7 @@ from hiveacid.sql.commands import (
     parse_rollback,
     parse_savepoint,
     parse_set_transaction,
+    parse_start,
     parse_unlock,
 )
 from hiveacid.sql.cursor import Cursor
@@ -93,13 +94,12 @@ class Statement:
     body: Body
 
 
-_GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
-    "SELECT": parse_query,
-    "FROM": parse_query,
-    "WITH": parse_query,
-    "VALUES": parse_query,
-    "(": parse_query,
+_QUERIES: dict[str, Callable[[Cursor], Body]] = {
+    **dict.fromkeys(("SELECT", "FROM", "WITH", "VALUES", "("), parse_query),
     "INSERT": parse_insert,
+}
+"""By their first word, which is part of what they read."""
+_GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "UPDATE": parse_update,
     "DELETE": parse_delete,
     "MERGE": parse_merge,
@@ -115,7 +115,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "ANALYZE": parse_analyze,
     "MSCK": parse_repair,
     "LOAD": parse_load,
-    "START": parse_begin,
+    "START": parse_start,
     "BEGIN": parse_begin,
     "COMMIT": parse_commit,
     "ROLLBACK": parse_rollback,
@@ -258,18 +258,21 @@ def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> Stateme
 def _body(cursor: Cursor, text: str, line: int) -> Body:
     key = cursor.key
     if key == "SET" and cursor.peek(1).key != "TRANSACTION":
-        return autocommit(text) or _set(cursor, text)
+        return autocommit(text) or _set(text)
     if key == "RESET":
         cursor.next()
         keys = text.split()[1:]
         return ddl.ResetProperties(tuple(keys))
     if key == "EXPLAIN":
         return _explain(cursor, line)
-    grammar = _GRAMMARS.get(key)
+    grammar = _QUERIES.get(key)
     if grammar is None:
         if key in _UNSUPPORTED:
             raise UnsupportedError(_UNSUPPORTED[key], statement=text)
-        raise cursor.unrecognized("statement") if key else _no_statement(cursor)
+        grammar = _GRAMMARS.get(key)
+        if grammar is None:
+            raise cursor.unrecognized("statement") if key else _no_statement(cursor)
+        cursor.next()
     body = grammar(cursor)
     cursor.end_statement()
     return body
@@ -279,8 +282,7 @@ def _no_statement(cursor: Cursor) -> SqlSyntaxError:
     return cursor.error(f"cannot recognize input near '{cursor.token.text}'")
 
 
-def _set(cursor: Cursor, text: str) -> ddl.SetProperty:
-    del cursor
+def _set(text: str) -> ddl.SetProperty:
     match = _SETTING.fullmatch(text)
     if match is not None:
         return ddl.SetProperty(match.group(1).removeprefix("hiveconf:"), match.group(2))

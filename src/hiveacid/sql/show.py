@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hiveacid.errors import UnsupportedError
+from hiveacid.model.compactions import CompactionId
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.sql.alter import partition_condition
-from hiveacid.sql.commands import parse_abort_compactions, parse_show_compactions
+from hiveacid.sql.commands import ids, optional_order, parse_show_compactions
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
 from hiveacid.sql.lexer import TokenKind
@@ -17,7 +18,6 @@ from hiveacid.statements.values_views import ShowViews
 
 def parse_show(cursor: Cursor) -> ddl.DdlStatement:
     """SHOW ..."""
-    cursor.expect("SHOW")
     word = cursor.key
     if cursor.accept_any("DATABASES", "SCHEMAS") is not None:
         return ddl.ShowDatabases(_pattern(cursor))
@@ -50,7 +50,7 @@ def parse_show(cursor: Cursor) -> ddl.DdlStatement:
 def _database(cursor: Cursor) -> str | None:
     if cursor.accept_any("IN", "FROM") is None:
         return None
-    return cursor.name("show statement").lower()
+    return cursor.small_name("show statement")
 
 
 def _pattern(cursor: Cursor) -> str | None:
@@ -63,19 +63,11 @@ def _partitions(cursor: Cursor) -> ddl.ShowPartitions:
     name = cursor.table_name()
     partition = optional_partition(cursor)
     conditions: list[ddl.PartitionCondition] = []
-    if cursor.accept("WHERE"):
+    while cursor.accept_any("AND" if conditions else "WHERE") is not None:
         conditions.append(partition_condition(cursor))
-        while cursor.accept("AND"):
-            conditions.append(partition_condition(cursor))
-    order: list[tuple[str, bool]] = []
-    if cursor.accept("ORDER", "BY"):
-        while True:
-            column = cursor.name("order by").lower()
-            order.append((column, cursor.accept_any("ASC", "DESC") == "DESC"))
-            if not cursor.accept(","):
-                break
+    order = optional_order(cursor)
     limit = cursor.integer("limit clause") if cursor.accept("LIMIT") else None
-    return ddl.ShowPartitions(name, partition, tuple(conditions), tuple(order), limit)
+    return ddl.ShowPartitions(name, partition, tuple(conditions), order, limit)
 
 
 def _columns(cursor: Cursor) -> ddl.ShowColumns:
@@ -89,7 +81,7 @@ def _columns(cursor: Cursor) -> ddl.ShowColumns:
 
 def _locks(cursor: Cursor) -> ddl.ShowLocks:
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        schema = cursor.name("show locks").lower()
+        schema = cursor.small_name("show locks")
         return ddl.ShowLocks(schema=schema, extended=cursor.accept("EXTENDED"))
     name: TableName | None = None
     partition: ddl.PartitionText = ()
@@ -101,11 +93,10 @@ def _locks(cursor: Cursor) -> ddl.ShowLocks:
 
 def parse_describe(cursor: Cursor) -> ddl.DdlStatement:
     """DESCRIBE | DESC [DATABASE | SCHEMA] [EXTENDED | FORMATTED] name ..."""
-    cursor.next()
     if cursor.key in ("DATABASE", "SCHEMA") and cursor.peek(1).kind is not TokenKind.END:
         cursor.next()
         extended = cursor.accept("EXTENDED")
-        return ddl.DescribeDatabase(cursor.name("describe database").lower(), extended)
+        return ddl.DescribeDatabase(cursor.small_name("describe database"), extended)
     if cursor.key == "FUNCTION" and cursor.peek(1).kind is TokenKind.WORD:
         raise UnsupportedError("DESCRIBE FUNCTION is not supported")
     formatted = extended = False
@@ -119,18 +110,13 @@ def parse_describe(cursor: Cursor) -> ddl.DdlStatement:
     partition = optional_partition(cursor)
     column = None
     if not cursor.at_end():
-        column = cursor.name("describe statement").lower()
+        column = cursor.small_name("describe statement")
     return ddl.DescribeTable(name, column, partition, formatted, extended)
 
 
 def parse_abort(cursor: Cursor) -> ddl.AbortTransactions | AbortCompactions:
     """ABORT TRANSACTIONS id ..., ABORT COMPACTIONS id ..."""
-    cursor.expect("ABORT")
     if cursor.accept("COMPACTIONS"):
-        return parse_abort_compactions(cursor)
+        return AbortCompactions(tuple(map(CompactionId, ids(cursor))))
     cursor.expect("TRANSACTIONS")
-    found = [TxnId(cursor.integer("transaction ids"))]
-    while not cursor.at_end():
-        cursor.accept(",")
-        found.append(TxnId(cursor.integer("transaction ids")))
-    return ddl.AbortTransactions(tuple(found))
+    return ddl.AbortTransactions(tuple(map(TxnId, ids(cursor))))
