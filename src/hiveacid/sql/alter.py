@@ -65,7 +65,7 @@ def _convert(cursor: Cursor, name: TableName) -> ddl.SetTableProperties:
 
 
 def _add(cursor: Cursor, name: TableName) -> ddl.DdlStatement:
-    if cursor.accept("COLUMNS"):
+    if cursor.accept_any("COLUMNS", "COLUMN") is not None:
         return _columns(cursor, name, replace=False)
     reader = ConstraintReader()
     if reader.table(cursor):

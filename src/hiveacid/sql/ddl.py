@@ -96,6 +96,25 @@ class _Columns:
     columns: list[Column] = field(default_factory=list)
     constraints: ConstraintReader = field(default_factory=ConstraintReader)
 
+    def one(self, cursor: Cursor) -> None:
+        """A column with its constraints, or a constraint of the table."""
+        if self.constraints.table(cursor):
+            return
+        start = cursor.token
+        name = cursor.small_name("column specification")
+        if any(character in name for character in ".,:"):
+            raise cursor.error("'[., :] can not be used in column name in create table statement.'")
+        if not name:
+            raise cursor.error(f"'{start.text}' is not a column name")
+        kind = parse_column_type(cursor)
+        comment = None
+        while True:
+            if cursor.accept("COMMENT"):
+                comment = cursor.string()
+            elif not self.constraints.column(cursor, name):
+                break
+        self.columns.append(Column(name, kind, comment))
+
 
 def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs | ParsedView:
     """CREATE DATABASE | SCHEMA | [OR REPLACE] VIEW | [EXTERNAL | MANAGED | TRANSACTIONAL] TABLE."""
@@ -154,7 +173,9 @@ def _create_table(cursor: Cursor) -> ddl.CreateTable | ParsedCreateAs:
             raise UnsupportedError("CREATE TABLE LIKE a file is not supported")
         table = replace(table, like=cursor.table_name())
     elif cursor.key == "(" and not _query_follows(cursor):
-        table = _with_columns(table, _column_definitions(cursor))
+        read = _Columns()
+        cursor.in_parentheses(read.one)
+        table = _with_columns(table, read)
     table = _table_clauses(cursor, table)
     if cursor.accept("AS") or cursor.at_query():
         fragment = QueryParser(cursor).query_fragment()
@@ -231,7 +252,8 @@ def _partitioned_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
         raise UnsupportedError("PARTITIONED BY SPEC is not supported")
     if cursor.peek(2).key in (",", ")"):
         return replace(table, partition_names=cursor.names())
-    read = _column_definitions(cursor)
+    read = _Columns()
+    cursor.in_parentheses(read.one)
     return replace(
         table,
         partition_columns=tuple(read.columns),
@@ -261,35 +283,14 @@ def _clustered_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
 
 
 def column_definitions(cursor: Cursor) -> tuple[Column, ...]:
-    """( name type [COMMENT ...], ... ) of ALTER TABLE: constraints are refused."""
-    read = _column_definitions(cursor)
+    """( name type [COMMENT ...], ... ) of ALTER TABLE, also without the parentheses: constraints
+    are refused.
+    """
+    read = _Columns()
+    cursor.in_parentheses(read.one) if cursor.key == "(" else cursor.listed(read.one)
     if read.constraints != ConstraintReader():
         raise UnsupportedError("constraints of added columns are not supported")
     return tuple(read.columns)
-
-
-def _column_definitions(cursor: Cursor) -> _Columns:
-    read = _Columns()
-    cursor.in_parentheses(lambda _: read.constraints.table(cursor) or _column(cursor, read))
-    return read
-
-
-def _column(cursor: Cursor, read: _Columns) -> bool:
-    start = cursor.token
-    name = cursor.small_name("column specification")
-    if any(character in name for character in ".,:"):
-        raise cursor.error("'[., :] can not be used in column name in create table statement.'")
-    if not name:
-        raise cursor.error(f"'{start.text}' is not a column name")
-    kind = parse_column_type(cursor)
-    comment = None
-    while True:
-        if cursor.accept("COMMENT"):
-            comment = cursor.string()
-        elif not read.constraints.column(cursor, name):
-            break
-    read.columns.append(Column(name, kind, comment))
-    return True
 
 
 # -------------------------------------------------------------------- shared pieces

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.sql.cursor import Cursor
@@ -58,7 +60,7 @@ def _insert_after_with(
     begin = cursor.at
     parser.query(scope)
     pieces = (with_piece, _piece(cursor, begin, cursor.at))
-    return _insert(head, ParsedQuery(Fragment(cursor.source, pieces, scope)))
+    return replace(head, source=ParsedQuery(Fragment(cursor.source, pieces, scope)))
 
 
 def _multi_insert(
@@ -87,7 +89,9 @@ def _multi_insert(
         begin = cursor.at
         parser.select_body(body)
         pieces = (*before, _piece(cursor, begin, cursor.at))
-        branches.append(_insert(head, ParsedQuery(Fragment(cursor.source, pieces, branch_root))))
+        branches.append(
+            replace(head, source=ParsedQuery(Fragment(cursor.source, pieces, branch_root)))
+        )
     return ParsedInserts(tuple(branches))
 
 
@@ -104,21 +108,9 @@ def parse_insert(cursor: Cursor) -> ParsedInsert:
     if cursor.key == "VALUES":
         rows = _values(cursor)
         if rows is not None:
-            return _insert(head, rows)
+            return replace(head, source=rows)
     parser = QueryParser(cursor)
-    return _insert(head, ParsedQuery(parser.query_fragment()))
-
-
-def _insert(head: ParsedInsert, source: ParsedQuery | ParsedRows | object) -> ParsedInsert:
-    return ParsedInsert(
-        head.table,
-        source,  # type: ignore[arg-type]
-        head.columns,
-        head.partition,
-        head.dynamic_partition,
-        head.overwrite,
-        head.if_not_exists,
-    )
+    return replace(head, source=ParsedQuery(parser.query_fragment()))
 
 
 def _insert_head(cursor: Cursor) -> ParsedInsert:
@@ -169,7 +161,7 @@ def partition_text(cursor: Cursor) -> str | None:
     raise cursor.unrecognized("constant")
 
 
-def _values(cursor: Cursor) -> ParsedRows | object | None:
+def _values(cursor: Cursor) -> ParsedRows | Literals | None:
     """VALUES rows; None (and the cursor back) where more follows: then it is a query like
     another.
     """

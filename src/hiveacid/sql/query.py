@@ -14,6 +14,7 @@ from hiveacid.sql.expressions import ExpressionParser, Stop, at_clause
 from hiveacid.sql.lexer import Token, TokenKind, name_of
 from hiveacid.sql.parsed import Edit, Fragment, Item, Relation, Scope, Star
 
+_TRAVEL = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
 
@@ -309,8 +310,11 @@ class QueryParser(ExpressionParser):
             label, _ = self._alias()
             scope.relations.append(Relation((), label))
             return
-        if cursor.key == "FOR" and cursor.peek(1).key in ("SYSTEM_TIME", "SYSTEM_VERSION"):
-            raise UnsupportedError("FOR SYSTEM_TIME is not supported", table=".".join(parts))
+        ahead = 1 if cursor.key == "FOR" else 0
+        travel = cursor.peek(ahead).key
+        if travel in _TRAVEL and cursor.peek(ahead + 1).key == "AS":
+            what = f"{travel} AS OF is not supported yet: a query reads what is committed"
+            raise UnsupportedError(what, table=".".join(parts))
         if cursor.accept("TABLESAMPLE"):
             scope.filters_early = False
             cursor.skip_parentheses()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.compactions import CompactionId
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.sql.alter import partition_condition
+from hiveacid.sql.columns import property_keys
 from hiveacid.sql.commands import ids, optional_order, parse_show_compactions
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
@@ -19,31 +22,9 @@ from hiveacid.statements.values_views import ShowViews
 def parse_show(cursor: Cursor) -> ddl.DdlStatement:
     """SHOW ..."""
     word = cursor.key
-    if cursor.accept_any("DATABASES", "SCHEMAS") is not None:
-        return ddl.ShowDatabases(_pattern(cursor))
-    if cursor.accept("TABLES"):
-        return ddl.ShowTables(_database(cursor), _pattern(cursor))
-    if cursor.accept("VIEWS"):
-        return ShowViews(_database(cursor), _pattern(cursor))
-    if cursor.accept("PARTITIONS"):
-        return _partitions(cursor)
-    if cursor.accept("COLUMNS"):
-        return _columns(cursor)
-    if cursor.accept("TBLPROPERTIES"):
-        name = cursor.table_name()
-        key = None
-        if cursor.accept("("):
-            key = cursor.string("show properties")
-            cursor.expect(")")
-        return ddl.ShowTableProperties(name, key)
-    if cursor.accept("CREATE", "TABLE"):
-        return ddl.ShowCreateTable(cursor.table_name())
-    if cursor.accept("TRANSACTIONS"):
-        return ddl.ShowTransactions()
-    if cursor.accept("LOCKS"):
-        return _locks(cursor)
-    if cursor.accept("COMPACTIONS"):
-        return parse_show_compactions(cursor)
+    for words, read in _SHOWN.items():
+        if cursor.accept(*words):
+            return read(cursor)
     raise UnsupportedError(f"SHOW {word} is not supported")
 
 
@@ -91,6 +72,31 @@ def _locks(cursor: Cursor) -> ddl.ShowLocks:
     return ddl.ShowLocks(name, partition, extended=cursor.accept("EXTENDED"))
 
 
+def _properties(cursor: Cursor) -> ddl.ShowTableProperties:
+    name = cursor.table_name()
+    keys = property_keys(cursor) if cursor.key == "(" else (None,)
+    return ddl.ShowTableProperties(name, keys[0])
+
+
+def _databases(cursor: Cursor) -> ddl.ShowDatabases:
+    return ddl.ShowDatabases(_pattern(cursor))
+
+
+_SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], ddl.DdlStatement]] = {
+    ("DATABASES",): _databases,
+    ("SCHEMAS",): _databases,
+    ("TABLES",): lambda cursor: ddl.ShowTables(_database(cursor), _pattern(cursor)),
+    ("VIEWS",): lambda cursor: ShowViews(_database(cursor), _pattern(cursor)),
+    ("PARTITIONS",): _partitions,
+    ("COLUMNS",): _columns,
+    ("TBLPROPERTIES",): _properties,
+    ("CREATE", "TABLE"): lambda cursor: ddl.ShowCreateTable(cursor.table_name()),
+    ("TRANSACTIONS",): lambda _: ddl.ShowTransactions(),
+    ("LOCKS",): _locks,
+    ("COMPACTIONS",): parse_show_compactions,
+}
+
+
 def parse_describe(cursor: Cursor) -> ddl.DdlStatement:
     """DESCRIBE | DESC [DATABASE | SCHEMA] [EXTENDED | FORMATTED] name ..."""
     if cursor.key in ("DATABASE", "SCHEMA") and cursor.peek(1).kind is not TokenKind.END:
@@ -99,6 +105,8 @@ def parse_describe(cursor: Cursor) -> ddl.DdlStatement:
         return ddl.DescribeDatabase(cursor.small_name("describe database"), extended)
     if cursor.key == "FUNCTION" and cursor.peek(1).kind is TokenKind.WORD:
         raise UnsupportedError("DESCRIBE FUNCTION is not supported")
+    if cursor.key == "HISTORY" and cursor.peek(1).kind is TokenKind.WORD:
+        raise UnsupportedError("DESCRIBE HISTORY is not supported yet")
     formatted = extended = False
     if cursor.key in ("FORMATTED", "EXTENDED") and cursor.peek(1).kind in (
         TokenKind.WORD,

@@ -55,6 +55,10 @@ VALUES = {
     "create database if not exists D comment 'c' location '/l' with dbproperties ('a'='b')": (
         ddl.CreateDatabase("d", True, "c", "/l", {"a": "b"})
     ),
+    "alter table t add column c int comment 'x'": (
+        ddl.AddColumns(T, (Column("c", INT, "x"),), False)
+    ),
+    "alter table t add columns (c int)": ddl.AddColumns(T, (Column("c", INT),), False),
     "alter table t convert to acid": ddl.SetTableProperties(T, {"transactional": "true"}),
     "alter table t convert to acid tblproperties ('transactional_properties'='insert_only')": (
         ddl.SetTableProperties(
