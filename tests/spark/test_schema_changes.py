@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
+from tests.type_changes import changed_table, wrong_answers
 
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 
@@ -32,6 +34,18 @@ def test_columns_added_renamed_and_widened_over_old_files(acid, rows):
     assert new[5].y == [datetime.datetime(1960, 1, 1, 0, 0, 0, 500_000)]
     acid.sql("update t set c = upper(c)")
     assert rows("select c, e from t") == [("ABC", "1500-03-01"), ("LONGER", "text")]
+
+
+@pytest.mark.parametrize("stored_as", [ACID, "stored as orc"])
+def test_every_change_of_type_is_read_as_hive_reads_it(acid, stored_as):
+    changes = changed_table(acid, stored_as)
+    frame = acid.sql("select * from changed order by n")
+    read = pa.Table.from_batches(frame._collect_as_arrow())
+    for place, field in enumerate(read.schema):
+        if pa.types.is_timestamp(field.type):
+            clock = read.column(place).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+            read = read.set_column(place, field.name, clock)
+    assert not wrong_answers(read, changes)
 
 
 def test_values_that_the_new_type_does_not_hold(acid, rows):

@@ -7,8 +7,9 @@ numbers and times become text, as ORC's Java reader does it.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +37,7 @@ _JULIAN_SHIFT: Final = 2_440_588 + 32_082
 _GREGORIAN_SHIFT: Final = 719_468
 _DAY_TICKS: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
 _STRING: Final = PrimitiveType("string")
+_BIGINT: Final = PrimitiveType("bigint")
 
 
 def evolve_column(
@@ -124,20 +126,90 @@ def _evolve_leaf(array: pa.Array, found: HiveType, wanted: HiveType, unit: str) 
     target = arrow_type(wanted, unit=unit)
     if wanted == _STRING or isinstance(wanted, CharType | VarcharType):
         return array if found == wanted else conform(_as_text(array, found), wanted)
-    if pa.types.is_timestamp(array.type) and pa.types.is_timestamp(target):
-        return _cut(array, target)
-    if pa.types.is_timestamp(array.type) and pa.types.is_date(target):
-        days = _cut(array, pa.timestamp("s")).cast(pa.int64())
-        return _floor(days, _DAY_TICKS["s"]).cast(pa.int32()).cast(target)
+    if pa.types.is_binary(array.type):
+        raise _cannot_be_read(found, wanted)
+    if isinstance(found, CharType) and not pa.types.is_binary(target):
+        array = pc.utf8_rtrim(array, " ")
+    if pa.types.is_timestamp(target):
+        return _as_timestamp(array, wanted, target)
     if pa.types.is_string(array.type) and not pa.types.is_binary(target):
-        return _parsed(pc.utf8_trim_whitespace(array), wanted).cast(target)
+        return _parsed(array, wanted)
+    if pa.types.is_date(target) and not pa.types.is_timestamp(array.type):
+        raise _cannot_be_read(found, wanted)
+    if pa.types.is_timestamp(array.type):
+        return _of_timestamp(array, wanted, target)
     if pa.types.is_boolean(target):
-        return pc.not_equal(array, pa.scalar(0).cast(array.type))
+        whole = _as_integer(array, pa.int64()) if pa.types.is_floating(array.type) else array
+        return pc.not_equal(whole, pa.scalar(0).cast(whole.type))
     if isinstance(wanted, DecimalType):
         return _as_decimal(array, wanted)
     if pa.types.is_integer(target):
         return _as_integer(array, target)
-    return array.cast(target)
+    return _as_floating(array, target)
+
+
+def _as_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The nearest number; Arrow's casts of decimals are not that exact."""
+    if pa.types.is_decimal(array.type):
+        values = _converted(array, float, PrimitiveType("double"))
+        return values.cast(target)
+    return array.cast(target, safe=not pa.types.is_integer(array.type))
+
+
+def _as_timestamp(array: pa.Array, wanted: HiveType, target: pa.DataType) -> pa.Array:
+    """Numbers are seconds since 1970, floating ones rounded to milliseconds; null beyond the years
+    that Hive has.
+    """
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        return _cut(array, target)
+    if pa.types.is_string(kind):
+        return _parsed(array, wanted, target)
+    if pa.types.is_date(kind):
+        return array.cast(target)
+    per_second, parts = 1, array
+    if pa.types.is_floating(kind):
+        per_second = 1000
+        scaled = pc.add(pc.multiply(array.cast(pa.float64()), 1000.0), 0.5)
+        parts = pc.floor(scaled)
+    elif pa.types.is_decimal(kind):
+        per_second = _PER_SECOND[target.unit]
+        parts = _converted(array, lambda value: _ticks_of(value, per_second), _BIGINT)
+    ticks = _as_integer(parts, pa.int64())
+    low, high = (bound * per_second for bound in _SECONDS)
+    fits = pc.and_(pc.greater_equal(ticks, low), pc.less(ticks, high))
+    factor = _PER_SECOND[target.unit] // per_second
+    return pc.multiply_checked(pc.if_else(fits, ticks, None), factor).cast(target)
+
+
+def _ticks_of(seconds: Decimal, per_second: int) -> int | None:
+    low, high = _SECONDS
+    if not low <= seconds < high:
+        return None
+    return int((seconds * per_second).to_integral_value(ROUND_FLOOR, context=_WIDE))
+
+
+_SECONDS: Final = (-62_135_596_800, 253_402_300_800)
+"""The years 1 to 9999, in seconds since 1970."""
+
+
+def _of_timestamp(array: pa.Array, wanted: HiveType, target: pa.DataType) -> pa.Array:
+    """The seconds since 1970; with their fraction where the type has one."""
+    whole = _cut(array, pa.timestamp("s")).cast(pa.int64())
+    if pa.types.is_date(target):
+        return _floor(whole, _DAY_TICKS["s"]).cast(pa.int32()).cast(target)
+    if pa.types.is_boolean(target):
+        return pc.not_equal(whole, 0)
+    if pa.types.is_integer(target):
+        return _as_integer(whole, target)
+    scale = _DIGITS[array.type.unit]
+    ticks = array.cast(pa.int64()).cast(pa.decimal128(19, 0))
+    ticks = pc.multiply(ticks, pa.scalar(Decimal(10) ** -scale, pa.decimal128(10, scale)))
+    if isinstance(wanted, DecimalType):
+        return _as_decimal(ticks, wanted)
+    if pa.types.is_floating(target):
+        return _as_floating(ticks, target)
+    raise pa.ArrowNotImplementedError(str(target))
 
 
 def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -151,7 +223,8 @@ def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
     return ticks.cast(target)
 
 
-_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_PER_SECOND: Final[dict[str, int]] = {unit: 10**digits for unit, digits in _DIGITS.items()}
 
 
 def _floor(ticks: pa.Array, factor: int) -> pa.Array:
@@ -181,6 +254,8 @@ def _as_decimal(array: pa.Array, wanted: DecimalType) -> pa.Array:
     """Rounded half up; null where there are too many digits."""
     if pa.types.is_floating(array.type):
         return _converted(array, lambda value: _decimal_of(repr(float(value)), wanted), wanted)
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
     scale = _scale(array.type)
     wide = array.cast(pa.decimal256(76, scale))
     if scale > wanted.scale:
@@ -194,34 +269,61 @@ def _scale(kind: pa.DataType) -> int:
     return int(kind.scale) if pa.types.is_decimal(kind) else 0
 
 
-def _parsed(texts: pa.Array, wanted: HiveType) -> pa.Array:
-    """Values of texts; null where a text is none."""
+def _parsed(texts: pa.Array, wanted: HiveType, target: pa.DataType | None = None) -> pa.Array:
+    """Values of texts; null where a text is none. Blanks around it are allowed for decimals and
+    floating numbers alone.
+    """
+    target = arrow_type(wanted) if target is None else target
     if isinstance(wanted, DecimalType):
-        return _converted(texts, lambda text: _decimal_of(text, wanted), wanted)
-    name = str(wanted)
-    if name == "boolean":
-        return pc.not_equal(_parsed(texts, PrimitiveType("bigint")), 0)
-    form = _FORMS.get(name, _INTEGER_FORM)
-    if form == _INTEGER_FORM and not pa.types.is_integer(arrow_type(wanted)):
+        stripped = pc.utf8_trim_whitespace(texts)
+        return _converted(stripped, lambda text: _decimal_of(text, wanted), wanted)
+    if pa.types.is_floating(target):
+        stripped = pc.utf8_trim_whitespace(texts)
+        plain = pc.replace_substring_regex(stripped, "([0-9.])[fFdD]$", r"\1")
+        return _matching(plain, _NUMBER_FORM).cast(target)
+    if pa.types.is_date(target):
+        return _converted(_matching(texts, _DATE_FORM), _date_of, wanted)
+    if pa.types.is_timestamp(target):
+        texts = _matching(texts, _TIMESTAMP_FORM)
+        if target.unit == MICROSECONDS:
+            texts = pc.replace_substring_regex(texts, r"(\.[0-9]{6})[0-9]+$", r"\1")
+        return _converted(texts, lambda text: _moment_of(text, target.unit), _BIGINT).cast(target)
+    if pa.types.is_boolean(target):
+        return pc.not_equal(_parsed(texts, _BIGINT), 0)
+    if not pa.types.is_integer(target):
         raise _cannot_be_read(_STRING, wanted)
-    texts = pc.if_else(pc.match_substring_regex(texts, form), texts, None)
-    if form == _INTEGER_FORM:
-        numbers = _parsed(texts, DecimalType(38, 0))
-        return _as_integer(numbers, arrow_type(wanted))
-    if name == "timestamp":
-        return _cut(texts.cast(pa.timestamp("ns")), arrow_type(wanted))
-    return texts.cast(arrow_type(wanted))
+    numbers = _parsed(_matching(texts, _INTEGER_FORM), DecimalType(38, 0))
+    return _as_integer(numbers, target)
+
+
+def _matching(texts: pa.Array, form: str) -> pa.Array:
+    return pc.if_else(pc.match_substring_regex(texts, form), texts, None)
 
 
 _INTEGER_FORM: Final = r"^[+-]?[0-9]{1,30}$"
-_NUMBER_FORM: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
-_FORMS: Final = {
-    "float": _NUMBER_FORM,
-    "double": _NUMBER_FORM,
-    "date": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
-    "timestamp": r"^(1[7-9]|20|21)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-    r" ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?$",
-}
+_NUMBER_FORM: Final = (
+    r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$|^[+-]?Infinity$|^[+-]?NaN$"
+)
+_DATE_FORM: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_TIMESTAMP_FORM: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"
+
+
+def _date_of(text: str) -> datetime.date | None:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _moment_of(text: str, unit: str) -> int | None:
+    """A moment in ticks since 1970; None where there is no such day or time of day."""
+    whole, _, fraction = text.partition(".")
+    try:
+        moment = datetime.datetime.fromisoformat(whole)
+    except ValueError:
+        return None
+    seconds = (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(seconds=1)
+    return seconds * _PER_SECOND[unit] + int(fraction.ljust(_DIGITS[unit], "0")[: _DIGITS[unit]])
 
 
 def _decimal_of(text: str, wanted: DecimalType) -> Decimal | None:
@@ -254,6 +356,10 @@ def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
         return _texts(array)
     if pa.types.is_timestamp(kind):
         return pc.replace_substring_regex(array.cast(pa.string()), r"\.?0*$", "")
+    if pa.types.is_boolean(kind):
+        return pc.utf8_upper(array.cast(pa.string()))
+    if pa.types.is_binary(kind):
+        return _converted(array, lambda value: value.hex(" "), _STRING)
     return array.cast(pa.string())
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.type_changes import changed_table, wrong_answers
 
 from hiveacid import read_arrow
 from hiveacid.errors import (
@@ -385,3 +386,10 @@ def test_more_buckets_than_row_ids_can_name_are_for_plain_tables_only(acid: Sess
     assert sorted(read_arrow(acid.table("b")).read_all().column("id").to_pylist()) == ids
     with pytest.raises(InvalidInputError, match="5000 buckets"):
         acid.sql("alter table b set tblproperties ('transactional'='true')")
+
+
+def test_changed_types_are_read_as_hive_reads_them(acid: Session) -> None:
+    changes = changed_table(acid, "stored as orc tblproperties ('transactional'='true')")
+    table = acid.table("changed")
+    assert len(changes) > 70
+    assert not wrong_answers(read_arrow(table).read_all().sort_by("n"), changes)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import orc
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import EVENT_FIELDS, Operation
@@ -19,7 +20,9 @@ from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
+from hiveacid.storage.merge.event_merge import What, live_rows
 from hiveacid.storage.merge.merge_read import merge_read
+from hiveacid.storage.merge.sources import DirectorySources
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.native import is_native
 from hiveacid.storage.orc.tail import read_tail
@@ -31,7 +34,7 @@ Event = tuple[Operation, int, int, int, str | None]
 """Operation, original write id, row id, current write id, value; bucket 0."""
 
 
-def write_events(directory: Path, events: Iterable[Event]) -> None:
+def write_events(directory: Path, events: Iterable[Event], *, bucket: int = 0) -> None:
     """One bucket file of Hive 2: sorted by identity, newest first."""
     directory.mkdir(parents=True)
     found = sorted(events, key=lambda e: (e[1], e[2], -e[3]))
@@ -40,7 +43,7 @@ def write_events(directory: Path, events: Iterable[Event]) -> None:
     arrays = [
         pa.array(operations, pa.int32()),
         pa.array(originals, pa.int64()),
-        pa.array([0] * len(found), pa.int32()),
+        pa.array([bucket] * len(found), pa.int32()),
         pa.array(row_ids, pa.int64()),
         pa.array(currents, pa.int64()),
         pa.array(rows, ROW),
@@ -132,3 +135,43 @@ def test_sparks_reader_is_not_given_files_with_updates(tmp_path: Path) -> None:
         read_tail(FS, str(tmp_path / f"delta_000000{n}_000000{n}" / "bucket_00000")) for n in (1, 2)
     ]
     assert [is_native(tail, COLUMNS, utc=True) for tail in tails] == [True, False]
+
+
+PLAIN, ENCODED = 0, 536870912
+
+
+def old_directory(root: Path, bucket: int, *, delete_delta: bool) -> None:
+    """Three rows without events, then an update and a delete, or a delete delta, of Hive 2."""
+    rows = {"id": pa.array([0, 1, 2], pa.int32()), "v": ["a", "b", "c"]}
+    orc.write_table(pa.table(rows), str(root / "000000_0"))
+    events = [(Operation.DELETE, 0, 2, 2, None)]
+    if not delete_delta:
+        events.append((Operation.UPDATE, 0, 1, 2, "updated"))
+    name = "delete_delta" if delete_delta else "delta"
+    write_events(root / f"{name}_0000002_0000002_0000", events, bucket=bucket)
+
+
+def test_events_that_say_where_original_rows_are_count(tmp_path: Path) -> None:
+    old_directory(tmp_path, ENCODED, delete_delta=False)
+    found = read(tmp_path, ValidWriteIdList.everything())
+    assert found == [(0, 0, "a"), (0, 1, "updated")]
+
+
+@pytest.mark.parametrize("delete_delta", [False, True])
+def test_events_with_plain_bucket_numbers_for_original_rows_are_a_format_error(
+    tmp_path: Path, delete_delta: bool
+) -> None:
+    """Hive 4.1 and 3.1 do not apply them (real-hive.md 10)."""
+    old_directory(tmp_path, PLAIN, delete_delta=delete_delta)
+    with pytest.raises(FormatError, match=r"before Hive 3.* major compaction"):
+        read(tmp_path, ValidWriteIdList.everything())
+    assert read(tmp_path, ValidWriteIdList.parse("d.t:1:9223372036854775807::")) == [
+        (0, 0, "a"),
+        (0, 1, "b"),
+        (0, 2, "c"),
+    ]
+    valid = ValidWriteIdList.everything()
+    directory = resolve(list_partition(FS, str(tmp_path)), valid, None)
+    sources = DirectorySources(FS, str(tmp_path), directory, valid=valid)
+    with pytest.raises(FormatError, match="before Hive 3"):
+        tuple(live_rows(sources, What((0,), COLUMNS, valid, unit="us")))

@@ -135,7 +135,27 @@ class DirectorySources:
         for file in self.delete_files_of(bucket):
             with self.open(file) as reader:
                 only = None if bucket < 0 else bucket
-                yield _delete_keys(reader, valid=self._valid, bucket=only)
+                keys = _delete_keys(reader, valid=self._valid, bucket=only)
+                self._check_originals(reader.path, keys)
+                yield keys
+
+    def _check_originals(self, path: str, keys: _DeleteKeys) -> None:
+        """No event changes an original row under the plain number of Hive before 3.
+
+        Original rows have encoded numbers, and Hive 4.1 and 3.1 find none by a plain one: what was
+        updated is there twice, what was deleted comes back, also after a major compaction.
+
+        Raises:
+            FormatError: one does.
+        """
+        if self._directory.originals and ((keys[0] == 0) & (_codecs(keys[1]) == 0)).any():
+            raise FormatError(
+                f"{path} changes original rows by bucket numbers of before Hive 3, which later ones"
+                " do not find: it needs a major compaction by the Hive that wrote it",
+                path=path,
+                expected="encoded bucket properties",
+                found="plain bucket numbers",
+            )
 
     def delete_files_of(self, bucket: int) -> Iterator[DataFile]:
         """The delete files that may hold events of a bucket; of any where it is -1."""
@@ -234,12 +254,18 @@ class DirectorySources:
             for name in Identities.__slots__
         )
         statement = source.origin.statement_id if isinstance(source.origin, DeltaName) else None
+        visible = valid_mask(current, self._valid) if source.check_write_ids else None
+        changes = operation != Operation.INSERT
+        if visible is not None:
+            changes &= visible
+        keys = (original[changes], bucket[changes], row_id[changes])
+        self._check_originals(self.path(source.file), keys)
         return FileEvents(
             identity=(original, bucket, row_id),
             current_write_id=current,
             operation=operation,
             statement=-1 if statement is None else statement,
-            visible=valid_mask(current, self._valid) if source.check_write_ids else None,
+            visible=visible,
         )
 
     def raw_rows(self, source: Source) -> OriginalRows:
@@ -326,6 +352,11 @@ def _delete_keys(
         np.concatenate([part[1] for part in parts]) if parts else np.zeros(0, np.int32),
         np.concatenate([part[2] for part in parts]) if parts else np.zeros(0, np.int64),
     )
+
+
+def _codecs(properties: Int32s) -> Int32s:
+    """The version of each bucket property (format.md 4.4)."""
+    return properties >> 29
 
 
 def bucket_numbers(properties: Int32s) -> Int32s:
