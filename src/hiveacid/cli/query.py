@@ -16,23 +16,20 @@ from hiveacid.sql import parse, with_arguments
 from hiveacid.sql.parse import Body, ParsedExplain
 from hiveacid.sql.parsed import (
     ParsedCreateAs,
-    ParsedDelete,
     ParsedInsert,
     ParsedInserts,
-    ParsedMerge,
     ParsedQuery,
-    ParsedUpdate,
 )
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.values import Literals
+from hiveacid.statements.values import Delete, Literals, Merge, Update
 from hiveacid.statements.values_ddl import Truncate
 
 _ON_SPARK = (
     ParsedQuery,
     ParsedInserts,
-    ParsedUpdate,
-    ParsedDelete,
-    ParsedMerge,
+    Update,
+    Delete,
+    Merge,
     ParsedCreateAs,
     ParsedExplain,
     Truncate,

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from itertools import zip_longest
+from typing import Any
 
 from hiveacid.errors import NotFoundError, UnsupportedError
-from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.sql.needs import aggregates_of, columns_of_statement, condition_on
 from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
 from hiveacid.sql.parsed import (
-    Assignment,
     DefaultKeyword,
     Fragment,
-    ParsedClause,
     ParsedCreateAs,
-    ParsedDelete,
     ParsedExpression,
     ParsedInsert,
     ParsedInserts,
-    ParsedMerge,
     ParsedQuery,
     ParsedRows,
-    ParsedUpdate,
     ParsedView,
     Relation,
     Scope,
@@ -36,7 +31,6 @@ from hiveacid.statements.values import (
     Insert,
     Inserts,
     Literals,
-    MatchedDelete,
     MatchedUpdate,
     Merge,
     MergeClause,
@@ -44,7 +38,6 @@ from hiveacid.statements.values import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     Query,
-    TableRef,
     Update,
 )
 from hiveacid.statements.values_transactions import TransactionStatement
@@ -84,16 +77,8 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
         for number, branch in enumerate(body.branches):
             branches.append(_insert(branch, names, f"{prefix}{number}_"))
         return Inserts(_joined(branches, names))
-    if isinstance(body, ParsedUpdate):
-        return _update(body, names, splicer)
-    if isinstance(body, ParsedDelete):
-        table = _target(body.table, names, splicer)
-        where = None if body.where is None else splicer.text(body.where)
-        predicate = _row_predicate(body.where, table, body.alias)
-        columns = columns_of_statement("" if body.where is None else body.where.text, table)
-        return Delete(table.name, where, body.alias, splicer.tables, predicate, columns)
-    if isinstance(body, ParsedMerge):
-        return _merge(body, names, splicer)
+    if isinstance(body, (Update, Delete, Merge)):
+        return bind_texts(body, names, prefix=prefix)
     if isinstance(body, ParsedExplain):
         inner = bind(body.statement, names, prefix=prefix)
         if isinstance(inner, (ddl.Explain, TransactionStatement)):
@@ -208,83 +193,6 @@ def _rows(body: ParsedInsert, rows: ParsedRows, table: Table, splicer: Splicer) 
     return Query(f"VALUES {', '.join(texts)}", dict(splicer.tables))
 
 
-# -------------------------------------------------------------------- UPDATE, MERGE
-
-
-def _assignments(
-    assignments: tuple[Assignment, ...], table: Table, splicer: Splicer
-) -> tuple[tuple[str, str], ...]:
-    return tuple((one.column, _value(one.value, one.column, table, splicer)) for one in assignments)
-
-
-def _update(body: ParsedUpdate, names: Names, splicer: Splicer) -> Update:
-    table = _target(body.table, names, splicer)
-    assignments = _assignments(body.assignments, table, splicer)
-    where = None if body.where is None else splicer.text(body.where)
-    predicate = _row_predicate(body.where, table, body.alias)
-    return Update(table.name, assignments, where, body.alias, splicer.tables, predicate)
-
-
-def _merge(body: ParsedMerge, names: Names, splicer: Splicer) -> Merge:
-    table = _target(body.table, names, splicer)
-    source, source_alias = _merge_source(body, splicer)
-    outer = Splicer(names, prefix=f"{splicer.prefix}x")
-    on = outer.text(body.on)
-    clauses = tuple(_clause(clause, table, outer) for clause in body.clauses)
-    predicate = _merge_predicate(body.on.text, table, body.alias, clauses)
-    return Merge(table.name, source, on, clauses, body.alias, source_alias, outer.tables, predicate)
-
-
-def _row_predicate(where: Fragment | None, table: Table, alias: str | None) -> Predicate:
-    if where is None:
-        return ANYTHING
-    return condition_on(
-        where.text, table, label=alias or table.name.table, whole_name=alias is None
-    )
-
-
-def _merge_predicate(
-    on: str, table: Table, alias: str | None, clauses: tuple[MergeClause, ...]
-) -> Predicate:
-    """What a row of the target must meet to be matched; all rows count where those that are not
-    matched change.
-    """
-    if any(isinstance(c, NotMatchedBySourceUpdate | NotMatchedBySourceDelete) for c in clauses):
-        return ANYTHING
-    return condition_on(on, table, label=alias or table.name.table, whole_name=alias is None)
-
-
-def _merge_source(body: ParsedMerge, splicer: Splicer) -> tuple[Query, str | None]:
-    if isinstance(body.source, Fragment):
-        return _query(body.source, splicer), body.source_alias
-    table = splicer.resolve(body.source)
-    if table is None:
-        name = ".".join(quoted(part) for part in body.source)
-    else:
-        name = splicer.relation(table)
-    tables: Mapping[str, TableRef] = dict(splicer.tables)
-    return Query(f"SELECT * FROM {name}", tables), body.source_alias or body.source[-1]
-
-
-def _clause(clause: ParsedClause, table: Table, splicer: Splicer) -> MergeClause:
-    condition = None if clause.condition is None else splicer.text(clause.condition)
-    assignments = _assignments(clause.assignments, table, splicer)
-    if clause.action == "delete":
-        if clause.by_source:
-            return NotMatchedBySourceDelete(condition)
-        return MatchedDelete(condition)
-    if clause.action == "update":
-        if clause.by_source:
-            return NotMatchedBySourceUpdate(assignments, condition)
-        return MatchedUpdate(assignments, condition, clause.all_columns)
-    columns = clause.columns or tuple(column.name for column in table.all_columns)
-    values = tuple(
-        _value(value, columns[n] if n < len(columns) else None, table, splicer)
-        for n, value in enumerate(clause.values)
-    )
-    return NotMatchedInsert(clause.columns, values, condition, clause.all_columns)
-
-
 # -------------------------------------------------------------------- DDL
 
 
@@ -318,63 +226,99 @@ def bind_query(query: Query, names: Names, *, prefix: str = DEFAULT_PREFIX) -> Q
     return query if text == query.text else Query(text, splicer.tables)
 
 
+# -------------------------------------------------------------------- UPDATE, DELETE, MERGE
+
+
 def bind_texts(
     statement: Update | Delete | Merge, names: Names, *, prefix: str = DEFAULT_PREFIX
 ) -> Update | Delete | Merge:
-    """A statement built in Python with its expression texts read as Hive SQL; Columns stay.
+    """A statement with its expressions, fragments of SQL or texts given in Python, as Spark SQL;
+    Columns stay.
 
     Raises:
+        NotFoundError: there is no such table (Hive's 10001).
         SqlSyntaxError: a text is not one expression.
         UnsupportedError: a view in a subquery.
     """
     splicer = Splicer(names, prefix=prefix)
-    parts = (statement.table.database, statement.table.table)
-    target = Relation(parts, statement.alias or parts[-1], target=True)
-    target.alias_at = None if statement.alias else 0
-
-    def spliced(value: object) -> object:
-        return _expression(value, target, splicer) if isinstance(value, str) else value
-
-    changes: dict[str, object] = {}
+    table = _target(statement.table, names, splicer)
+    changes: dict[str, object] = {"table": table.name}
+    if isinstance(statement, Merge) and isinstance(statement.source, Fragment | tuple):
+        changes["source"], changes["source_alias"] = _merge_source(statement, splicer)
+        splicer = Splicer(names, prefix=f"{prefix}x")
+    texts = _Texts(table, statement.alias, splicer)
     if isinstance(statement, Merge):
-        changes["on"] = spliced(statement.on)
-        changes["clauses"] = tuple(_spliced_clause(one, spliced) for one in statement.clauses)
+        changes["on"] = texts.of(statement.on)
+        changes["clauses"] = tuple(_clause(one, texts) for one in statement.clauses)
     else:
-        changes["where"] = spliced(statement.where)
-    changes |= _needs(statement, names.table(statement.table))
+        changes["where"] = texts.of(statement.where)
+    changes |= _needs(statement, table)
     if isinstance(statement, Update):
-        changes["assignments"] = _spliced_pairs(statement.assignments, spliced)
+        changes["assignments"] = texts.of_pairs(statement.assignments)
     changes["tables"] = {**statement.tables, **splicer.tables}
     return dataclasses.replace(statement, **changes)  # type: ignore[arg-type]
 
 
-def _needs(statement: Update | Delete | Merge, table: Table | None) -> dict[str, object]:
-    """Predicate and columns of a statement whose conditions are texts."""
-    text = statement.on if isinstance(statement, Merge) else statement.where
-    if table is None or not isinstance(text, str):
+class _Texts:
+    """Makes Spark SQL of the expressions of one statement."""
+
+    def __init__(self, table: Table, alias: str | None, splicer: Splicer) -> None:
+        self.table = table
+        self._splicer = splicer
+        parts = (table.name.database, table.name.table)
+        at = None if alias else 0
+        self._target = Relation(parts, alias or parts[-1], alias_at=at, target=True)
+
+    def of(self, value: object, column: str | None = None) -> object:
+        """The text of an expression, for a column where it may be DEFAULT."""
+        if isinstance(value, Fragment | DefaultKeyword):
+            return _value(value, column, self.table, self._splicer)
+        return _expression(value, self._target, self._splicer) if isinstance(value, str) else value
+
+    def of_pairs(self, pairs: tuple[tuple[str, object], ...]) -> tuple[tuple[str, object], ...]:
+        """The same of column = expression."""
+        return tuple((column, self.of(value, column)) for column, value in pairs)
+
+
+def _needs(statement: Update | Delete | Merge, table: Table) -> dict[str, object]:
+    """Predicate and columns of a statement whose conditions are texts; in a MERGE all rows of the
+    target count where those that no row of the source matches change.
+    """
+    condition: object = statement.on if isinstance(statement, Merge) else statement.where
+    text = condition.text if isinstance(condition, Fragment) else condition
+    if not isinstance(text, str):
         return {}
-    if isinstance(statement, Merge):
-        predicate = _merge_predicate(text, table, statement.alias, statement.clauses)
-        return {"predicate": predicate}
+    by_source = (NotMatchedBySourceUpdate, NotMatchedBySourceDelete)
+    if isinstance(statement, Merge) and any(isinstance(c, by_source) for c in statement.clauses):
+        return {}
     label = statement.alias or table.name.table
     predicate = condition_on(text, table, label=label, whole_name=statement.alias is None)
-    if isinstance(statement, Update):
-        return {"predicate": predicate}
-    return {"predicate": predicate, "columns": columns_of_statement(text, table)}
+    if isinstance(statement, Delete):
+        return {"predicate": predicate, "columns": columns_of_statement(text, table)}
+    return {"predicate": predicate}
 
 
-def _spliced_pairs(
-    pairs: tuple[tuple[str, object], ...], spliced: Callable[[object], object]
-) -> tuple[tuple[str, object], ...]:
-    return tuple((column, spliced(value)) for column, value in pairs)
+def _merge_source(statement: Merge, splicer: Splicer) -> tuple[Query, str | None]:
+    source: Any = statement.source
+    if isinstance(source, Fragment):
+        return _query(source, splicer), statement.source_alias
+    table = splicer.resolve(source)
+    if table is None:
+        name = ".".join(quoted(part) for part in source)
+    else:
+        name = splicer.relation(table)
+    query = Query(f"SELECT * FROM {name}", dict(splicer.tables))
+    return query, statement.source_alias or source[-1]
 
 
-def _spliced_clause(clause: MergeClause, spliced: Callable[[object], object]) -> MergeClause:
-    changes: dict[str, object] = {"condition": spliced(clause.condition)}
+def _clause(clause: MergeClause, texts: _Texts) -> MergeClause:
+    changes: dict[str, object] = {"condition": texts.of(clause.condition)}
     if isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
-        changes["assignments"] = _spliced_pairs(clause.assignments, spliced)
+        changes["assignments"] = texts.of_pairs(clause.assignments)
     elif isinstance(clause, NotMatchedInsert):
-        changes["values"] = tuple(spliced(value) for value in clause.values)
+        columns = clause.columns or tuple(column.name for column in texts.table.all_columns)
+        places = zip_longest(columns[: len(clause.values)], clause.values)
+        changes["values"] = tuple(texts.of(value, column) for column, value in places)
     return dataclasses.replace(clause, **changes)  # type: ignore[arg-type]
 
 

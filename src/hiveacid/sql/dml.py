@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
@@ -11,25 +12,32 @@ from hiveacid.sql.expressions import at_clause
 from hiveacid.sql.lexer import TokenKind
 from hiveacid.sql.literals import date_value, number_value, timestamp_value
 from hiveacid.sql.parsed import (
-    Assignment,
     DefaultKeyword,
     Fragment,
-    ParsedClause,
-    ParsedDelete,
-    ParsedExpression,
     ParsedInsert,
     ParsedInserts,
-    ParsedMerge,
     ParsedQuery,
     ParsedRows,
-    ParsedUpdate,
     Relation,
     Scope,
 )
 from hiveacid.sql.query import QueryParser
-from hiveacid.statements.values import Literals
+from hiveacid.statements.values import (
+    Delete,
+    Literals,
+    MatchedDelete,
+    MatchedUpdate,
+    Merge,
+    MergeClause,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    Update,
+)
 
-ParsedDml = ParsedQuery | ParsedInsert | ParsedInserts | ParsedUpdate | ParsedDelete | ParsedMerge
+ParsedDml = ParsedQuery | ParsedInsert | ParsedInserts | Update | Delete | Merge
+"""Where an expression of ``Update``, ``Delete`` and ``Merge`` is, there is a ``Fragment`` or a
+``DefaultKeyword`` until ``bind`` makes a text of it."""
 
 
 def parse_query(cursor: Cursor) -> ParsedQuery | ParsedInsert | ParsedInserts:
@@ -193,7 +201,7 @@ def _at_comma(cursor: Cursor) -> bool:
 
 def _expression_or_default(
     cursor: Cursor, parser: QueryParser, stop: object, scope: Scope | None = None
-) -> ParsedExpression:
+) -> Any:
     if cursor.key == "DEFAULT" and (
         cursor.peek(1).key in (",", ")", "WHERE", "WHEN") or cursor.peek(1).kind is TokenKind.END
     ):
@@ -264,26 +272,25 @@ def _target(cursor: Cursor, *stops: str) -> tuple[TableName, str | None, Relatio
     return table, alias, relation
 
 
-def parse_update(cursor: Cursor) -> ParsedUpdate:
+def parse_update(cursor: Cursor) -> Update:
     """UPDATE t [[AS] alias] SET column = expression, ... [WHERE condition]."""
     table, alias, relation = _target(cursor, "SET")
     cursor.expect("SET")
-    parser = QueryParser(cursor)
-    assignments = _assignments(cursor, parser, relation)
-    where = None
-    if cursor.accept("WHERE"):
-        where = parser.expression_fragment(at_clause, scope=_root(relation))
-    return ParsedUpdate(table, alias, assignments, where)
+    assignments = _assignments(cursor, QueryParser(cursor), relation)
+    return Update(table, assignments, _where(cursor, relation), alias)
 
 
-def parse_delete(cursor: Cursor) -> ParsedDelete:
+def parse_delete(cursor: Cursor) -> Delete:
     """DELETE FROM t [[AS] alias] [WHERE condition]."""
     cursor.expect("FROM")
     table, alias, relation = _target(cursor)
-    where = None
-    if cursor.accept("WHERE"):
-        where = QueryParser(cursor).expression_fragment(at_clause, scope=_root(relation))
-    return ParsedDelete(table, alias, where)
+    return Delete(table, _where(cursor, relation), alias)
+
+
+def _where(cursor: Cursor, relation: Relation) -> Any:
+    if not cursor.accept("WHERE"):
+        return None
+    return QueryParser(cursor).expression_fragment(at_clause, scope=_root(relation))
 
 
 def _root(*relations: Relation) -> Scope:
@@ -294,12 +301,12 @@ def _root(*relations: Relation) -> Scope:
 
 def _assignments(
     cursor: Cursor, parser: QueryParser, *relations: Relation
-) -> tuple[Assignment, ...]:
-    def assignment(_: Cursor) -> Assignment:
+) -> tuple[tuple[str, Any], ...]:
+    def assignment(_: Cursor) -> tuple[str, Any]:
         column = cursor.dotted_name("set clause")[-1]  # the target's name or alias in front
         cursor.expect("=")
         value = _expression_or_default(cursor, parser, _at_assignment_end, _root(*relations))
-        return Assignment(column.lower(), value)
+        return column.lower(), value
 
     return cursor.listed(assignment)
 
@@ -311,60 +318,60 @@ def _at_assignment_end(cursor: Cursor) -> bool:
 # -------------------------------------------------------------------- MERGE
 
 
-def parse_merge(cursor: Cursor) -> ParsedMerge:
+def parse_merge(cursor: Cursor) -> Merge:
     """MERGE INTO t [[AS] alias] USING source [[AS] alias] ON condition WHEN ... THEN ..."""
     cursor.expect("INTO")
     table, alias, target = _target(cursor, "USING")
     cursor.expect("USING")
     parser = QueryParser(cursor)
-    source: Fragment | tuple[str, ...]
+    source: Any
     if cursor.accept("("):
-        source = parser.query_fragment()
+        source, label = parser.query_fragment(), ""
         cursor.expect(")")
     else:
         source = cursor.dotted_name()
+        label = source[-1]
     source_alias = None
     if cursor.accept("AS") or cursor.at_alias():
-        source_alias = cursor.name("table alias")
-    label = source_alias or ("" if isinstance(source, Fragment) else source[-1])
+        source_alias = label = cursor.name("table alias")
     relations = (target, Relation((), label, target=True))
     cursor.expect("ON")
-    on = parser.expression_fragment(lambda c: c.key == "WHEN", scope=_root(*relations))
+    on: Any = parser.expression_fragment(lambda c: c.key == "WHEN", scope=_root(*relations))
     clauses = []
-    while cursor.key == "WHEN":
+    while cursor.accept("WHEN"):
         clauses.append(_merge_clause(cursor, parser, relations))
     if not clauses:
         raise cursor.error("MERGE has no WHEN clause (rule whenClauses)")
-    return ParsedMerge(table, alias, source, source_alias, on, tuple(clauses))
+    return Merge(table, source, on, tuple(clauses), alias, source_alias)
 
 
 def _merge_clause(
     cursor: Cursor, parser: QueryParser, relations: tuple[Relation, ...]
-) -> ParsedClause:
-    cursor.expect("WHEN")
+) -> MergeClause:
     matched = not cursor.accept("NOT")
     cursor.expect("MATCHED")
     by_source = False
     if not matched and cursor.accept("BY"):
         by_source = cursor.accept_any("SOURCE", "TARGET") == "SOURCE"
-    condition = None
+    condition: Any = None
     if cursor.accept("AND"):
         condition = parser.expression_fragment(lambda c: c.key == "THEN", scope=_root(*relations))
     cursor.expect("THEN")
     if matched or by_source:
         if cursor.accept("DELETE"):
-            return ParsedClause("delete", matched, by_source, condition)
+            return NotMatchedBySourceDelete(condition) if by_source else MatchedDelete(condition)
         cursor.expect("UPDATE", "SET")
-        if cursor.accept("*"):
-            return ParsedClause("update", matched, by_source, condition, all_columns=True)
+        if matched and cursor.accept("*"):
+            return MatchedUpdate(condition=condition, all_columns=True)
         assignments = _assignments(cursor, parser, *relations)
-        return ParsedClause("update", matched, by_source, condition, assignments)
+        update = NotMatchedBySourceUpdate if by_source else MatchedUpdate
+        return update(assignments, condition)
     cursor.expect("INSERT")
     if cursor.accept("*"):
-        return ParsedClause("insert", matched, by_source, condition, all_columns=True)
+        return NotMatchedInsert(condition=condition, all_columns=True)
     columns = cursor.names() if cursor.key == "(" else ()
     cursor.expect("VALUES")
     values = cursor.in_parentheses(
         lambda _: _expression_or_default(cursor, parser, _at_comma, _root(*relations))
     )
-    return ParsedClause("insert", matched, by_source, condition, columns=columns, values=values)
+    return NotMatchedInsert(columns, values, condition)

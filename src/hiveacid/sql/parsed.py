@@ -174,59 +174,6 @@ class ParsedInserts:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """column = value."""
-
-    column: str
-    value: ParsedExpression
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedUpdate:
-    """UPDATE."""
-
-    table: TableName
-    alias: str | None
-    assignments: tuple[Assignment, ...]
-    where: Fragment | None
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedDelete:
-    """DELETE."""
-
-    table: TableName
-    alias: str | None
-    where: Fragment | None
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedClause:
-    """A WHEN clause of MERGE: ``action`` is update, delete or insert."""
-
-    action: str
-    matched: bool
-    by_source: bool = False
-    condition: Fragment | None = None
-    assignments: tuple[Assignment, ...] = ()
-    columns: tuple[str, ...] = ()
-    values: tuple[ParsedExpression, ...] = ()
-    all_columns: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedMerge:
-    """MERGE; ``source`` is a query or a table's name as written."""
-
-    table: TableName
-    alias: str | None
-    source: Fragment | tuple[str, ...]
-    source_alias: str | None
-    on: Fragment
-    clauses: tuple[ParsedClause, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ParsedCreateAs:
     """CREATE TABLE ... AS query."""
 
