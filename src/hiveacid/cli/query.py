@@ -14,19 +14,14 @@ from hiveacid.session import Session, connect
 from hiveacid.spark.local import local_session
 from hiveacid.sql import parse, with_arguments
 from hiveacid.sql.parse import Body, ParsedExplain
-from hiveacid.sql.parsed import (
-    ParsedCreateAs,
-    ParsedInsert,
-    ParsedInserts,
-    ParsedQuery,
-)
+from hiveacid.sql.parsed import ParsedCreateAs, ParsedQuery
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.values import Delete, Literals, Merge, Update
+from hiveacid.statements.values import Delete, Insert, Inserts, Literals, Merge, Update
 from hiveacid.statements.values_ddl import Truncate
 
 _ON_SPARK = (
     ParsedQuery,
-    ParsedInserts,
+    Inserts,
     Update,
     Delete,
     Merge,
@@ -73,7 +68,7 @@ def run(
 
 def needs_spark(body: Body) -> bool:
     """Whether a statement needs Spark; INSERT of plain VALUES, DDL, SHOW and SET do not."""
-    if isinstance(body, ParsedInsert):
+    if isinstance(body, Insert):
         return not isinstance(body.source, Literals)
     if isinstance(body, ParsedExplain) and body.mode == "locks":
         return False

@@ -15,8 +15,6 @@ from hiveacid.sql.parsed import (
     Fragment,
     ParsedCreateAs,
     ParsedExpression,
-    ParsedInsert,
-    ParsedInserts,
     ParsedQuery,
     ParsedRows,
     ParsedView,
@@ -30,7 +28,6 @@ from hiveacid.statements.values import (
     Delete,
     Insert,
     Inserts,
-    Literals,
     MatchedUpdate,
     Merge,
     MergeClause,
@@ -70,9 +67,9 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
     splicer = Splicer(names, prefix=prefix)
     if isinstance(body, ParsedQuery):
         return _query(body.fragment, splicer)
-    if isinstance(body, ParsedInsert):
+    if isinstance(body, Insert):
         return _insert(body, names, prefix)
-    if isinstance(body, ParsedInserts):
+    if isinstance(body, Inserts):
         branches = []
         for number, branch in enumerate(body.branches):
             branches.append(_insert(branch, names, f"{prefix}{number}_"))
@@ -135,25 +132,15 @@ def _value(expression: ParsedExpression, column: str | None, table: Table, splic
 # -------------------------------------------------------------------- INSERT
 
 
-def _insert(body: ParsedInsert, names: Names, prefix: str) -> Insert:
+def _insert(body: Insert, names: Names, prefix: str) -> Insert:
     splicer = Splicer(names, prefix=prefix)
     table = _target(body.table, names, splicer)
-    source: Query | Literals
-    if isinstance(body.source, Literals):
-        source = body.source
-    elif isinstance(body.source, ParsedRows):
-        source = _rows(body, body.source, table, splicer)
-    else:
-        source = _query(body.source.fragment, splicer)
-    return Insert(
-        table=table.name,
-        source=source,
-        columns=body.columns,
-        partition=dict(body.partition),
-        dynamic_partition=body.dynamic_partition,
-        overwrite=body.overwrite,
-        if_not_exists=body.if_not_exists,
-    )
+    source: Any = body.source
+    if isinstance(source, ParsedRows):
+        source = _rows(body, source, table, splicer)
+    elif isinstance(source, ParsedQuery):
+        source = _query(source.fragment, splicer)
+    return dataclasses.replace(body, table=table.name, source=source)
 
 
 def _joined(branches: list[Insert], names: Names) -> tuple[Insert, ...]:
@@ -178,11 +165,11 @@ def _joined(branches: list[Insert], names: Names) -> tuple[Insert, ...]:
     return tuple(joined.values())
 
 
-def _rows(body: ParsedInsert, rows: ParsedRows, table: Table, splicer: Splicer) -> Query:
+def _rows(body: Insert, rows: ParsedRows, table: Table, splicer: Splicer) -> Query:
     columns: tuple[str, ...] = body.columns
     if not columns:
-        static = {name for name, _ in body.partition}
-        columns = tuple(column.name for column in table.all_columns if column.name not in static)
+        all_names = (column.name for column in table.all_columns)
+        columns = tuple(name for name in all_names if name not in body.partition)
     texts = []
     for row in rows.rows:
         cells = []

@@ -14,8 +14,6 @@ from hiveacid.sql.literals import date_value, number_value, timestamp_value
 from hiveacid.sql.parsed import (
     DefaultKeyword,
     Fragment,
-    ParsedInsert,
-    ParsedInserts,
     ParsedQuery,
     ParsedRows,
     Relation,
@@ -24,6 +22,8 @@ from hiveacid.sql.parsed import (
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.values import (
     Delete,
+    Insert,
+    Inserts,
     Literals,
     MatchedDelete,
     MatchedUpdate,
@@ -35,12 +35,13 @@ from hiveacid.statements.values import (
     Update,
 )
 
-ParsedDml = ParsedQuery | ParsedInsert | ParsedInserts | Update | Delete | Merge
+ParsedDml = ParsedQuery | Insert | Inserts | Update | Delete | Merge
 """Where an expression of ``Update``, ``Delete`` and ``Merge`` is, there is a ``Fragment`` or a
-``DefaultKeyword`` until ``bind`` makes a text of it."""
+``DefaultKeyword`` until ``bind`` makes a text of it; the source of an ``Insert`` is a
+``ParsedQuery`` or ``ParsedRows``."""
 
 
-def parse_query(cursor: Cursor) -> ParsedQuery | ParsedInsert | ParsedInserts:
+def parse_query(cursor: Cursor) -> ParsedQuery | Insert | Inserts:
     """A query, or the inserts of ``[WITH ...] FROM ... INSERT`` and ``WITH ... INSERT``."""
     parser = QueryParser(cursor)
     scope, start = Scope(), cursor.at
@@ -60,20 +61,18 @@ def parse_query(cursor: Cursor) -> ParsedQuery | ParsedInsert | ParsedInserts:
     return ParsedQuery(parser.fragment(scope, start))
 
 
-def _insert_after_with(
-    cursor: Cursor, parser: QueryParser, scope: Scope, start: int
-) -> ParsedInsert:
+def _insert_after_with(cursor: Cursor, parser: QueryParser, scope: Scope, start: int) -> Insert:
     with_piece = _piece(cursor, start, cursor.at)
     head = _insert_head(cursor)
     begin = cursor.at
     parser.query(scope)
     pieces = (with_piece, _piece(cursor, begin, cursor.at))
-    return replace(head, source=ParsedQuery(Fragment(cursor.source, pieces, scope)))
+    return _with_query(head, ParsedQuery(Fragment(cursor.source, pieces, scope)))
 
 
 def _multi_insert(
     cursor: Cursor, parser: QueryParser, scope: Scope, marks: tuple[int, int, int]
-) -> ParsedInserts:
+) -> Inserts:
     """FROM source [lateral views] INSERT ... SELECT ... INSERT ... SELECT ...; the FROM goes into
     each branch.
     """
@@ -98,9 +97,9 @@ def _multi_insert(
         parser.select_body(body)
         pieces = (*before, _piece(cursor, begin, cursor.at))
         branches.append(
-            replace(head, source=ParsedQuery(Fragment(cursor.source, pieces, branch_root)))
+            _with_query(head, ParsedQuery(Fragment(cursor.source, pieces, branch_root)))
         )
-    return ParsedInserts(tuple(branches))
+    return Inserts(tuple(branches))
 
 
 def _piece(cursor: Cursor, start: int, end: int) -> tuple[int, int]:
@@ -110,7 +109,7 @@ def _piece(cursor: Cursor, start: int, end: int) -> tuple[int, int]:
 # -------------------------------------------------------------------- INSERT
 
 
-def parse_insert(cursor: Cursor) -> ParsedInsert:
+def parse_insert(cursor: Cursor) -> Insert:
     """INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] query | VALUES rows."""
     head = _insert_head(cursor)
     if cursor.key == "VALUES":
@@ -118,10 +117,14 @@ def parse_insert(cursor: Cursor) -> ParsedInsert:
         if rows is not None:
             return replace(head, source=rows)
     parser = QueryParser(cursor)
-    return replace(head, source=ParsedQuery(parser.query_fragment()))
+    return _with_query(head, ParsedQuery(parser.query_fragment()))
 
 
-def _insert_head(cursor: Cursor) -> ParsedInsert:
+def _with_query(head: Insert, query: Any) -> Insert:
+    return replace(head, source=query)
+
+
+def _insert_head(cursor: Cursor) -> Insert:
     cursor.expect("INSERT")
     overwrite = cursor.accept("OVERWRITE")
     if not overwrite:
@@ -131,11 +134,13 @@ def _insert_head(cursor: Cursor) -> ParsedInsert:
     cursor.accept("TABLE")
     table = cursor.table_name()
     pairs = cursor.in_parentheses(partition_pair) if cursor.accept("PARTITION") else ()
-    static = tuple((name, text) for name, text, given in pairs if given)
+    static = {name: text for name, text, given in pairs if given}
     dynamic = tuple(name for name, _, given in pairs if not given)
     if_not_exists = cursor.if_not_exists()
     columns = cursor.names() if cursor.key == "(" and not _query_in_parentheses(cursor) else ()
-    return ParsedInsert(table, ParsedRows(()), columns, static, dynamic, overwrite, if_not_exists)
+    return Insert(
+        table, Literals(()), columns, static, dynamic, overwrite, if_not_exists=if_not_exists
+    )
 
 
 def _query_in_parentheses(cursor: Cursor) -> bool:
@@ -163,13 +168,13 @@ def partition_text(cursor: Cursor) -> str | None:
         return cursor.string("partition specification")
     sign = "-" if cursor.accept("-") else ""
     if cursor.token.kind is TokenKind.NUMBER:
-        return sign + cursor.next().text.rstrip("LlSsYy")
+        return sign + cursor.next().text.rstrip("LlSsYyBbDd")
     if not sign and cursor.key in ("TRUE", "FALSE"):
         return cursor.next().text.lower()
     raise cursor.unrecognized("constant")
 
 
-def _values(cursor: Cursor) -> ParsedRows | Literals | None:
+def _values(cursor: Cursor) -> Any:
     """VALUES rows; None (and the cursor back) where more follows: then it is a query like
     another.
     """

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hiveacid.model.tables import TableName
-from hiveacid.statements.values import Literals, VirtualColumn
+from hiveacid.statements.values import VirtualColumn
 from hiveacid.statements.values_ddl import CreateTable
 from hiveacid.statements.values_views import CreateView
 
@@ -151,26 +150,6 @@ class ParsedRows:
     """VALUES rows in which DEFAULT occurs or a cell is not a plain literal."""
 
     rows: tuple[tuple[ParsedExpression, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedInsert:
-    """INSERT; see ``statements.values.Insert``."""
-
-    table: TableName
-    source: ParsedQuery | ParsedRows | Literals
-    columns: tuple[str, ...]
-    partition: tuple[tuple[str, str | None], ...]
-    dynamic_partition: tuple[str, ...]
-    overwrite: bool
-    if_not_exists: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedInserts:
-    """FROM source INSERT ... INSERT ...: the branches of a multi-insert."""
-
-    branches: tuple[ParsedInsert, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from hiveacid.sql import parse, parse_one, resolved, with_arguments
 from hiveacid.sql.lexer import TokenKind, tokenize
 from hiveacid.sql.literals import number_value, string_value
 from hiveacid.sql.parameters import literal_of, substituted
+from hiveacid.statements.values import Insert
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,16 @@ def test_a_parameter_that_gets_no_literal_is_named_with_its_place(
 def test_values_without_a_parameter_are_refused(text: str, args: Any, says: str) -> None:
     with pytest.raises(InvalidInputError, match=says):
         with_arguments(text, args)
+
+
+def test_a_parameter_can_name_a_partition() -> None:
+    text = with_arguments(
+        "insert into t partition (p = :d, q = :n, r = :s) values (1)",
+        {"d": datetime.date(2020, 1, 2), "n": Decimal("-1.50"), "s": "a'b"},
+    )
+    statement = parse_one(text).body
+    assert isinstance(statement, Insert)
+    assert statement.partition == {"p": "2020-01-02", "q": "-1.50", "r": "a'b"}
 
 
 SETTINGS = {
