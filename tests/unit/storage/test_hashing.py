@@ -122,6 +122,18 @@ def test_nested_values_hash_as_their_values(version: int) -> None:
     assert hash_column(array, kind, version=version).view(np.int32).tolist() == expected
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_timestamps_of_years_1_and_9999_hash_as_their_values(version: int) -> None:
+    kind, list_kind = parse_type("timestamp"), parse_type("array<timestamp>")
+    moments = [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)]
+    expected = [hash_value(kind, one, version=version) for one in moments]
+    array = pa.array(moments, type=pa.timestamp("us"))
+    assert hash_column(array, kind, version=version).view(np.int32).tolist() == expected
+    lists = pa.array([[one] for one in moments], type=pa.list_(pa.timestamp("us")))
+    expected = [hash_value(list_kind, [one], version=version) for one in moments]
+    assert hash_column(lists, list_kind, version=version).view(np.int32).tolist() == expected
+
+
 def test_timestamps_of_any_unit_hash_alike() -> None:
     kind = parse_type("timestamp")
     micro = pa.array([1447891200_123000, 0], type=pa.timestamp("us"))

@@ -32,6 +32,8 @@ from hiveacid.model.types import (
 Hashes = npt.NDArray[np.uint32]
 _Ints = npt.NDArray[np.int64]
 _NANOS: Final = 1_000_000_000
+_TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": _NANOS}
+"""Of a second, by the unit of a timestamp's type."""
 _MURMUR_VERSION: Final = 2
 _BLOCK: Final = 4
 
@@ -199,7 +201,7 @@ def _hash_decimal(array: pa.Array, kind: DecimalType, *, murmur: bool) -> Hashes
 
 
 def _hash_timestamp(array: pa.Array, kind: HiveType, *, murmur: bool) -> Hashes:
-    unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": _NANOS}[array.type.unit]
+    unit = _TICKS[array.type.unit]
     ticks = _filled(array.cast(pa.int64()), pa.int64())
     seconds, rest = np.divmod(ticks, unit)
     nanos = rest * (_NANOS // unit)
@@ -359,5 +361,5 @@ def _python_value(one: pa.Scalar, kind: HiveType) -> Any:
     if isinstance(kind, UnionType):
         return one.type_code, _python_value(one.value, kind.alternatives[one.type_code])
     if pa.types.is_timestamp(one.type):
-        return one.cast(pa.timestamp("ns", one.type.tz)).value
+        return one.value * (_NANOS // _TICKS[one.type.unit])  # may be more than 64 bits
     return one.as_py()
