@@ -49,6 +49,7 @@ from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import TransactionStatement
 from hiveacid.statements.values_upkeep import Analyze
+from hiveacid.takeover import TakeoverMethods
 from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named
 from hiveacid.txn.view import Look
 
@@ -98,7 +99,7 @@ def connect(
     return session
 
 
-class Session(CompactionMethods):
+class Session(CompactionMethods, TakeoverMethods):
     """A client of a metastore with a Spark session (or none), a current database and settings."""
 
     def __init__(self, client: Client, compacting: Compacting | None = None) -> None:
@@ -299,6 +300,17 @@ class Session(CompactionMethods):
 
     # ---------------------------------------------------------------- tables
 
+    def definition_context(self, kind: type) -> DdlContext:
+        """What a change of definitions needs; a statement of that ``kind`` is no part of a
+        transaction.
+
+        Raises:
+            InvalidInputError, TransactionError: there is one.
+        """
+        self._prefix_of_statement()
+        self._control.refuse_definition(kind)
+        return DdlContext(self._client, self.settings)
+
     def create_table(
         self,
         name: str,
@@ -323,8 +335,7 @@ class Session(CompactionMethods):
             AlreadyExistsError: the table exists, and not ``if_not_exists``.
             InvalidInputError: the definition is refused.
         """
-        self._prefix_of_statement()
-        self._control.refuse_definition(ddl.CreateTable)
+        context = self.definition_context(ddl.CreateTable)
         value = ddl.CreateTable(
             name=self.table_name(name),
             partition_names=tuple(column.lower() for column in partitioned_by),
@@ -334,7 +345,7 @@ class Session(CompactionMethods):
             location=location,
             if_not_exists=if_not_exists,
         )
-        create = partial(definitions.create_table, DdlContext(self._client, self.settings))
+        create = partial(definitions.create_table, context)
         if isinstance(schema, str):
             create(value, columns=parse_columns(schema))
         elif hasattr(schema, "fieldNames"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -101,6 +102,38 @@ def sql(
         settings=settings | {f"hivevar:{name}": value for name, value in hivevars.items()},
         args={name: _json(value) for name, value in _pairs(args, option="--arg").items()},
     )
+
+
+@app.command()
+@click.argument("path")
+@click.option("--name", required=True, metavar="TABLE", help="What the table will be called.")
+@click.option("--valid-write-ids", metavar="TEXT", help="Hive's list of the table's write ids.")
+@click.option("--valid-txns", metavar="TEXT", help="Hive's list of transactions.")
+@click.option("--accept-all-write-ids", is_flag=True, help="Every write id counts as committed.")
+@click.option("--schema", metavar="COLUMNS", help="As 'id int, day date'; else as the files say.")
+@click.option("--partitioned-by", metavar="NAMES", help="Which of these name directories: day,x.")
+@click.option("--insert-only", is_flag=True, help="The table has no row ids.")
+@_metastore
+@click.option("--warehouse", envvar="HIVEACID_WAREHOUSE", help="For a metastore that is new.")
+def attach(
+    path: str, url: str | None, warehouse: str | None, insert_only: bool, **options: Any
+) -> None:
+    """Take over the transactional table in PATH, Hive's or that of another metastore."""
+    from hiveacid.cli import takeover
+
+    properties = {"transactional_properties": "insert_only"} if insert_only else {}
+    takeover.attach(_required(url), path, warehouse=warehouse, properties=properties, **options)
+
+
+@app.command()
+@click.argument("table")
+@_metastore
+@_as_json
+def detach(table: str, url: str | None, as_json: bool) -> None:
+    """Let the metastore forget TABLE, keep its files, and print what `attach` needs."""
+    from hiveacid.cli import takeover
+
+    takeover.detach(_required(url), table, as_json=as_json)
 
 
 @app.command()

@@ -143,6 +143,13 @@ class Catalog(Protocol):
         has the number of a transaction that is not committed here.
         """
 
+    def detach_table(self, name: TableName, *, but: TxnId) -> tuple[ValidWriteIdList, ValidTxnList]:
+        """Forget the table; what of its files counts, for whoever attaches it. ``but`` is the
+        caller's transaction, which has written nothing.
+
+        Raises: NotFoundError.
+        """
+
     def places(self) -> tuple[Place, ...]:
         """Where the tables are, and those partitions that are not where their names say."""
 

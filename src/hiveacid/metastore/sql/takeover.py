@@ -18,14 +18,20 @@ from hiveacid.metastore.api import Place
 from hiveacid.metastore.sql.catalog_schema import DBS, PARTITIONS, SDS, TABLE_PARAMS, TBLS
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.locks import insert_components
+from hiveacid.metastore.sql.lookup import no_such_table
 from hiveacid.metastore.sql.partitions import insert_partitions
 from hiveacid.metastore.sql.schema import TXNS
-from hiveacid.metastore.sql.tables import insert_table
-from hiveacid.metastore.sql.txns import assume_committed, highest_txn
-from hiveacid.metastore.sql.write_ids import give_write_ids
+from hiveacid.metastore.sql.tables import delete_table, insert_table
+from hiveacid.metastore.sql.txns import assume_committed, highest_txn, read_open_txns
+from hiveacid.metastore.sql.write_ids import (
+    give_write_ids,
+    last_write_id,
+    read_valid_write_ids,
+)
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import Partition, Table, TableKind, TableName
-from hiveacid.model.transactions import OperationType, TxnState
+from hiveacid.model.transactions import OperationType, TxnState, TxnType
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 if TYPE_CHECKING:
     from hiveacid.layout.takeover import Takeover
@@ -90,6 +96,20 @@ class SqlTakeover:
             if takeover is not None:
                 _enter_history(unit, table, takeover)
             return True
+
+    def detach_table(self, name: TableName, *, but: TxnId) -> tuple[ValidWriteIdList, ValidTxnList]:
+        """See ``Catalog``."""
+        timeout_ms = self._db.options.open_txn_timeout_ms
+        with self._db.write() as unit:
+            found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
+            opened = [txn for txn in found.open if txn != but]
+            txns = ValidTxnList.of(hwm=found.hwm, open=opened, aborted=found.aborted)
+            last = last_write_id(unit, name)
+            (valid,) = read_valid_write_ids(unit, (name,), txns, timeout_ms=timeout_ms, whole=True)
+            if not delete_table(unit, name):
+                raise no_such_table(name)
+        whole = ValidWriteIdList.of(str(name), hwm=last, open=valid.open, aborted=valid.aborted)
+        return whole, txns
 
     def places(self) -> tuple[Place, ...]:
         """See ``Catalog``."""

@@ -113,8 +113,7 @@ class SqlWriteIds:
     def last_write_id(self, table: TableName) -> WriteId:
         """See ``TxnStore``."""
         with self._db.read() as unit:
-            following = unit.scalar(_NEXT, db=table.database, table=table.table)
-        return WriteId(0 if following is None else int(following) - 1)
+            return last_write_id(unit, table)
 
     def seed_write_id(self, table: TableName, seed: int) -> None:
         """See ``TxnStore``."""
@@ -125,6 +124,12 @@ class SqlWriteIds:
                     f"Table {table} has write ids already", table=str(table), seed=seed
                 )
             unit.run(_INSERT_NEXT, **where, next=seed + 1)
+
+
+def last_write_id(unit: Unit, table: TableName) -> WriteId:
+    """See ``TxnStore``."""
+    following = unit.scalar(_NEXT, db=table.database, table=table.table)
+    return WriteId(0 if following is None else int(following) - 1)
 
 
 def give_write_ids(
