@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import create_engine
 from tests.golden.tables import golden_meta
+from tests.postgres import PostgresServer
 from tests.recorded import golden_path
 
 import hiveacid
@@ -23,6 +26,7 @@ from hiveacid.errors import (
     MetastoreError,
     NotFoundError,
 )
+from hiveacid.model.ids import TxnId
 from hiveacid.session import Session, connect
 
 NOTHING_OPEN = 2**63 - 1
@@ -290,3 +294,27 @@ def test_the_command_line(metastore_url: str, tmp_path: Path) -> None:
     assert facts["valid_write_ids"].endswith("::2,3,4")
     done = run(app, ["sql", "-e", facts["create_table"], *base, "--warehouse", f"{tmp_path}/wh"])
     assert done.exit_code == 0, done.output
+
+
+def test_the_queries_of_the_docs_give_the_lists(
+    postgres: PostgresServer, tmp_path: Path, project: Path
+) -> None:
+    """In Hive's own tables, which ours are, too."""
+    url = postgres.metastore()
+    page = (project / "docs" / "takeover.md").read_text("utf-8")
+    queries = [text for text in re.findall(r"```sql\n(.*?)```", page, re.S) if "string_agg" in text]
+    with connect(None, url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.attach(**{**golden("h01_aborted", tmp_path / "t"), "name": "emp"})
+        store = acid.client.metastore
+        (txn,) = store.open_txns(1, user="u", host="h")
+        opened = store.allocate_write_ids([txn], acid.table("emp").name)[txn]
+        engine = create_engine(url)
+        with engine.connect() as connection:
+            asked = [
+                connection.exec_driver_sql(text.strip().rstrip(";")).scalar() for text in queries
+            ]
+        engine.dispose()
+        valid, txns = store.detach_table(acid.table("emp").name, but=TxnId(0))
+    assert asked == [str(valid), str(txns)]
+    assert valid.open == (opened,)
+    assert valid.aborted == (2, 3, 4)

@@ -1,4 +1,4 @@
-"""Two tables on one place, and EXTERNAL by property (real-hive.md 10)."""
+"""Two tables on one place, and EXTERNAL by property (real-hive.md 11)."""
 
 from __future__ import annotations
 
