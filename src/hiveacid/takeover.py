@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.sql import parse_columns
@@ -16,7 +16,7 @@ from hiveacid.statements.definitions import bucket_spec
 if TYPE_CHECKING:
     from hiveacid.model.tables import TableName
     from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-    from hiveacid.session import Session
+    from hiveacid.statements.ddl_context import DdlContext
     from hiveacid.statements.detach import Detached
     from hiveacid.table import AcidTable
 
@@ -25,6 +25,14 @@ _NOTHING: Mapping[str, str] = {}
 
 class TakeoverMethods:
     """What a session has of it."""
+
+    if TYPE_CHECKING:
+
+        def definition_context(self, kind: type) -> DdlContext: ...
+
+        def table_name(self, name: str) -> TableName: ...
+
+        def table(self, name: str) -> AcidTable: ...
 
     def attach(
         self,
@@ -58,8 +66,7 @@ class TakeoverMethods:
             NotFoundError: no such directory.
             FormatError, StorageError: the files cannot be read.
         """
-        session = cast("Session", self)
-        context = session.definition_context(ddl.CreateTable)
+        context = self.definition_context(ddl.CreateTable)
         given = {VALID_WRITE_IDS: valid_write_ids, VALID_TXNS: valid_txns}
         lists = {key: str(value) for key, value in given.items() if value is not None}
         if "transactional_properties" in properties:
@@ -68,14 +75,14 @@ class TakeoverMethods:
         if columns is None and partitioned_by:
             raise InvalidInputError("partitioned_by goes with a schema, which has these columns")
         value = ddl.CreateTable(
-            name=session.table_name(name),
+            name=self.table_name(name),
             partition_names=tuple(column.lower() for column in partitioned_by),
             bucket=bucket_spec(bucketed_by, buckets),
             location=str(Path(path).absolute()) if _is_local(path) else str(path),
             properties={**properties, **lists, ACCEPT_ALL: str(accept_all_write_ids).lower()},
         )
         definitions.create_table(context, value, columns=columns)
-        return session.table(name)
+        return self.table(name)
 
     def detach(self, name: str | TableName) -> Detached:
         """Lets the metastore forget a table and keeps its files; the answer has the lists of valid
@@ -89,9 +96,8 @@ class TakeoverMethods:
         """
         from hiveacid.statements.detach import detach
 
-        session = cast("Session", self)
-        context = session.definition_context(ddl.DropTable)
-        return detach(context, session.table_name(name) if isinstance(name, str) else name)
+        context = self.definition_context(ddl.DropTable)
+        return detach(context, self.table_name(name) if isinstance(name, str) else name)
 
 
 def _is_local(path: str | Path) -> bool:
