@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK_VERSIONS ?= 3.5 4.0 4.3
 PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal
-UNIT := not spark and not java and not postgres and not long and not timing
+UNIT := not spark and not java and not postgres and not long and not timing and not slow
 BENCH ?=
 INTEROP ?=
 

@@ -10,19 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.cli.running import run as hiveacid
+from tests.unit.cli.running import run_apart
 
 from hiveacid.clock import SystemClock
 from hiveacid.metastore.connect import connect
 from hiveacid.model.locks import LockComponent, LockType
 
 START_S_MAX = 1.0
-
-
-def hiveacid(*args: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "hiveacid.cli", *args], capture_output=True, text=True, check=False
-    )
 
 
 def children_s() -> float:
@@ -154,6 +149,7 @@ def test_bad_valid_lists_are_refused(table: Path) -> None:
         assert done.stderr.startswith("error: ")
 
 
+@pytest.mark.timing
 def test_ls_dump_txns_and_locks_start_within_a_second(table: Path, metastore_url: str) -> None:
     file = table / "delta_0000001_0000001_0000" / "bucket_00000_0"
     for args in (
@@ -166,11 +162,12 @@ def test_ls_dump_txns_and_locks_start_within_a_second(table: Path, metastore_url
         times = []
         for _ in range(3):
             begin = children_s()
-            assert hiveacid(*args).returncode == 0
+            assert run_apart(*args).returncode == 0
             times.append(children_s() - begin)
         assert min(times) < START_S_MAX, f"{args[0]}: {times}"
 
 
+@pytest.mark.slow
 def test_commands_without_a_jvm_never_import_pyspark(table: Path) -> None:
     code = (
         "import sys\nfrom hiveacid.cli import main\n"
@@ -182,6 +179,7 @@ def test_commands_without_a_jvm_never_import_pyspark(table: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_importing_the_package_imports_nothing_else() -> None:
     code = (
         "import sys, hiveacid\n"
@@ -191,23 +189,25 @@ def test_importing_the_package_imports_nothing_else() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.java
 def test_a_script_gets_values_and_variables(tmp_path: Path) -> None:
     places = ("--metastore", f"sqlite:///{tmp_path}/m.db", "--warehouse", str(tmp_path / "wh"))
     text = (
         "create table ${t} (id int, code string, n decimal(4,1)) ${hiveconf:tail};"
         "insert into ${hivevar:t} values (:id, :code, :n), (:none, 'x', null)"
     )
-    done = hiveacid(
+    done = run_apart(
         *("sql", "-e", text, *places, "-d", "t=emp", "--hiveconf", "tail=stored as orc"),
         *("--arg", "id=5", "--arg", "code=007'", "--arg", "n=2.5", "--arg", "none=null"),
     )
     assert done.returncode == 0, done.stderr
-    printed = hiveacid("read", "emp", "--format", "csv", *places[:2]).stdout
+    printed = run_apart("read", "emp", "--format", "csv", *places[:2]).stdout
     assert printed == "id,code,n\n5,007',2.5\n,x,\n"
-    wrong = hiveacid("sql", "-e", "show tables", *places, "--arg", "id")
+    wrong = run_apart("sql", "-e", "show tables", *places, "--arg", "id")
     assert (wrong.returncode, "'id' is not NAME=VALUE" in wrong.stderr) == (2, True)
 
 
+@pytest.mark.java
 def test_a_script_that_ends_in_a_transaction_says_that_it_is_rolled_back(tmp_path: Path) -> None:
     places = ("--metastore", f"sqlite:///{tmp_path}/m.db", "--warehouse", str(tmp_path / "wh"))
     table = "create table t (a int) stored as orc tblproperties ('transactional'='true')"
@@ -217,7 +217,7 @@ def test_a_script_that_ends_in_a_transaction_says_that_it_is_rolled_back(tmp_pat
         ("set autocommit=false; insert into t values (1); commit; show locks", 0),
         ("set autocommit=false; insert into t values (2)", 1),
     ):
-        done = hiveacid("sql", "-e", text, *places)
+        done = run_apart("sql", "-e", text, *places)
         assert done.returncode == status, (text, done.stderr)
         assert ("without COMMIT: it is rolled back" in done.stderr) == bool(status)
-    assert hiveacid("read", "t", "--format", "csv", *places[:2]).stdout == "a\n1\n"
+    assert run_apart("read", "t", "--format", "csv", *places[:2]).stdout == "a\n1\n"

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.cli.running import run
 
 import hiveacid
 from hiveacid.errors import FormatError, InvalidInputError
 from hiveacid.reading.export import export
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hiveacid.cli", *args], capture_output=True, text=True, check=False
-    )
 
 
 @pytest.fixture

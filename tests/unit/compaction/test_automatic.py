@@ -40,6 +40,8 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn.threads import DaemonThreads, NoThreads
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:

@@ -15,6 +15,7 @@ from hiveacid.model.compactions import CompactionState
 from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
 
+pytestmark = pytest.mark.slow
 ACID = "stored as orc tblproperties ('transactional'='true', 'hiveacid.retention'='0')"
 ROWS = 200
 TURNS = 8

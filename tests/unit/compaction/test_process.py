@@ -25,6 +25,8 @@ from hiveacid.compaction.worker import Outcome
 from hiveacid.errors import CompactionError
 from hiveacid.session import Session
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:

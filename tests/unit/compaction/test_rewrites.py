@@ -382,6 +382,7 @@ OPERATIONS = st.sampled_from([Operation.INSERT, Operation.UPDATE, Operation.DELE
     aborted=st.sets(st.integers(1, 6)),
     at_once=st.sampled_from([0, 1000]),
 )
+@pytest.mark.slow
 def test_deltas_of_hive_2_read_the_same_after_minor_and_major(
     history: list[list[tuple[Operation, int]]],
     aborted: set[int],

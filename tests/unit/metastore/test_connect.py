@@ -144,6 +144,7 @@ def test_the_turn_to_write_is_not_waited_for_without_end(
             assert len(other.open_txns(1, user="u", host="h")) == 1
 
 
+@pytest.mark.slow
 def test_what_a_second_connection_of_a_process_does_keeps_the_first_ones_log(
     tmp_path: Path,
 ) -> None:

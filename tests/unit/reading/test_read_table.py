@@ -331,6 +331,7 @@ print(rows, text / 2**20, peak() - early)
 """
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_a_stripe_not_by_the_table(acid: Session, tmp_path: Path) -> None:
     acid.sql(
         "create table big (k bigint, text string) stored as orc "
@@ -376,6 +377,7 @@ def test_timestamps_that_nanoseconds_do_not_reach_name_partitions(acid: Session)
     assert middle.column("id").to_pylist() == [3]
 
 
+@pytest.mark.slow
 def test_more_buckets_than_row_ids_can_name_are_for_plain_tables_only(acid: Session) -> None:
     table = "(id int) clustered by (id) into 5000 buckets stored as orc"
     with pytest.raises(InvalidInputError, match=r"5000 buckets; .* at most 4096"):

@@ -106,6 +106,7 @@ def test_any_timestamp_comes_back_at_any_depth(
     assert read(path, column) == rows
 
 
+@pytest.mark.slow
 def test_row_groups_and_stripes_stay_readable_and_their_statistics_hold(tmp_path: Path) -> None:
     path = tmp_path / "bucket_00000"
     start = datetime(1959, 1, 1, 0, 0, 0, 250_000)

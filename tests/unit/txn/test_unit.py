@@ -294,6 +294,7 @@ def test_records_that_cannot_be_taken_back_stay(
     steps.unit.commit(overlap=None)
 
 
+@pytest.mark.slow
 def test_a_second_commit_is_an_error_and_nothing_is_left_undone(
     steps: _Steps, caplog: pytest.LogCaptureFixture
 ) -> None:
