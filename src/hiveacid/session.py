@@ -31,12 +31,11 @@ from hiveacid.sql import (
     parse_table_name,
     resolved,
 )
-from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.create_as import create_from
-from hiveacid.statements.ddl_context import DdlContext
-from hiveacid.statements.definitions import bucket_spec
+from hiveacid.statements.ddl.definitions import bucket_spec
+from hiveacid.statements.ddl.tables import make_table
 from hiveacid.statements.handlers import handler_of
 from hiveacid.statements.leases import Keep, Lease, open_lease
 from hiveacid.statements.listing import Listing
@@ -300,7 +299,7 @@ class Session(CompactionMethods, TakeoverMethods):
 
     # ---------------------------------------------------------------- tables
 
-    def definition_context(self, kind: type) -> DdlContext:
+    def definition_context(self, kind: type) -> ExecutionContext:
         """What a change of definitions needs; a statement of that ``kind`` is no part of a
         transaction.
 
@@ -309,7 +308,7 @@ class Session(CompactionMethods, TakeoverMethods):
         """
         self._prefix_of_statement()
         self._control.refuse_definition(kind)
-        return DdlContext(self._client, self.settings)
+        return self._context()
 
     def create_table(
         self,
@@ -345,15 +344,14 @@ class Session(CompactionMethods, TakeoverMethods):
             location=location,
             if_not_exists=if_not_exists,
         )
-        create = partial(definitions.create_table, context)
         if isinstance(schema, str):
-            create(value, columns=parse_columns(schema))
+            make_table(context, value, columns=parse_columns(schema))
         elif hasattr(schema, "fieldNames"):
             from hiveacid.spark.types import hive_type
 
             fields = cast("StructType", schema).fields
             columns = tuple(Column(f.name.lower(), hive_type(f.dataType)) for f in fields)
-            create(value, columns=columns)
+            make_table(context, value, columns=columns)
         else:
             create_from(self._context(spark=self.spark), value, cast("DataFrame", schema))
         return self.table(name)

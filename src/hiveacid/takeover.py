@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.sql import parse_columns
-from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.attach import ACCEPT_ALL, VALID_TXNS, VALID_WRITE_IDS
-from hiveacid.statements.definitions import bucket_spec
+from hiveacid.statements.ddl.definitions import bucket_spec
+from hiveacid.statements.ddl.tables import make_table
 
 if TYPE_CHECKING:
     from hiveacid.model.tables import TableName
     from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-    from hiveacid.statements.ddl_context import DdlContext
+    from hiveacid.statements.context import ExecutionContext
     from hiveacid.statements.detach import Detached
     from hiveacid.table import AcidTable
 
@@ -28,7 +28,7 @@ class TakeoverMethods:
 
     if TYPE_CHECKING:
 
-        def definition_context(self, kind: type) -> DdlContext: ...
+        def definition_context(self, kind: type) -> ExecutionContext: ...
 
         def table_name(self, name: str) -> TableName: ...
 
@@ -81,7 +81,7 @@ class TakeoverMethods:
             location=str(Path(path).absolute()) if _is_local(path) else str(path),
             properties={**properties, **lists, ACCEPT_ALL: str(accept_all_write_ids).lower()},
         )
-        definitions.create_table(context, value, columns=columns)
+        make_table(context, value, columns=columns)
         return self.table(name)
 
     def detach(self, name: str | TableName) -> Detached:

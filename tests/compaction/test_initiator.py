@@ -140,9 +140,9 @@ def test_after_a_commit_only_that_table_is_looked_at(few: World) -> None:
 def test_one_broken_candidate_does_not_stop_the_others(few: World) -> None:
     few.make("b")
     wrong = {"compactorthreshold.hive.compactor.delta.num.threshold": "many"}  # Hive's ALTER TABLE
-    table = few.acid.table("b").definition
     few.client.metastore.alter_table(
-        table.name, replace(table, properties={**table.properties, **wrong})
+        few.acid.table("b").name,
+        lambda now: replace(now, properties={**now.properties, **wrong}),
     )
     _write(few, 3, "b")
     _write(few, 3)

@@ -94,9 +94,8 @@ class CompactionOperations:
         self._metastore.add_partitions(name, [Partition(values, str(location), props or {})])
 
     def _op_set_props(self, db: str, table: str, props: Mapping[str, str]) -> None:
-        found = self._metastore.get_table(TableName(db, table))
         self._metastore.alter_table(
-            found.name, replace(found, properties={**found.properties, **props})
+            TableName(db, table), lambda now: replace(now, properties={**now.properties, **props})
         )
 
     def _op_drop_table(self, db: str, table: str) -> None:

@@ -10,7 +10,7 @@ A ``TransactionError`` carries ``state`` in its context: ``aborted``, ``committe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
@@ -170,20 +170,32 @@ class Catalog(Protocol):
         out.
         """
 
-    def alter_table(self, name: TableName, table: Table) -> None:
-        """Replace the definition; renames where ``table.name`` differs, partition locations below
-        the old location move with it. Raises: NotFoundError; AlreadyExistsError."""
+    def alter_table(self, name: TableName, change: Callable[[Table], Table]) -> Table:
+        """Replace the definition by what ``change`` makes of it, in one step: what somebody else
+        changes at the same time is not lost. Renames where ``Table.name`` differs, in the
+        transaction tables too; partition locations below the old location then move with it.
+        ``change`` may run again and must touch nothing else; what it raises leaves all as it was.
 
-    def rename_table(self, name: TableName, new_name: TableName, *, location: str) -> None:
-        """Rename here and in the transaction tables. Raises: as ``alter_table``."""
+        Raises: NotFoundError; AlreadyExistsError: the new name is taken."""
 
     def add_partitions(
-        self, name: TableName, partitions: Sequence[Partition]
+        self, name: TableName, partitions: Sequence[Partition], *, if_not_exists: bool = True
     ) -> tuple[Partition, ...]:
-        """Add those that do not exist, in one step; returns them. Raises: NotFoundError."""
+        """Add those that do not exist, in one step; returns them.
 
-    def alter_partition(self, name: TableName, partition: Partition) -> None:
-        """Replace location and properties. Raises: NotFoundError (Hive's 10006)."""
+        Raises: NotFoundError; AlreadyExistsError: one exists and not ``if_not_exists``.
+        """
+
+    def alter_partition(
+        self,
+        name: TableName,
+        values: tuple[str | None, ...],
+        change: Callable[[Partition], Partition],
+    ) -> Partition:
+        """Replace location and properties, as ``alter_table``; renames where ``values`` differ.
+
+        Raises: NotFoundError (Hive's 10006); AlreadyExistsError: the new name is taken.
+        """
 
     def drop_partitions(
         self, name: TableName, values: Collection[tuple[str | None, ...]]

@@ -21,7 +21,7 @@ from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
-from hiveacid.statements.alter import check_type_change
+from hiveacid.statements.ddl.columns import check_type_change
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import evolve_column
 from hiveacid.storage.filesystem import FileSystem

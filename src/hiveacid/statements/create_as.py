@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from hiveacid.model.tables import Column
 from hiveacid.model.types import PrimitiveType
-from hiveacid.statements import ddl as definitions
-from hiveacid.statements import insert, run, select, views
+from hiveacid.statements import insert, run, select
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
-from hiveacid.statements.ddl_context import DdlContext
-from hiveacid.statements.definitions import check_query_columns
+from hiveacid.statements.ddl import tables, views
+from hiveacid.statements.ddl.change import carry_out
+from hiveacid.statements.ddl.definitions import check_query_columns
 from hiveacid.statements.query_columns import columns_of
 from hiveacid.statements.values import Insert
 from hiveacid.statements.values_views import CreateView
@@ -30,7 +30,7 @@ def create_table(context: ExecutionContext, bound: Bound) -> None:
     """CREATE TABLE, with the rows of its query where it has one: all or nothing."""
     statement: ddl.CreateTable = bound.value
     if statement.query is None:
-        definitions.create_table(DdlContext(context.client, context.settings), statement)
+        tables.make_table(context, statement)
         return
     frame = select.open_query(context, Bound(statement.query, bound.look, _query_of(bound)))
     create_from(context, statement, frame)
@@ -46,21 +46,15 @@ def create_from(context: ExecutionContext, statement: ddl.CreateTable, frame: Da
     check_query_columns(statement, columns)
     names = [column.name for column in columns]
     plain = replace(statement, query=None)
-    ddl_context = DdlContext(context.client, context.settings)
-    table = definitions.create_table(ddl_context, plain, columns=columns)
-    if table is None:
-        return
-    rows = Insert(table.name, frame.toDF(*names), by_name=True)
+    rows = Insert(plain.name, frame.toDF(*names), by_name=True)
 
     def plan(_: ExecutionContext, statement: Insert, look: Look) -> list[insert.InsertWork]:
         return [insert.plan(statement, look)]
 
-    try:
-        bound = Bound.to(context.look(), fixed(rows))
-        run.change(context, bound, plan, run.needs_of(plan))
-    except BaseException:
-        definitions.drop_table(ddl_context, ddl.DropTable(table.name))
-        raise
+    with tables.created_as(context, plain, columns) as made:
+        if made:
+            bound = Bound.to(context.look(), fixed(rows))
+            run.change(context, bound, plan, run.needs_of(plan))
 
 
 def needs(context: ExecutionContext, statement: ddl.CreateTable, look: Look) -> Footprint:
@@ -69,7 +63,7 @@ def needs(context: ExecutionContext, statement: ddl.CreateTable, look: Look) -> 
     if statement.query is None:
         return Footprint(definitions=created)
     plain = replace(statement, query=None, partition_names=(), columns=(_SOME_COLUMN,))
-    table = definitions.definition_of(DdlContext(context.client, context.settings), plain)
+    table = tables.definition_of(context, plain)
     return Footprint(
         reads=select.needs(context, statement.query, look).reads,
         writes=(TableWrite(table, WriteKind.INSERT),),
@@ -82,4 +76,5 @@ def create_view(context: ExecutionContext, bound: Bound) -> None:
     statement: CreateView = bound.value
     assert statement.query is not None
     schema = select.query_schema(context, statement.query, bound.look)
-    views.create_view(DdlContext(context.client, context.settings), statement, columns_of(schema))
+    columns = columns_of(schema)
+    carry_out(context, lambda: views.create_view(context, statement, columns))

@@ -6,14 +6,17 @@ from dataclasses import dataclass, replace
 
 from hiveacid.errors import CompactionError, InvalidInputError
 from hiveacid.layout.names import partition_name
+from hiveacid.metastore.api import Catalog
 from hiveacid.model.compactions import CompactionState
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.statements.attach import VALID_TXNS, VALID_WRITE_IDS
-from hiveacid.statements.ddl_context import DdlContext
+from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.ddl.change import Change, carry_out
 from hiveacid.statements.show import create_table_text
 from hiveacid.storage.filesystem import one_name
 from hiveacid.txn import footprint
+from hiveacid.txn.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Detached:
         return f"<Detached {self.table.name} at {self.location}>"
 
 
-def detach(context: DdlContext, name: TableName) -> Detached:
+def detach(context: ExecutionContext, name: TableName) -> Detached:
     """Let the metastore forget a table and keep its files; DROP TABLE's locks are taken.
 
     Raises:
@@ -53,13 +56,18 @@ def detach(context: DdlContext, name: TableName) -> Detached:
         CompactionError: the table is being compacted.
         LockError: not granted before the deadline.
     """
-    metastore = context.metastore
-    metastore.get_table(name)
-    with context.locked(footprint.drop_table(name)) as transaction:
-        table = metastore.get_table(name)
-        if table.kind is TableKind.VIEW:
-            raise InvalidInputError(f"{name} is a view: it has no files", view=str(name))
-        _check_partitions(context, table)
+    detached: Detached = carry_out(context, lambda: _plan(context, name))
+    return detached
+
+
+def _plan(context: ExecutionContext, name: TableName) -> Change:
+    metastore = context.client.metastore
+    table = metastore.get_table(name)
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError(f"{name} is a view: it has no files", view=str(name))
+
+    def run(transaction: Transaction) -> Detached:
+        _check_partitions(metastore, table)
         working = [
             one
             for one in metastore.show_compactions(table=name)
@@ -73,17 +81,18 @@ def detach(context: DdlContext, name: TableName) -> Detached:
                 note="Wait for its end, or ABORT COMPACTIONS.",
             )
         valid, txns = metastore.detach_table(name, but=transaction.id)
-    kept = {key: value for key, value in table.properties.items() if key not in STATISTICS_KEYS}
-    table = replace(table, properties=kept)
-    if table.acid_mode is AcidMode.NONE:
-        return Detached(table)
-    return Detached(table, str(valid), str(txns))
+        kept = {key: text for key, text in table.properties.items() if key not in STATISTICS_KEYS}
+        if table.acid_mode is AcidMode.NONE:
+            return Detached(replace(table, properties=kept))
+        return Detached(replace(table, properties=kept), str(valid), str(txns))
+
+    return Change(footprint.drop_table(name), run, table)
 
 
-def _check_partitions(context: DdlContext, table: Table) -> None:
+def _check_partitions(catalog: Catalog, table: Table) -> None:
     keys = [column.name for column in table.partition_columns]
     root = one_name(table.location)
-    for one in context.metastore.list_partitions(table.name) if keys else ():
+    for one in catalog.list_partitions(table.name) if keys else ():
         named = partition_name(keys, one.values)
         if one_name(one.location) != f"{root}/{named}":
             raise InvalidInputError(

@@ -5,19 +5,19 @@ which shows what would be done; nobody else decides by the kind of a statement. 
 
     ``_changes(plan)``          writes rows: run.change, the loop of DML
     ``_QUERY``                  reads rows: select.open_query, a lazy DataFrame
-    ``_defines(needs, change)`` changes definitions: run.define, committed at once
+    ``_defines(plan)``          changes definitions: ddl.change.carry_out, committed at once
     ``_says(answer)``           neither: answered by the metastore or the session, without a lock
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from hiveacid.model.locks import LockComponent
 from hiveacid.statements import (
-    alter,
     analyze,
     arrow_changes,
     create_as,
@@ -28,26 +28,24 @@ from hiveacid.statements import (
     select,
     session_settings,
     truncate,
-    views,
 )
-from hiveacid.statements import ddl as definitions
 from hiveacid.statements import values as dml
 from hiveacid.statements import values_compactions as compactions
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements import values_locks as locks
 from hiveacid.statements import values_transactions as transactions
-from hiveacid.statements.alter_details import DetailStatement
 from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
 from hiveacid.statements.checks import check_inserts
 from hiveacid.statements.context import Bound, ExecutionContext
-from hiveacid.statements.ddl_context import DdlContext
+from hiveacid.statements.ddl import columns, databases, partitions, properties, tables, views
+from hiveacid.statements.ddl.change import Change, carry_out
+from hiveacid.statements.ddl.repair import repair
 from hiveacid.statements.describe import describe
 from hiveacid.statements.explain import explain
-from hiveacid.statements.explain_locks import locks_listing, locks_of_definition
+from hiveacid.statements.explain_locks import locks_listing
 from hiveacid.statements.job import Work
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.locked import Needs
-from hiveacid.statements.repair import repair
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.values_load import Load
 from hiveacid.statements.values_upkeep import Analyze, RepairTable
@@ -167,75 +165,55 @@ _ROWS: Final[Mapping[type, Handler]] = {
 # -------------------------------------------------------------------- definitions
 
 
-def _defines(needs: Needs, define: run.Define) -> Handler:
+def _defines(plan: Callable[[ExecutionContext, Any], Change]) -> Handler:
     return Handler(
-        carry_out=lambda context, bound: run.define(context, bound, needs, define),
-        needs=needs,
-        changes_definitions=True,
-    )
-
-
-def _old(
-    execute: Callable[[DdlContext, Any], Listing | None], *, needs: Needs | None = None
-) -> Handler:
-    """A statement that still looks, locks and commits by itself."""
-    return Handler(
-        carry_out=lambda context, bound: execute(
-            DdlContext(context.client, context.settings), bound.value
-        ),
-        needs=needs or locks_of_definition(execute),
+        carry_out=lambda context, bound: carry_out(context, partial(plan, context, bound.value)),
+        needs=lambda context, value, _: Footprint(definitions=plan(context, value).locks),
         changes_definitions=True,
     )
 
 
 def _drop_database(context: ExecutionContext, bound: Bound) -> None:
-    definitions.drop_database(DdlContext(context.client, context.settings), bound.value)
+    carry_out(context, partial(databases.drop_database, context, bound.value))
     session_settings.leave_database(context, bound.value.name)
 
 
 _DEFINITIONS: Final[Mapping[type, Handler]] = {
-    ddl.CreateDatabase: _old(definitions.create_database, needs=lambda *_: Footprint()),
-    ddl.DropDatabase: Handler(
-        carry_out=_drop_database,
-        needs=locks_of_definition(definitions.drop_database),
-        changes_definitions=True,
-    ),
     ddl.CreateTable: Handler(
         carry_out=create_as.create_table,
         needs=create_as.needs,
         needs_spark=lambda statement: statement.query is not None,
         changes_definitions=True,
     ),
-    ddl.DropTable: _old(definitions.drop_table),
     CreateView: Handler(
         carry_out=create_as.create_view,
         needs=views.needs,
         needs_spark=lambda _: True,
         changes_definitions=True,
     ),
-    DropView: _old(views.drop_view),
-    AlterView: _old(views.alter_view),
-    RepairTable: _old(repair),
     Analyze: Handler(
         carry_out=analyze.carry_out,
         needs=analyze.needs,
         needs_spark=lambda statement: not statement.noscan,
         changes_definitions=True,
     ),
-    **dict.fromkeys(
-        (
-            ddl.SetTableProperties,
-            ddl.UnsetTableProperties,
-            ddl.AddPartitions,
-            ddl.DropPartitions,
-            ddl.RenameTable,
-            ddl.RenamePartition,
-            ddl.AddColumns,
-            ddl.ChangeColumn,
-            *DetailStatement.__args__,
-        ),
-        _old(alter.execute),
-    ),
+    ddl.CreateDatabase: _defines(databases.create_database),
+    ddl.DropDatabase: replace(_defines(databases.drop_database), carry_out=_drop_database),
+    ddl.DropTable: _defines(tables.drop_table),
+    ddl.RenameTable: _defines(tables.rename_table),
+    ddl.SetLocation: _defines(tables.set_location),
+    ddl.AddColumns: _defines(columns.add_columns),
+    ddl.ChangeColumn: _defines(columns.change_column),
+    ddl.AddConstraints: _defines(columns.add_constraints),
+    ddl.DropConstraint: _defines(columns.drop_constraint),
+    ddl.SetTableProperties: _defines(properties.set_properties),
+    ddl.UnsetTableProperties: _defines(properties.unset_properties),
+    ddl.AddPartitions: _defines(partitions.add_partitions),
+    ddl.DropPartitions: _defines(partitions.drop_partitions),
+    ddl.RenamePartition: _defines(partitions.rename_partition),
+    AlterView: _defines(views.alter_view),
+    DropView: _defines(views.drop_view),
+    RepairTable: _defines(repair),
 }
 
 

@@ -19,7 +19,7 @@ from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.statements import own_base
 from hiveacid.statements.context import Bound, ExecutionContext
-from hiveacid.statements.ddl_context import owns_files
+from hiveacid.statements.ddl.change import owns_files
 from hiveacid.statements.job import Job, Work, is_transactional
 from hiveacid.statements.kept_statistics import changes_of
 from hiveacid.statements.locked import Needs, locked, locked_within
@@ -86,26 +86,6 @@ def _again_where_another_won(
             context.client.clock.sleep_s(pause_s)
             pause_s *= 2
             bound = bound.again(context.look())
-
-
-Define = Callable[[ExecutionContext, Any, View, Transaction], Any]
-"""Changes definitions under the locks of the transaction, by what the view has; the commit comes
-after it.
-"""
-
-
-def define(context: ExecutionContext, bound: Bound, needs: Needs, change: Define) -> Any:
-    """Carry out a statement that changes definitions, and commit it.
-
-    Raises:
-        LockError: a lock could not be had in time.
-        AcidError: as the statement's kind says.
-    """
-    held = locked(context, bound, needs)
-    with held.txn as txn:
-        answer = change(context, held.value, held.view, txn)
-        txn.commit()
-    return answer
 
 
 def _once(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -118,9 +120,42 @@ def test_altering_replaces_the_definition(catalog: SqlMetastore) -> None:
         location="/elsewhere/orders",
     )
     catalog.add_partitions(NAME, [Partition(("2024-01-01", "a"), "/w/sales.db/orders/x")])
-    catalog.alter_table(NAME, changed)
+    assert catalog.alter_table(NAME, lambda _: changed) == changed
     assert catalog.get_table(NAME) == changed
-    assert [one.location for one in catalog.list_partitions(NAME)] == ["/elsewhere/orders/x"]
+    assert [one.location for one in catalog.list_partitions(NAME)] == ["/w/sales.db/orders/x"]
+
+
+def test_what_two_change_at_once_is_both_there(catalog: SqlMetastore) -> None:
+    def add(key: str) -> None:
+        catalog.alter_table(NAME, lambda now: replace(now, properties={**now.properties, key: ""}))
+
+    keys = [f"key{number}" for number in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, keys))
+    assert set(catalog.get_table(NAME).properties) >= set(keys)
+
+
+def test_a_change_that_fails_leaves_all_as_it_was(catalog: SqlMetastore) -> None:
+    def refuse(_: object) -> Any:
+        raise InvalidInputError("no")
+
+    for alter in (
+        lambda: catalog.alter_table(NAME, refuse),
+        lambda: catalog.alter_partition(NAME, ("d", "a"), refuse),
+    ):
+        catalog.add_partitions(NAME, [Partition(("d", "a"), "/l/1")])
+        with pytest.raises(InvalidInputError):
+            alter()
+    assert catalog.get_table(NAME) == TABLE
+    assert catalog.list_partitions(NAME) == (Partition(("d", "a"), "/l/1"),)
+
+
+def test_a_table_made_anew_under_a_name_is_another(catalog: SqlMetastore) -> None:
+    first = catalog.get_table(NAME)
+    assert catalog.alter_table(NAME, lambda now: replace(now, comment="c")).id == first.id
+    catalog.drop_table(NAME)
+    catalog.create_table(TABLE)
+    assert catalog.get_table(NAME).id != first.id
 
 
 def test_renaming_carries_partitions_write_ids_and_locks_along(catalog: SqlMetastore) -> None:
@@ -130,7 +165,7 @@ def test_renaming_carries_partitions_write_ids_and_locks_along(catalog: SqlMetas
     lock = LockComponent(LockType.SHARED_WRITE, "sales", "orders", operation=OperationType.INSERT)
     catalog.lock([lock], txn=txn, user="u", host="h")
     new = TableName("sales", "bought")
-    catalog.rename_table(NAME, new, location="/w/sales.db/bought")
+    catalog.alter_table(NAME, lambda now: replace(now, name=new, location="/w/sales.db/bought"))
     assert catalog.list_tables("sales") == ("bought",)
     assert catalog.get_table(new).location == "/w/sales.db/bought"
     assert catalog.list_partitions(new)[0].location == "/w/sales.db/bought/x"
@@ -138,7 +173,7 @@ def test_renaming_carries_partitions_write_ids_and_locks_along(catalog: SqlMetas
     assert [one.table for one in catalog.show_locks()] == ["bought"]
     catalog.create_table(TABLE)
     with pytest.raises(AlreadyExistsError):
-        catalog.rename_table(NAME, new, location="/w")
+        catalog.alter_table(NAME, lambda now: replace(now, name=new))
 
 
 def test_a_table_created_again_starts_at_write_id_one(catalog: SqlMetastore) -> None:
@@ -173,7 +208,7 @@ def test_partitions_are_altered_and_dropped(catalog: SqlMetastore) -> None:
     one, two = Partition(("d", "a"), "/l/1"), Partition(("d", "b"), "/l/2")
     catalog.add_partitions(NAME, [one, two])
     changed = Partition(("d", "a"), "/l/3", {"x": "y"})
-    catalog.alter_partition(NAME, changed)
+    catalog.alter_partition(NAME, one.values, lambda _: changed)
     assert catalog.list_partitions(NAME) == (changed, two)
     assert catalog.drop_partitions(NAME, [("d", "b"), ("d", "none")]) == (two,)
     assert catalog.list_partitions(NAME) == (changed,)

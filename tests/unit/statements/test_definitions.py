@@ -9,7 +9,7 @@ import pytest
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Column, FileFormat, Table, TableKind, TableName
 from hiveacid.model.types import parse_type
-from hiveacid.statements.definitions import altered, checked, without
+from hiveacid.statements.ddl.definitions import altered, checked, without
 
 PLAIN = Table(TableName("default", "t"), (Column("id", parse_type("int")),), "/t")
 ACID = replace(PLAIN, properties={"transactional": "true", "transactional_properties": "default"})

@@ -85,7 +85,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "lock table t shared": ("", "t r", "Hive refuses LOCK TABLE (10271)"),
     "lock table p partition (k='x') exclusive": ("", "p.k=x e", "Hive refuses LOCK TABLE (10271)"),
     "unlock table t": ("", "", SAME),
-    "msck repair table p": ("p e", "", "nothing to repair"),
+    "msck repair table p": ("p e", "p r", "it only adds partitions"),
     "create view vv as select * from t": ("t r, - r", "- r", "the query is only analysed"),
 }  # fmt: skip
 _LETTERS = {"r": "SHARED_READ", "w": "SHARED_WRITE", "x": "EXCL_WRITE", "e": "EXCLUSIVE"}

@@ -28,6 +28,7 @@ _TABLE: Final = (
     .join_from(TBLS, SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
     .where(*NAMED_TABLE)
 )
+_LOCKED_TABLE: Final = _TABLE.with_for_update(of=TBLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,17 @@ def table_ids(unit: Unit, name: TableName) -> TableIds:
     if found is None:
         raise no_such_table(name)
     return found
+
+
+def locked_table_ids(unit: Unit, name: TableName) -> TableIds:
+    """The table's ids; until the end of the unit nobody else alters, renames or drops it.
+
+    Raises: NotFoundError (Hive's 10001).
+    """
+    row = unit.row(_LOCKED_TABLE, database=name.database, table=name.table)
+    if row is None:
+        raise no_such_table(name)
+    return TableIds(*row)
 
 
 def no_such_table(name: TableName) -> NotFoundError:

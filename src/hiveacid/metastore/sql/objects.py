@@ -73,6 +73,18 @@ def forget_partition(unit: Unit, name: TableName, partition: str) -> None:
         )
 
 
+def rename_partition(unit: Unit, name: TableName, old: str, new: str) -> None:
+    """Carry all records of a partition over to its new name: those of writes that were aborted
+    keep their transactions from being forgotten, and so taken for committed.
+    """
+    for table, prefix in {**_PER_PARTITION, WRITE_SET: "WS"}.items():
+        unit.change(
+            update(table)
+            .where(_of_table(table, prefix, name), table.c[f"{prefix}_PARTITION"] == old)
+            .values({f"{prefix}_PARTITION": new})
+        )
+
+
 def rename_table(unit: Unit, old: TableName, new: TableName) -> None:
     """Carry all records over to the new name."""
     everywhere = {**_PER_PARTITION, **_PER_TABLE, **_RENAMED_ONLY}

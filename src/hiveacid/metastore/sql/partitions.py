@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.layout.names import DEFAULT_PARTITION, partition_name
 from hiveacid.metastore.sql.catalog_schema import (
     PARTITION_KEY_VALS,
@@ -20,7 +20,7 @@ from hiveacid.metastore.sql.catalog_schema import (
 )
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.lookup import TableIds, table_ids
-from hiveacid.metastore.sql.objects import forget_partition, take_ids
+from hiveacid.metastore.sql.objects import forget_partition, rename_partition, take_ids
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Partition, TableName
@@ -92,6 +92,10 @@ _SET_LOCATION: Final = (
     update(SDS).where(SDS.c.SD_ID == bindparam("storage")).values(LOCATION=bindparam("location"))
 )
 _LOCATION: Final = select(SDS.c.LOCATION).where(SDS.c.SD_ID == bindparam("storage"))
+_FOR_ALTER: Final = _BY_NAME.with_for_update()
+_RENAME: Final = (
+    update(PARTITIONS).where(_P.PART_ID == bindparam("part")).values(PART_NAME=bindparam("name"))
+)
 _DELETE_PARAMS: Final = delete(PARTITION_PARAMS).where(
     PARTITION_PARAMS.c.PART_ID == bindparam("part"),
     *(PARTITION_PARAMS.c.PARAM_KEY != key for key in STATISTICS_KEYS),
@@ -104,23 +108,35 @@ class SqlPartitions:
     _db: Database
 
     def add_partitions(
-        self, name: TableName, partitions: Sequence[Partition]
+        self, name: TableName, partitions: Sequence[Partition], *, if_not_exists: bool = True
     ) -> tuple[Partition, ...]:
         """See ``Catalog``."""
         with self._db.write() as unit:
-            return insert_partitions(unit, name, partitions)
+            return insert_partitions(unit, name, partitions, if_not_exists=if_not_exists)
 
-    def alter_partition(self, name: TableName, partition: Partition) -> None:
+    def alter_partition(
+        self,
+        name: TableName,
+        values: tuple[str | None, ...],
+        change: Callable[[Partition], Partition],
+    ) -> Partition:
         """See ``Catalog``."""
         with self._db.write() as unit:
             ids = table_ids(unit, name)
-            part, storage = _find(unit, ids, name, partition.values)
-            if unit.scalar(_LOCATION, storage=storage) != partition.location:
+            unit.rows(_FOR_ALTER, table=ids.table, name=_name(name, _keys(unit, ids), values))
+            part, storage = _find(unit, ids, name, values)
+            location = unit.scalar(_LOCATION, storage=storage) or ""
+            old = Partition(values, location, dict(unit.rows(_PARAMS_OF, part=part)))
+            new = change(old)
+            if new.values != values:
+                _rename(unit, ids, name, part, old=values, new=new.values)
+            elif new.location != location:
                 forget_statistics(unit, part=part)
-            unit.run(_SET_LOCATION, storage=storage, location=partition.location)
+            unit.run(_SET_LOCATION, storage=storage, location=new.location)
             unit.run(_DELETE_PARAMS, part=part)
-            kept = {k: v for k, v in partition.properties.items() if k not in STATISTICS_KEYS}
-            _insert_params(unit, part, replace(partition, properties=kept))
+            kept = {k: v for k, v in new.properties.items() if k not in STATISTICS_KEYS}
+            _insert_params(unit, part, replace(new, properties=kept))
+            return new
 
     def drop_partitions(
         self, name: TableName, values: Collection[tuple[str | None, ...]]
@@ -160,9 +176,9 @@ class SqlPartitions:
 
 
 def insert_partitions(
-    unit: Unit, name: TableName, partitions: Sequence[Partition]
+    unit: Unit, name: TableName, partitions: Sequence[Partition], *, if_not_exists: bool
 ) -> tuple[Partition, ...]:
-    """Store those that do not exist; returns them. Raises: NotFoundError."""
+    """Store those that do not exist; returns them. Raises: as ``Catalog.add_partitions``."""
     ids = table_ids(unit, name)
     keys = _keys(unit, ids)
     existing = {row[0] for row in unit.rows(_NAMES, table=ids.table)}
@@ -171,8 +187,39 @@ def insert_partitions(
         text = _name(name, keys, partition.values)
         if text not in existing:
             new.setdefault(text, partition)
+        elif not if_not_exists:
+            raise _exists(name, text)
     _insert_partitions(unit, ids, new)
     return tuple(new.values())
+
+
+def _rename(
+    unit: Unit,
+    ids: TableIds,
+    name: TableName,
+    part: int,
+    *,
+    old: tuple[str | None, ...],
+    new: tuple[str | None, ...],
+) -> None:
+    keys = _keys(unit, ids)
+    text = _name(name, keys, new)
+    if unit.row(_BY_NAME, table=ids.table, name=text) is not None:
+        raise _exists(name, text)
+    unit.run(_RENAME, part=part, name=text)
+    unit.change(delete(PARTITION_KEY_VALS).where(_V.PART_ID == part))
+    _insert_values(unit, part, new)
+    rename_partition(unit, name, _name(name, keys, old), text)
+
+
+def _insert_values(unit: Unit, part: int, values: tuple[str | None, ...]) -> None:
+    unit.run_many(
+        _INSERT_VALUE,
+        [
+            {"part": part, "value": DEFAULT_PARTITION if text is None else text, "at": at}
+            for at, text in enumerate(values)
+        ],
+    )
 
 
 def _list(unit: Unit, ids: TableIds) -> tuple[Partition, ...]:
@@ -235,13 +282,7 @@ def _insert_partitions(unit: Unit, ids: TableIds, new: dict[str, Partition]) -> 
         ],
     )
     for part, _, _, (_, partition) in keyed:
-        unit.run_many(
-            _INSERT_VALUE,
-            [
-                {"part": part, "value": DEFAULT_PARTITION if text is None else text, "at": at}
-                for at, text in enumerate(partition.values)
-            ],
-        )
+        _insert_values(unit, part, partition.values)
         _insert_params(unit, part, partition)
 
 
@@ -275,6 +316,10 @@ def _find(
     if row is None:
         raise _missing(name, text)
     return int(row[0]), int(row[1])
+
+
+def _exists(name: TableName, text: str) -> AlreadyExistsError:
+    return AlreadyExistsError(f"Partition already exists: {text}", table=str(name), partition=text)
 
 
 def _missing(name: TableName, text: str) -> NotFoundError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
@@ -37,8 +37,8 @@ from hiveacid.metastore.sql.lookup import (
     TableIds,
     database_id,
     find_table,
+    locked_table_ids,
     no_such_table,
-    table_ids,
 )
 from hiveacid.metastore.sql.objects import forget_table, rename_table, take_ids
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
@@ -63,9 +63,6 @@ _HEAD: Final = (
     )
     .join_from(TBLS, SDS, SDS.c.SD_ID == _T.SD_ID)
     .where(*NAMED_TABLE)
-)
-_PARAMS: Final = select(TABLE_PARAMS.c.PARAM_KEY, TABLE_PARAMS.c.PARAM_VALUE).where(
-    TABLE_PARAMS.c.TBL_ID == bindparam("id")
 )
 _NOTHING: Final[ColumnElement[Any]] = literal_column("NULL")
 _COLUMN, _KEY, _PARAM, _BUCKET, _SORT = range(5)
@@ -154,17 +151,18 @@ class SqlTables:
             found = {name: find_definition(unit, name) for name in names}
         return {name: table for name, table in found.items() if table is not None}
 
-    def alter_table(self, name: TableName, table: Table) -> None:
+    def alter_table(self, name: TableName, change: Callable[[Table], Table]) -> Table:
         """See ``Catalog``."""
         with self._db.write() as unit:
-            ids = table_ids(unit, name)
+            ids = locked_table_ids(unit, name)
+            old = read_table(unit, name)
+            table = replace(change(old), id=old.id)
+            moved = table.location != old.location
             if table.name != name:
                 _rename(unit, ids, name, table.name)
-            if table.location != ids.location:
-                _move_partitions(unit, ids, table.location)
-            was: dict[str, str] = dict(unit.rows(_PARAMS, id=ids.table))
-            converted = (was.get("transactional") == "true") != _is_transactional(table)
-            if table.location != ids.location or converted:
+                if moved:
+                    _move_partitions(unit, ids, old.location, table.location)
+            elif moved or _is_transactional(old) != _is_transactional(table):
                 forget_statistics(unit, table=ids.table)
             _delete_details(unit, ids, but=STATISTICS_KEYS)
             unit.change(
@@ -183,14 +181,7 @@ class SqlTables:
             _insert_columns(unit, ids.columns, table)
             _insert_storage_details(unit, ids.storage, table)
             _insert_details(unit, ids.table, table, but=STATISTICS_KEYS)
-
-    def rename_table(self, name: TableName, new_name: TableName, *, location: str) -> None:
-        """See ``Catalog``."""
-        with self._db.write() as unit:
-            ids = table_ids(unit, name)
-            _rename(unit, ids, name, new_name)
-            _move_partitions(unit, ids, location)
-            unit.run(_SET_LOCATION, sd=ids.storage, location=location)
+            return table
 
 
 def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
@@ -411,12 +402,12 @@ def _rename(unit: Unit, ids: TableIds, old: TableName, new: TableName) -> None:
     rename_table(unit, old, new)
 
 
-def _move_partitions(unit: Unit, ids: TableIds, location: str) -> None:
-    old = ids.location.rstrip("/") + "/"
+def _move_partitions(unit: Unit, ids: TableIds, source: str, target: str) -> None:
+    old = source.rstrip("/") + "/"
     unit.run_many(
         _SET_LOCATION,
         [
-            {"sd": storage, "location": location.rstrip("/") + "/" + found[len(old) :]}
+            {"sd": storage, "location": target.rstrip("/") + "/" + found[len(old) :]}
             for storage, found in unit.rows(_PARTITION_LOCATIONS, id=ids.table)
             if found is not None and found.startswith(old)
         ],

@@ -92,7 +92,7 @@ class SqlTakeover:
                 unit.exclude_opens()
             if not insert_table(unit, table, if_not_exists=if_not_exists):
                 return False
-            insert_partitions(unit, table.name, partitions)
+            insert_partitions(unit, table.name, partitions, if_not_exists=True)
             if takeover is not None:
                 _enter_history(unit, table, takeover)
             return True

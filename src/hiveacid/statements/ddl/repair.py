@@ -11,48 +11,60 @@ from hiveacid.layout.names import partition_name
 from hiveacid.layout.takeover import directories_of
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind
 from hiveacid.statements.attach import takeover_of
-from hiveacid.statements.ddl_context import DdlContext, use_write_id
+from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.ddl.change import Change, use_write_id
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.values_upkeep import RepairTable
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import discover_partitions, list_partition
 from hiveacid.txn import footprint
+from hiveacid.txn.transaction import Transaction
 
 
-def repair(context: DdlContext, statement: RepairTable) -> Listing:
-    """Carries the statement out; the rows say what differed, as Hive's do.
+def repair(context: ExecutionContext, statement: RepairTable) -> Change:
+    """MSCK [REPAIR] TABLE; its answer says what differed, as Hive's does.
 
     Raises:
         NotFoundError: 10001 no such table.
         InvalidInputError: a view; directories of write ids that the table has not given out.
     """
-    table = context.metastore.get_table(statement.name)
+    table = context.client.metastore.get_table(statement.name)
     if table.kind is TableKind.VIEW:
         raise InvalidInputError("MSCK is not supported for views", view=str(table.name))
+    locks = footprint.alter_table if statement.repair and statement.drop else footprint.use_table
+    return Change(
+        locks(table.name),
+        lambda transaction: _repaired(context, statement, table, transaction),
+        table,
+    )
+
+
+def _repaired(
+    context: ExecutionContext, statement: RepairTable, table: Table, transaction: Transaction
+) -> Listing:
     if not table.partition_columns:
         return Listing(("msck",), ())
-    found = _on_disk(table)
-    known = {part.values: part for part in context.metastore.list_partitions(table.name)}
-    missing = [part for values, part in found.items() if values not in known]
+    there = _on_disk(table)
+    known = {part.values: part for part in context.client.metastore.list_partitions(table.name)}
+    missing = [part for values, part in there.items() if values not in known and statement.add]
     gone = [
-        part for values, part in known.items() if values not in found and not _exists(part.location)
+        part
+        for values, part in known.items()
+        if statement.drop and values not in there and not _exists(part.location)
     ]
-    if statement.repair and statement.add and missing:
-        with context.locked(footprint.use_table(table.name)):
-            _check_write_ids(context, table, missing)
-            context.metastore.add_partitions(table.name, missing)
-    if statement.repair and statement.drop and gone:
-        with context.locked(footprint.alter_table(table.name)) as transaction:
-            use_write_id(transaction, table)
-            context.metastore.drop_partitions(table.name, [part.values for part in gone])
-    rows = []
-    for title, parts in (
-        ("Partitions not in metastore:", missing if statement.add else []),
-        ("Partitions missing from filesystem:", gone if statement.drop else []),
-    ):
-        if parts:
-            rows.append((title + "".join(f"\t{_shown(table, part)}" for part in parts),))
-    return Listing(("msck",), tuple(rows))
+    if statement.repair and missing:
+        _check_write_ids(context, table, missing)
+        context.client.metastore.add_partitions(table.name, missing)
+    if statement.repair and gone:
+        use_write_id(transaction, table)
+        context.client.metastore.drop_partitions(table.name, [part.values for part in gone])
+    titles = ("Partitions not in metastore:", "Partitions missing from filesystem:")
+    rows = tuple(
+        (title + "".join(f"\t{_shown(table, part)}" for part in parts),)
+        for title, parts in zip(titles, (missing, gone), strict=True)
+        if parts
+    )
+    return Listing(("msck",), rows)
 
 
 def _shown(table: Table, partition: Partition) -> str:
@@ -77,7 +89,7 @@ def _exists(location: str) -> bool:
     return fs.exists(path)
 
 
-def _check_write_ids(context: DdlContext, table: Table, parts: list[Partition]) -> None:
+def _check_write_ids(context: ExecutionContext, table: Table, parts: list[Partition]) -> None:
     """What the new partitions hold must be visible: of write ids that were given out, or of a
     history that says what counts.
     """
@@ -88,7 +100,7 @@ def _check_write_ids(context: DdlContext, table: Table, parts: list[Partition]) 
         path: list_partition(fs, path)
         for path in (file_system_for(part.location)[1] for part in parts)
     }
-    last = context.metastore.last_write_id(table.name)
+    last = context.client.metastore.last_write_id(table.name)
     if last:
         for one in directories_of(listings):
             if one.write_ids[1] > last:
@@ -101,4 +113,4 @@ def _check_write_ids(context: DdlContext, table: Table, parts: list[Partition]) 
         return
     takeover = takeover_of(table, listings)
     if takeover is not None:
-        context.metastore.seed_write_id(table.name, takeover.highest_write_id)
+        context.client.metastore.seed_write_id(table.name, takeover.highest_write_id)

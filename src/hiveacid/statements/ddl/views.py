@@ -7,23 +7,24 @@ it was made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.statements import values_views as views
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.ddl_context import DdlContext
-from hiveacid.statements.definitions import check_columns
+from hiveacid.statements.ddl.change import NO_CHANGE, Change, table_or_none
+from hiveacid.statements.ddl.definitions import check_columns
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint
+from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
 
 def create_view(
-    context: DdlContext, statement: views.CreateView, columns: Sequence[Column]
-) -> None:
+    context: ExecutionContext, statement: views.CreateView, columns: Sequence[Column]
+) -> Change:
     """CREATE VIEW, or ALTER VIEW AS; ``columns`` are those of the query.
 
     Raises:
@@ -32,26 +33,30 @@ def create_view(
             a name twice.
         NotFoundError: no such database, or no such view to alter.
     """
-    old = _found(context, statement.name)
-    if old is None and statement.alter:
-        raise NotFoundError(f"Table not found {statement.name}", code=10001)
-    if old is not None and not statement.alter:
-        if statement.if_not_exists:
-            return
-        if not statement.or_replace:
-            raise AlreadyExistsError(
-                f"Table already exists: {statement.name}", code=10073, view=str(statement.name)
-            )
-    if old is not None:
-        _require_view(old)
-    view = _definition(context, statement, columns, old)
+    name, metastore = statement.name, context.client.metastore
+    old = table_or_none(context, name)
     if old is None:
-        context.metastore.get_database(statement.name.database)
-        with context.locked(footprint.create_table(statement.name.database)):
-            context.metastore.create_table(view)
-        return
-    with context.locked(footprint.alter_table(statement.name)):
-        context.metastore.alter_table(statement.name, view)
+        if statement.alter:
+            raise NotFoundError(f"Table not found {name}", code=10001)
+        metastore.get_database(name.database)
+        view = _definition(context, statement, columns, None)
+
+        def create(_: Transaction) -> None:
+            metastore.create_table(view)
+
+        locks = footprint.create_table(name.database)
+        return Change(locks, create, guards=footprint.alter_table(name))
+    if not statement.alter:
+        if statement.if_not_exists:
+            return NO_CHANGE
+        if not statement.or_replace:
+            raise AlreadyExistsError(f"Table already exists: {name}", code=10073, view=str(name))
+    _require_view(old)
+
+    def replace_old(_: Transaction) -> None:
+        metastore.alter_table(name, lambda now: _definition(context, statement, columns, now))
+
+    return Change(footprint.alter_table(name), replace_old, old)
 
 
 def needs(context: ExecutionContext, statement: views.CreateView, look: Look) -> Footprint:
@@ -64,7 +69,10 @@ def needs(context: ExecutionContext, statement: views.CreateView, look: Look) ->
 
 
 def _definition(
-    context: DdlContext, statement: views.CreateView, columns: Sequence[Column], old: Table | None
+    context: ExecutionContext,
+    statement: views.CreateView,
+    columns: Sequence[Column],
+    old: Table | None,
 ) -> Table:
     names = statement.columns or tuple((column.name, None) for column in columns)
     if len(names) != len(columns):
@@ -109,7 +117,7 @@ def _renaming(
     return f"SELECT {pairs} FROM ({statement.expanded}) {_quoted(statement.name.table)}"
 
 
-def alter_view(context: DdlContext, statement: views.AlterView) -> None:
+def alter_view(context: ExecutionContext, statement: views.AlterView) -> Change:
     """ALTER VIEW SET | UNSET TBLPROPERTIES | RENAME TO.
 
     Raises:
@@ -117,38 +125,47 @@ def alter_view(context: DdlContext, statement: views.AlterView) -> None:
         InvalidInputError: it is a table.
         AlreadyExistsError: the new name is taken.
     """
-    view = context.metastore.get_table(statement.name)
+    metastore, new_name = context.client.metastore, statement.new_name
+    view = metastore.get_table(statement.name)
     _require_view(view)
-    if statement.new_name is not None:
-        with context.locked(footprint.rename_table(view.name, statement.new_name)):
-            context.metastore.rename_table(view.name, statement.new_name, location=view.location)
-        return
-    changed = {**view.properties, **statement.properties}
-    kept = {key: value for key, value in changed.items() if key not in statement.unset}
-    with context.locked(footprint.use_table(view.name)):
-        context.metastore.alter_table(view.name, replace(view, properties=kept))
+    if new_name is not None:
+        return Change(
+            footprint.rename_table(view.name, new_name),
+            lambda _: _alter(context, view.name, lambda now: replace(now, name=new_name)),
+            view,
+            guards=footprint.alter_table(new_name),
+        )
+
+    def altered(now: Table) -> Table:
+        properties = {**now.properties, **statement.properties}
+        kept = {key: text for key, text in properties.items() if key not in statement.unset}
+        return replace(now, properties=kept)
+
+    return Change(
+        footprint.use_table(view.name), lambda _: _alter(context, view.name, altered), view
+    )
 
 
-def drop_view(context: DdlContext, statement: views.DropView) -> None:
+def _alter(context: ExecutionContext, name: TableName, change: Callable[[Table], Table]) -> None:
+    context.client.metastore.alter_table(name, change)
+
+
+def drop_view(context: ExecutionContext, statement: views.DropView) -> Change:
     """DROP VIEW; Hive does not mind one that does not exist.
 
     Raises:
         InvalidInputError: it is a table.
     """
-    view = _found(context, statement.name)
+    view = table_or_none(context, statement.name)
     if view is None:
-        return
+        return NO_CHANGE
     if view.kind is not TableKind.VIEW:
         raise InvalidInputError("Cannot drop a base table with DROP VIEW", table=str(view.name))
-    with context.locked(footprint.drop_table(view.name)):
-        context.metastore.drop_table(view.name, if_exists=True)
 
+    def run(_: Transaction) -> None:
+        context.client.metastore.drop_table(view.name)
 
-def _found(context: DdlContext, name: TableName) -> Table | None:
-    try:
-        return context.metastore.get_table(name)
-    except NotFoundError:
-        return None
+    return Change(footprint.drop_table(view.name), run, view)
 
 
 def _require_view(table: Table) -> None:

@@ -1,0 +1,221 @@
+"""ALTER TABLE: columns and constraints.
+
+All hold the table exclusively; a change of columns uses up a write id of a transactional table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table
+from hiveacid.model.types import HiveType
+from hiveacid.statements import values_ddl as values
+from hiveacid.statements.constraints import (
+    check_constraint_texts,
+    constraint_properties,
+    with_constraints,
+    without_constraint,
+)
+from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.ddl.change import Change, table_to_alter, use_write_id
+from hiveacid.statements.ddl.definitions import check_columns, checked
+from hiveacid.txn import footprint
+from hiveacid.txn.transaction import Transaction
+
+
+def add_columns(context: ExecutionContext, statement: values.AddColumns) -> Change:
+    """ALTER TABLE ADD | REPLACE COLUMNS.
+
+    Raises:
+        NotFoundError: no such table.
+        InvalidInputError: 10036, 10035 a column that is there; 10313 fewer columns; a change of
+            types that Hive refuses.
+    """
+
+    def added(table: Table) -> Table:
+        columns = table.columns + statement.columns
+        if statement.replace:
+            columns = statement.columns
+            if len(columns) < len(table.columns):
+                raise InvalidInputError(
+                    f"Replacing columns cannot drop columns for table {table.name}. SerDe may be "
+                    "incompatible",
+                    code=10313,
+                    table=str(table.name),
+                )
+            for old, new in zip(table.columns, columns, strict=False):
+                check_type_change(old, new)
+        check_columns(columns, table.partition_columns)
+        return checked(replace(table, columns=columns))
+
+    return _change(context, table_to_alter(context, statement.name), added)
+
+
+def change_column(context: ExecutionContext, statement: values.ChangeColumn) -> Change:
+    """ALTER TABLE CHANGE COLUMN, with the constraints that it adds.
+
+    Raises:
+        NotFoundError: no such table.
+        InvalidInputError: 10002 no such column; a change that Hive refuses.
+    """
+
+    def changed(table: Table) -> Table:
+        table = _with_column(table, statement)
+        if statement.constraints is None:
+            return table
+        return _with_constraints(table, statement.constraints)
+
+    return _change(context, table_to_alter(context, statement.name), changed)
+
+
+def add_constraints(context: ExecutionContext, statement: values.AddConstraints) -> Change:
+    """ALTER TABLE ADD CONSTRAINT.
+
+    Raises:
+        NotFoundError: no such table.
+        InvalidInputError: a name that is taken; 10326 a text that cannot be a constraint.
+    """
+    table = table_to_alter(context, statement.name)
+    return _change(
+        context, table, lambda now: _with_constraints(now, statement.constraints), write_id=False
+    )
+
+
+def drop_constraint(context: ExecutionContext, statement: values.DropConstraint) -> Change:
+    """ALTER TABLE DROP CONSTRAINT.
+
+    Raises:
+        NotFoundError: no such table.
+        InvalidInputError: no such constraint.
+    """
+    return _change(
+        context,
+        table_to_alter(context, statement.name),
+        lambda now: replace(now, properties=without_constraint(now, statement.constraint)),
+        write_id=False,
+    )
+
+
+def _change(
+    context: ExecutionContext,
+    table: Table,
+    change: Callable[[Table], Table],
+    *,
+    write_id: bool = True,
+) -> Change:
+    """The table becomes what ``change`` makes of it, which is refused before it is locked, too."""
+    change(table)
+
+    def run(transaction: Transaction) -> None:
+        if write_id:
+            use_write_id(transaction, table)
+        context.client.metastore.alter_table(table.name, change)
+
+    return Change(footprint.alter_table(table.name), run, table)
+
+
+def _with_constraints(table: Table, added: values.Constraints) -> Table:
+    check_constraint_texts(table.columns, defaults=added.defaults, checks=added.checks)
+    properties = constraint_properties(
+        not_null=added.not_null,
+        defaults=added.defaults,
+        checks=added.checks,
+        keys=added.keys,
+        names=added.names,
+    )
+    return replace(table, properties=with_constraints(table, properties))
+
+
+def _with_column(table: Table, statement: values.ChangeColumn) -> Table:
+    old = next((c for c in table.columns if c.name == statement.old_name), None)
+    if old is None:
+        raise InvalidInputError(
+            f"Invalid column reference {statement.old_name}",
+            code=10002,
+            table=str(table.name),
+            column=statement.old_name,
+        )
+    check_type_change(old, statement.column)
+    comment = statement.column.comment
+    new = replace(statement.column, comment=old.comment if comment is None else comment)
+    columns = _placed(table, tuple(new if c is old else c for c in table.columns), new, statement)
+    check_columns(columns, table.partition_columns)
+    return replace(table, columns=columns, bucket=_renamed(table.bucket, old.name, new.name))
+
+
+def _placed(
+    table: Table, columns: tuple[Column, ...], column: Column, statement: values.ChangeColumn
+) -> tuple[Column, ...]:
+    """``columns`` with ``column`` where the statement wants it.
+
+    Raises:
+        InvalidInputError: files that are read by position would give other columns' values.
+    """
+    if statement.after is None:
+        return columns
+    if table.format is FileFormat.ORC:
+        raise InvalidInputError(
+            f"Reordering columns is not supported for table {table.name}. SerDe may be"
+            " incompatible",
+            code=10311,
+            table=str(table.name),
+        )
+    rest = [one for one in columns if one is not column]
+    names = ["", *(one.name for one in rest)]
+    if statement.after not in names:
+        raise InvalidInputError(
+            f"Invalid column reference {statement.after}",
+            code=10002,
+            table=str(table.name),
+            column=statement.after,
+        )
+    place = names.index(statement.after)
+    moved = (*rest[:place], column, *rest[place:])
+    for old, new in zip(table.columns, moved, strict=True):
+        check_type_change(old, new)
+    return moved
+
+
+def _renamed(bucket: BucketSpec | None, old: str, new: str) -> BucketSpec | None:
+    if bucket is None:
+        return None
+    return replace(bucket, columns=tuple(new if name == old else name for name in bucket.columns))
+
+
+_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
+_TEXTS: Final = ("string", "varchar", "char")
+
+
+def check_type_change(old: Column, new: Column) -> None:
+    """The column may change its type, as Hive 4.1 was seen to allow: to a longer number, to text,
+    from one text or decimal to any other, a nested type to any of its kind.
+
+    Raises:
+        InvalidInputError: they cannot.
+    """
+    if old.type == new.type or _widens(_family(old.type), _family(new.type)):
+        return
+    raise InvalidInputError(
+        "Unable to alter table. The following columns have types incompatible with the existing"
+        f" columns in their respective positions : {new.name}",
+        column=new.name,
+        old=str(old.type),
+        new=str(new.type),
+    )
+
+
+def _family(kind: HiveType) -> str:
+    """The type without lengths, digits and what is nested, which Hive does not compare."""
+    return re.split("[(<]", str(kind), maxsplit=1)[0]
+
+
+def _widens(old: str, new: str) -> bool:
+    if old == new:
+        return True
+    if old in _NUMBERS and new in _NUMBERS:
+        return _NUMBERS.index(old) < _NUMBERS.index(new)
+    return new in _TEXTS and old in (*_NUMBERS, *_TEXTS, "date", "timestamp")

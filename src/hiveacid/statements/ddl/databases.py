@@ -1,0 +1,61 @@
+"""CREATE and DROP of databases."""
+
+from __future__ import annotations
+
+from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from hiveacid.model.tables import Database, TableName
+from hiveacid.statements import values_ddl as values
+from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.ddl.change import (
+    NO_CHANGE,
+    Change,
+    delete_location,
+    owns_files,
+)
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.txn import footprint
+from hiveacid.txn.transaction import Transaction
+
+
+def create_database(context: ExecutionContext, statement: values.CreateDatabase) -> Change:
+    """CREATE DATABASE."""
+    if statement.name.lower() in context.client.metastore.list_databases():
+        if statement.if_not_exists:
+            return NO_CHANGE
+        name = statement.name.lower()
+        raise AlreadyExistsError(f"Database {name} already exists", database=name)
+    location = statement.location or context.client.database_location(statement.name)
+    database = Database(
+        statement.name, location, statement.comment, properties=dict(statement.properties)
+    )
+
+    def run(_: Transaction) -> None:
+        context.client.metastore.create_database(database)
+        files, path = file_system_for(location)
+        files.create_directory(path)
+
+    return Change((), run, guards=footprint.drop_database(statement.name))
+
+
+def drop_database(context: ExecutionContext, statement: values.DropDatabase) -> Change:
+    """DROP DATABASE [CASCADE]: the catalog forgets it with its tables, then the files go."""
+    name, metastore = statement.name.lower(), context.client.metastore
+    if name == "default":
+        raise InvalidInputError("Can not drop default database", database=name)
+    try:
+        database = metastore.get_database(name)
+    except NotFoundError:
+        if statement.if_exists:
+            return NO_CHANGE
+        raise
+
+    def run(_: Transaction) -> None:
+        tables = [metastore.get_table(TableName(name, one)) for one in metastore.list_tables(name)]
+        metastore.drop_database(name, cascade=statement.cascade)
+        for table in tables:
+            if owns_files(table):
+                delete_location(table.location)
+        if database.location.rstrip("/") != context.client.warehouse:
+            delete_location(database.location)
+
+    return Change(footprint.drop_database(name), run)

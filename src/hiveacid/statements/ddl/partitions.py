@@ -1,0 +1,129 @@
+"""ALTER TABLE ADD, DROP and RENAME PARTITION.
+
+ADD shares the table, DROP holds the partitions, RENAME the table (real-hive.md 5). DROP and RENAME
+use up a write id of a transactional table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hiveacid.errors import AcidError, AlreadyExistsError
+from hiveacid.layout.names import partition_name
+from hiveacid.model.statistics import initial_statistics
+from hiveacid.model.tables import Partition, Table
+from hiveacid.statements import values_ddl as values
+from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.ddl.change import (
+    Change,
+    delete_location,
+    move_location,
+    owns_files,
+    table_to_alter,
+    use_write_id,
+)
+from hiveacid.statements.locations import check_partitions
+from hiveacid.statements.partition_conditions import meets
+from hiveacid.statements.partition_values import full_values, normal_text, partition_column
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.txn import footprint
+from hiveacid.txn.transaction import Transaction
+
+
+def add_partitions(context: ExecutionContext, statement: values.AddPartitions) -> Change:
+    """ALTER TABLE ADD PARTITION: all of them, or none.
+
+    Raises:
+        NotFoundError: no such table.
+        AlreadyExistsError: one exists and no IF NOT EXISTS.
+        InvalidInputError: a specification that does not name one partition.
+    """
+    table = table_to_alter(context, statement.name)
+    wanted = [(full_values(table, one.spec), one.location) for one in statement.partitions]
+
+    def run(_: Transaction) -> None:
+        new = [_new(table, texts, location) for texts, location in wanted]
+        check_partitions(context.client.metastore, table, new)
+        for partition in context.client.metastore.add_partitions(
+            table.name, new, if_not_exists=statement.if_not_exists
+        ):
+            files, path = file_system_for(partition.location)
+            files.create_directory(path)
+
+    return Change(footprint.use_table(table.name), run, table)
+
+
+def _new(table: Table, texts: tuple[str | None, ...], location: str | None) -> Partition:
+    location = location or _directory(table, texts)
+    files, path = file_system_for(location)
+    known: dict[str, str] = {}
+    if owns_files(table) and not files.exists(path):
+        known = initial_statistics(column.name for column in table.columns)
+    return Partition(texts, location, known)
+
+
+def drop_partitions(context: ExecutionContext, statement: values.DropPartitions) -> Change:
+    """ALTER TABLE DROP PARTITION; Hive does not mind where none meets the conditions.
+
+    Raises:
+        NotFoundError: no such table.
+        InvalidInputError: a condition that names no partition column, or no value of one.
+    """
+    table = table_to_alter(context, statement.name)
+    columns = [column.name for column in table.partition_columns]
+    for conditions in statement.conditions:
+        for condition in conditions:
+            normal_text(condition.text, partition_column(table, condition.column))
+    doomed = []
+    for partition in context.client.metastore.list_partitions(table.name):
+        texts = dict(zip(columns, partition.values, strict=True))
+        if any(meets(table, texts, conditions) for conditions in statement.conditions):
+            doomed.append(partition.values)
+
+    def run(transaction: Transaction) -> None:
+        use_write_id(transaction, table)
+        for partition in context.client.metastore.drop_partitions(table.name, doomed):
+            if owns_files(table):
+                delete_location(partition.location)
+
+    names = [partition_name(columns, texts) for texts in doomed]
+    return Change(footprint.drop_partitions(table.name, names), run, table)
+
+
+def rename_partition(context: ExecutionContext, statement: values.RenamePartition) -> Change:
+    """ALTER TABLE PARTITION RENAME TO PARTITION: what lies at the default place moves.
+
+    Raises:
+        NotFoundError: no such table, or 10006 no such partition.
+        AlreadyExistsError: the new name, or its directory, exists.
+        InvalidInputError: a specification that does not name one partition.
+    """
+    table = table_to_alter(context, statement.name)
+    metastore = context.client.metastore
+    old = metastore.get_partition(table.name, full_values(table, statement.spec))
+    texts = full_values(table, statement.new_spec)
+    if any(one.values == texts for one in metastore.list_partitions(table.name)):
+        raise AlreadyExistsError(
+            f"Partition already exists: {statement.new_spec}", table=str(table.name)
+        )
+    location = old.location
+    if location.rstrip("/") == _directory(table, old.values):
+        location = _directory(table, texts)
+
+    def run(transaction: Transaction) -> None:
+        use_write_id(transaction, table)
+        move_location(old.location, location)
+        try:
+            metastore.alter_partition(
+                table.name, old.values, lambda now: replace(now, values=texts, location=location)
+            )
+        except AcidError:
+            move_location(location, old.location)
+            raise
+
+    return Change(footprint.alter_table(table.name), run, table)
+
+
+def _directory(table: Table, texts: tuple[str | None, ...]) -> str:
+    names = [column.name for column in table.partition_columns]
+    return f"{table.location.rstrip('/')}/{partition_name(names, texts)}"

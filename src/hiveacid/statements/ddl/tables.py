@@ -1,0 +1,343 @@
+"""CREATE, DROP and RENAME of tables, SET LOCATION.
+
+Locks (real-hive.md 5): CREATE TABLE the database shared; DROP TABLE the table exclusive and the
+database shared; RENAME the same, with the new name's database. Who makes or renames a table holds
+the new name, too, so that its directory is nobody else's meanwhile. The catalog's row comes first
+at creation and goes first at dropping: a crash leaves files without a table, never a table without
+files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from hiveacid.errors import (
+    AcidError,
+    AlreadyExistsError,
+    InvalidInputError,
+    StorageError,
+)
+from hiveacid.model.ids import TxnId
+from hiveacid.model.statistics import initial_statistics
+from hiveacid.model.tables import Column, FileFormat, Partition, Table, TableKind
+from hiveacid.settings import Settings
+from hiveacid.statements import values_ddl as values
+from hiveacid.statements.attach import Attached, examine, mark_dead, take_lists
+from hiveacid.statements.constraints import check_constraint_texts, constraint_properties
+from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.ddl.change import (
+    NO_CHANGE,
+    Change,
+    carry_out,
+    delete_location,
+    move_location,
+    owns_files,
+    table_location,
+    table_or_none,
+    table_to_alter,
+    use_write_id,
+)
+from hiveacid.statements.ddl.definitions import checked
+from hiveacid.statements.locations import check_partitions, check_place
+from hiveacid.statements.partition_values import full_values
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.txn import footprint
+from hiveacid.txn.transaction import Transaction
+
+
+def make_table(
+    context: ExecutionContext,
+    statement: values.CreateTable,
+    *,
+    columns: tuple[Column, ...] | None = None,
+) -> None:
+    """Carries CREATE TABLE out; the files at a LOCATION are looked at once, before the locks.
+
+    Raises:
+        AcidError: as ``create_table`` and ``attach.examine``.
+    """
+    attached: Attached | None = None
+    if statement.location is not None and not statement.external:
+        if _is_there(context, statement):
+            return
+        plain = statement if columns is None else _with_query_columns(statement, columns)
+        table, lists = take_lists(definition_of(context, plain))
+        check_place(context.client.metastore, table)
+        attached = examine(table, lists, format=statement.format)
+        if attached.takeover is not None:  # the locks' own transaction has a higher id, too
+            context.client.metastore.assume_committed(TxnId(attached.takeover.highest_txn))
+    carry_out(
+        context, partial(create_table, context, statement, columns=columns, attached=attached)
+    )
+
+
+def create_table(
+    context: ExecutionContext,
+    statement: values.CreateTable,
+    *,
+    columns: tuple[Column, ...] | None = None,
+    attached: Attached | None = None,
+) -> Change:
+    """CREATE TABLE; ``columns`` are those of a CTAS' query, ``attached`` is what lies at LOCATION.
+
+    Raises:
+        AlreadyExistsError: there is a table of that name and no IF NOT EXISTS.
+        NotFoundError: no such database, or no such table after LIKE.
+        InvalidInputError: the definition is refused (see ``definitions.checked``), or the place is
+            another table's.
+    """
+    if _is_there(context, statement):
+        return NO_CHANGE
+    if columns is not None:
+        statement = _with_query_columns(statement, columns)
+    defined, _ = take_lists(definition_of(context, statement))
+    table = checked(defined if attached is None else attached.table)
+
+    def run(_: Transaction) -> None:
+        check_place(context.client.metastore, table)
+        files, path = file_system_for(table.location)
+        made = table
+        if owns_files(table) and not table.partition_columns and not files.exists(path):
+            known = initial_statistics(column.name for column in table.columns)
+            made = replace(table, properties={**table.properties, **known})
+        if attached is not None:
+            _attach(context, attached, made)
+            return
+        context.client.metastore.create_table(made)
+        try:
+            files.create_directory(path)
+        except StorageError:
+            context.client.metastore.drop_table(made.name)
+            raise
+
+    locks = footprint.create_table(table.name.database)
+    return Change(locks, run, guards=footprint.alter_table(table.name))
+
+
+def _is_there(context: ExecutionContext, statement: values.CreateTable) -> bool:
+    name = statement.name
+    if table_or_none(context, name) is None:
+        return False
+    if statement.if_not_exists:
+        return True
+    raise AlreadyExistsError(f"Table {name} already exists", table=str(name))
+
+
+def _attach(context: ExecutionContext, attached: Attached, table: Table) -> None:
+    files, path = file_system_for(table.location)
+    files.create_directory(path)
+    mark_dead(attached)
+    context.client.metastore.attach_table(table, attached.partitions, attached.takeover)
+    try:
+        check_place(context.client.metastore, table)  # somebody may have taken it just now
+    except InvalidInputError:
+        context.client.metastore.drop_table(table.name)
+        raise
+
+
+@contextmanager
+def created_as(
+    context: ExecutionContext, statement: values.CreateTable, columns: tuple[Column, ...]
+) -> Iterator[bool]:
+    """Makes a table of a query's columns for a block that puts its rows in, all or nothing;
+    whether it was made (not IF NOT EXISTS).
+
+    Until the end of the block nobody else reads the table, or changes its definition.
+
+    Raises:
+        AcidError: as ``create_table``, and whatever the block runs into.
+    """
+    plan = partial(create_table, context, statement, columns=columns)
+    if plan() is NO_CHANGE:
+        yield False
+        return
+    transactions = context.client.transactions
+    lock = transactions.lock(footprint.alter_table(statement.name))
+    try:
+        made = plan() is not NO_CHANGE
+        make_table(context, statement, columns=columns)
+        try:
+            yield made
+        except BaseException:
+            if made:
+                carry_out(context, partial(drop_table, context, values.DropTable(statement.name)))
+            raise
+    finally:
+        transactions.unlock(lock)
+
+
+def _with_query_columns(
+    statement: values.CreateTable, columns: tuple[Column, ...]
+) -> values.CreateTable:
+    by_name = {column.name: column for column in columns}
+    missing = [name for name in statement.partition_names if name not in by_name]
+    if missing:
+        raise InvalidInputError(
+            f"Invalid column reference '{missing[0]}'", code=10002, column=missing[0]
+        )
+    return replace(
+        statement,
+        columns=tuple(c for c in columns if c.name not in statement.partition_names),
+        partition_columns=tuple(by_name[name] for name in statement.partition_names),
+    )
+
+
+def definition_of(context: ExecutionContext, statement: values.CreateTable) -> Table:
+    """The table that the statement would make, not looked at any further.
+
+    Raises:
+        NotFoundError: no such database, or no such table after LIKE.
+        InvalidInputError: a constraint is refused.
+    """
+    database = context.client.metastore.get_database(statement.name.database)
+    like = None if statement.like is None else context.client.metastore.get_table(statement.like)
+    properties: dict[str, str] = dict(statement.properties)
+    if like is not None:
+        properties = {**_kept(like), **properties}
+    elif not statement.external:
+        properties = {**_defaults(context.settings, properties), **properties}
+    if statement.external and (statement.not_null or statement.defaults or statement.checks):
+        raise InvalidInputError(
+            "Invalid Constraint syntax Constraints are disallowed with External tables. Only RELY "
+            "is allowed.",
+            code=10326,
+            table=str(statement.name),
+        )
+    check_constraint_texts(statement.columns, defaults=statement.defaults, checks=statement.checks)
+    properties |= constraint_properties(
+        not_null=statement.not_null,
+        defaults=statement.defaults,
+        checks=statement.checks,
+        keys=statement.keys,
+        names=statement.constraint_names,
+    )
+    bucket = statement.bucket
+    if bucket is not None and properties.get("bucketing_version", "").isdigit():
+        bucket = replace(bucket, version=int(properties["bucketing_version"]))
+    table = Table(
+        name=statement.name,
+        columns=statement.columns,
+        location=statement.location or table_location(database, statement.name.table),
+        partition_columns=statement.partition_columns,
+        bucket=bucket,
+        sort_columns=statement.sort_columns,
+        format=statement.format or FileFormat.ORC,
+        kind=TableKind.EXTERNAL if statement.external else TableKind.MANAGED,
+        properties=properties,
+        comment=statement.comment,
+        owner=context.client.transactions.user,
+        created_at_ms=context.client.clock.now_ms(),
+    )
+    if like is None:
+        return table
+    return replace(
+        table,
+        columns=like.columns,
+        partition_columns=like.partition_columns,
+        bucket=like.bucket,
+        sort_columns=like.sort_columns,
+        format=statement.format or like.format,
+        comment=statement.comment or like.comment,
+    )
+
+
+def _kept(like: Table) -> dict[str, str]:
+    """The properties that a table made LIKE another has of it (real Hive keeps these three)."""
+    kept = ("transactional", "transactional_properties", "bucketing_version")
+    return {key: value for key, value in like.properties.items() if key in kept}
+
+
+def _defaults(settings: Settings, properties: Mapping[str, str]) -> dict[str, str]:
+    """What ``hive.create.as.acid`` and ``hive.create.as.insert.only`` add."""
+    if any(key.lower() == "transactional" for key in properties):
+        return {}
+    if settings.create_as_acid:
+        return {"transactional": "true"}
+    if settings.create_as_insert_only:
+        return {"transactional": "true", "transactional_properties": "insert_only"}
+    return {}
+
+
+def drop_table(context: ExecutionContext, statement: values.DropTable) -> Change:
+    """DROP TABLE; Hive does not mind one that does not exist (real-hive.md 9)."""
+    table = table_or_none(context, statement.name)
+    if table is None:
+        return NO_CHANGE
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError("Cannot drop a view with DROP TABLE", view=str(table.name))
+
+    def run(_: Transaction) -> None:
+        context.client.metastore.drop_table(table.name)
+        if owns_files(table):
+            delete_location(table.location)
+
+    return Change(footprint.drop_table(table.name), run, table)
+
+
+def rename_table(context: ExecutionContext, statement: values.RenameTable) -> Change:
+    """ALTER TABLE RENAME TO: what lies at the default place of the old name moves to the new one's.
+
+    Raises:
+        NotFoundError: no such table, or no such database.
+        AlreadyExistsError: the new name, or its directory, exists.
+    """
+    metastore, new_name = context.client.metastore, statement.new_name
+    table = table_to_alter(context, statement.name)
+    old_database = metastore.get_database(table.name.database)
+    new_database = metastore.get_database(new_name.database)
+    if table_or_none(context, new_name) is not None:
+        raise AlreadyExistsError(f"Table {new_name} already exists", table=str(new_name))
+    location = table.location
+    if location.rstrip("/") == table_location(old_database, table.name.table) and owns_files(table):
+        location = table_location(new_database, new_name.table)
+
+    def run(transaction: Transaction) -> None:
+        use_write_id(transaction, table)
+        if location != table.location:
+            moved = replace(table, name=new_name, location=location)
+            check_place(metastore, moved, but=(str(table.name),))
+        move_location(table.location, location)
+        try:
+            metastore.alter_table(
+                table.name, lambda now: replace(now, name=new_name, location=location)
+            )
+        except AcidError:
+            move_location(location, table.location)
+            raise
+
+    locks = footprint.rename_table(table.name, new_name)
+    return Change(locks, run, table, guards=footprint.alter_table(new_name))
+
+
+def set_location(context: ExecutionContext, statement: values.SetLocation) -> Change:
+    """ALTER TABLE SET LOCATION: the files of the new place are the table's, or the partition's;
+    nothing is moved, and the partitions of a table stay where they are.
+
+    Raises:
+        NotFoundError: no such table, or 10006 no such partition.
+        InvalidInputError: 10244 a relative location.
+    """
+    table, location = table_to_alter(context, statement.name), statement.location
+    if "://" not in location and not location.removeprefix("file:").startswith("/"):
+        raise InvalidInputError(
+            f"{location} is not absolute.  Please specify a complete absolute uri.",
+            code=10244,
+            table=str(table.name),
+        )
+    partition = full_values(table, statement.partition) if statement.partition else None
+
+    def run(_: Transaction) -> None:
+        metastore = context.client.metastore
+        if partition is None:
+            check_place(metastore, replace(table, location=location))
+            metastore.alter_table(table.name, lambda now: replace(now, location=location))
+            return
+        check_partitions(metastore, table, [Partition(partition, location)])
+        metastore.alter_partition(
+            table.name, partition, lambda now: replace(now, location=location)
+        )
+
+    return Change(footprint.alter_table(table.name), run, table)
