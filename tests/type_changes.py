@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from hiveacid.statements.alter import check_type_change
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.session import Session
+from hiveacid.statements.ddl.columns import check_type_change
 from hiveacid.storage.arrow_types import arrow_type
 
 PATH = Path(__file__).parent / "data" / "type_changes.tsv"
