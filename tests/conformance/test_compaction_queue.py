@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
@@ -474,7 +473,7 @@ def test_entries_go_with_their_table_and_are_renamed_with_it(queue: SqlMetastore
     queue.mark_refused(_claim(queue), "no")
     _request(queue)
     entry, renamed = _claim(queue), TableName("default", "renamed")
-    queue.alter_table(NAME, lambda now: replace(now, name=renamed, location="/w/renamed"))
+    queue.alter_table(NAME, lambda now: Table(renamed, now.columns, now.location))
     assert {one.table for one in queue.show_compactions()} == {renamed}
     assert len(queue.show_compactions(table=renamed)) == 2
     txn = _begin(queue)

@@ -1,0 +1,87 @@
+"""Changes of definitions that move files or rename records: what stays, what is refused, what is
+left by a process that is killed in the middle."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.tables import committed, rows_of
+
+import hiveacid
+from hiveacid.errors import AlreadyExistsError
+from hiveacid.session import Session
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+_CONVERT = """
+import os, hiveacid
+from hiveacid.metastore.sql.metastore import SqlMetastore
+SqlMetastore.alter_table = lambda *_: os._exit(9)
+with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
+    session.sql("alter table t set tblproperties ('transactional'='true',"
+                "'transactional_properties'='insert_only')")
+"""
+MM = "tblproperties ('transactional'='true','transactional_properties'='insert_only')"
+
+
+@pytest.fixture
+def acid(metastore_url: str, tmp_path: Path) -> Iterator[Session]:
+    with hiveacid.connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as session:
+        yield session
+
+
+def test_aborted_rows_of_a_partition_stay_invisible_when_it_is_renamed(acid: Session) -> None:
+    acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
+    acid.sql("insert into p partition (k='x') values (1)")
+    txn = acid.transaction()
+    txn.sql("insert into p partition (k='x') values (2)")
+    assert txn.id is not None
+    acid.client.metastore.abort_txns([txn.id])
+    acid.sql("insert into p partition (k='x') values (3)")
+    acid.sql("alter table p partition (k='x') rename to partition (k='y')")
+    acid.client.metastore.run_housekeeping(interval_s=0)
+    assert rows_of(acid, "p") == [(1, "y"), (3, "y")]
+    found = acid.table("p").compact("major", partition={"k": "y"}, wait=False)
+    assert [one.partition for one in found] == ["k=y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "directory"),
+    [
+        ("alter table p rename to q", "q"),
+        ("alter table p partition (k='x') rename to partition (k='y')", "p/k=y"),
+    ],
+)
+def test_a_rename_leaves_a_directory_alone_that_is_there(
+    acid: Session, tmp_path: Path, text: str, directory: str
+) -> None:
+    acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
+    acid.sql("insert into p partition (k='x') values (1)")
+    kept = tmp_path / "wh" / directory / "kept"
+    kept.mkdir(parents=True)
+    with pytest.raises(AlreadyExistsError, match="New location already exists"):
+        acid.sql(text)
+    assert kept.exists() and rows_of(acid, "p") == [(1, "x")]
+    kept.rmdir()
+    kept.parent.rmdir()
+    acid.sql(text)
+    assert kept.parent.exists()
+
+
+def test_a_conversion_that_is_killed_loses_nothing_and_can_be_repeated(
+    acid: Session, metastore_url: str, tmp_path: Path
+) -> None:
+    acid.sql("create table t (id int, v string) stored as orc")
+    acid.sql("insert into t values (1, 'a')")
+    acid.sql("insert into t values (2, 'b')")
+    convert = _CONVERT.format(url=metastore_url, warehouse=str(tmp_path / "wh"))
+    assert subprocess.run([sys.executable, "-c", convert], check=False).returncode == 9
+    store = acid.client.metastore
+    assert store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
+    assert rows_of(acid) == [(1, "a"), (2, "b")]
+    acid.sql(f"alter table t set {MM}")
+    acid.sql("insert into t values (3, 'c')")
+    assert committed(acid) == rows_of(acid) == [(1, "a"), (2, "b"), (3, "c")]
