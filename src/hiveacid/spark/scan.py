@@ -3,8 +3,7 @@
 The six event columns are read with Spark's own vectorised ORC reader. The ORC library recognises
 their names and fails on any narrower root schema, so every read is pinned: a filter that is always
 true and mentions the five system columns and one cheap leaf of ``row`` keeps them all in the read
-schema, and nested column pruning then works for the rest (docs/ARCHITECTURE.md, facts that force
-the design).
+schema, and nested column pruning then works for the rest (docs/measured.md).
 
 Files are given one by one, never as directories: Spark lists again, and a delete file that went
 missing between our listing and Spark's must be an error, not rows that come back.

@@ -2,7 +2,7 @@
 
 Three steps, each cheaper than what it saves: partition values (no file is touched), the bucketing
 hash of values that the predicate fixes (file names), then the statistics of each stripe (the tails
-of the files left). Spark's own push-down prunes nothing on these files (docs/ARCHITECTURE.md).
+of the files left). Spark's own push-down prunes nothing on these files (docs/measured.md).
 """
 
 from __future__ import annotations
