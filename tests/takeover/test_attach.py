@@ -169,6 +169,24 @@ def test_partitions_that_do_not_fit(acid: Session, tmp_path: Path) -> None:
     assert rows(acid) == [(1, "a", "x"), (2, "b", "y")]
 
 
+@pytest.mark.parametrize(
+    ("name", "buckets", "columns"),
+    [("c_int", 4, ["k"]), ("c_int", 2, ["n"]), ("i12_big", 2, ["id"])],
+)
+def test_buckets_that_the_rows_are_not_in(
+    acid: Session, tmp_path: Path, name: str, buckets: int, columns: list[str]
+) -> None:
+    """Else a query by the bucketing column would pass over the files that hold its rows."""
+    given = golden(name, tmp_path / "t")
+    meta = golden_meta(name)
+    if name == "c_int":
+        buckets += meta["num_buckets"] * (columns == ["k"])
+    with pytest.raises(InvalidInputError, match=r"is of bucket|has bucket") as caught:
+        acid.attach(**given, bucketed_by=columns, buckets=buckets)
+    assert caught.value.__notes__
+    acid.attach(**given)
+
+
 def test_a_compaction_that_did_not_commit_stays_unseen(acid: Session, tmp_path: Path) -> None:
     """Its transaction's number means something else here: committed, or of another table."""
     given = golden("a02_update_delete", tmp_path / "t")

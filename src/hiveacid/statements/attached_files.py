@@ -24,9 +24,10 @@ from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionT
 from hiveacid.statements.ddl.columns import check_type_change
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import evolve_column
-from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
-from hiveacid.storage.plain.readers import ParquetFileReader, open_plain_reader
+from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
 
 _NESTED: Final = (StructType, ListType, MapType, UnionType)
 _TEXTS: Final = ("string", "varchar", "char")
@@ -46,6 +47,7 @@ class FoundFile:
     fields: tuple[tuple[str, HiveType], ...]
     has_names: bool
     highest_write_id: int
+    logical_bytes: int | None
 
 
 def files_of(fs: FileSystem, directories: Mapping[str, AcidDirectory]) -> tuple[FoundFile, ...]:
@@ -70,17 +72,20 @@ def files_of(fs: FileSystem, directories: Mapping[str, AcidDirectory]) -> tuple[
     return tuple(sorted(found, key=lambda one: (one.write_id, one.path)))
 
 
+def _opened(
+    fs: FileSystem, path: str, logical_bytes: int | None
+) -> BucketFileReader | TextFileReader | ParquetFileReader:
+    if path.rpartition("/")[2].startswith(BUCKET_PREFIX):
+        return BucketFileReader(fs, path, logical_bytes=logical_bytes)
+    return open_plain_reader(fs, path, format=None, row_format=RowFormat())
+
+
 def _read(fs: FileSystem, path: str, file: DataFile, write_id: int) -> FoundFile:
-    is_bucket_file = path.rpartition("/")[2].startswith(BUCKET_PREFIX)
-    with (
-        BucketFileReader(fs, path, logical_bytes=file.logical_bytes)
-        if is_bucket_file
-        else open_plain_reader(fs, path, format=None, row_format=RowFormat())
-    ) as reader:
+    with _opened(fs, path, file.logical_bytes) as reader:
         if not isinstance(reader, BucketFileReader):
             is_parquet = isinstance(reader, ParquetFileReader)
             kind = FileFormat.PARQUET if is_parquet else FileFormat.TEXT
-            return FoundFile(path, write_id, kind, False, reader.fields, is_parquet, 0)
+            return FoundFile(path, write_id, kind, False, reader.fields, is_parquet, 0, None)
         metadata = {} if reader.tail is None else reader.tail.user_metadata
         version = metadata.get(_ACID_VERSION, VERSION_TEXT.encode()).decode("utf-8", "replace")
         if version not in ("0", "1", VERSION_TEXT):
@@ -99,6 +104,7 @@ def _read(fs: FileSystem, path: str, file: DataFile, write_id: int) -> FoundFile
             reader.fields,
             not reader.has_positional_names,
             highest[1] if highest else 0,
+            file.logical_bytes,
         )
 
 
@@ -136,6 +142,7 @@ def check_files(table: Table, files: Sequence[FoundFile], *, format: FileFormat 
     for file in files:
         for column, name, kind in _matched(table, file):
             _check_readable(table, file, column, name, kind)
+    _check_hashes(table, files)
     return table
 
 
@@ -241,3 +248,34 @@ def _check_bucket(table: Table, file: FoundFile) -> None:
         )
     if table.bucket is not None and number >= table.bucket.count:
         raise _differs(table, file, "bucket", number, f"{table.bucket.count} buckets")
+
+
+def _check_hashes(table: Table, files: Sequence[FoundFile]) -> None:
+    """Rows of a bucketed table are where their hash says, or queries would pass files over: the
+    first rows of the newest file of each number tell.
+    """
+    if table.bucket is None:
+        return
+    fs, _ = file_system_for(table.location)
+    names = [column.name for column in table.columns]
+    places = [names.index(name) for name in table.bucket.columns]
+    kinds = [table.columns[place].type for place in places]
+    newest = {bucket_of_file(file.path.rpartition("/")[2]): file for file in files}
+    for number, file in newest.items():
+        with _opened(fs, file.path, file.logical_bytes) as reader:
+            first = next(
+                reader.batches(table_columns=table.columns, wanted=places, identities=False), None
+            )
+        if first is None or not first.rows:
+            continue
+        spec = table.bucket
+        hashed = set(bucket_ids(first.columns, kinds, spec.count, version=spec.version).to_pylist())
+        if hashed != {number}:
+            raise InvalidInputError(
+                f"{file.path} is of bucket {number}, and holds rows of bucket "
+                f"{min(hashed - {number})} of {spec.count} by the hash of "
+                f"{', '.join(spec.columns)}",
+                table=str(table.name),
+                path=file.path,
+                note="Leave the buckets out, or say the 'bucketing_version' ('1' before Hive 3).",
+            )
