@@ -13,22 +13,11 @@ from hiveacid.errors import SparkNeededError, TransactionError
 from hiveacid.session import Session, connect
 from hiveacid.spark.local import local_session
 from hiveacid.sql import parse, with_arguments
-from hiveacid.sql.parse import Body, ParsedExplain
-from hiveacid.sql.parsed import ParsedCreateAs, ParsedQuery
+from hiveacid.sql.parse import Body, ParsedExplain, ParsedLater
+from hiveacid.sql.parsed import Fragment
+from hiveacid.statements.handlers import handler_of
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.values import Delete, Insert, Inserts, Literals, Merge, Update
-from hiveacid.statements.values_ddl import Truncate
-
-_ON_SPARK = (
-    ParsedQuery,
-    Inserts,
-    Update,
-    Delete,
-    Merge,
-    ParsedCreateAs,
-    ParsedExplain,
-    Truncate,
-)
+from hiveacid.statements.values import Insert, Literals
 
 
 def run(
@@ -70,9 +59,11 @@ def needs_spark(body: Body) -> bool:
     """Whether a statement needs Spark; INSERT of plain VALUES, DDL, SHOW and SET do not."""
     if isinstance(body, Insert):
         return not isinstance(body.source, Literals)
-    if isinstance(body, ParsedExplain) and body.mode == "locks":
-        return False
-    return isinstance(body, _ON_SPARK)
+    if isinstance(body, ParsedExplain):
+        return body.mode != "locks"
+    if isinstance(body, ParsedLater):
+        return False  # that is known when its variables are
+    return isinstance(body, Fragment) or handler_of(body).needs_spark(body)
 
 
 def _results(session: Session, text: str) -> Iterator[Any]:

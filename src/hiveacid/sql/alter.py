@@ -16,7 +16,6 @@ from hiveacid.sql.ddl import (
     partition_spec,
 )
 from hiveacid.sql.dml import partition_text
-from hiveacid.sql.parsed import ParsedView
 from hiveacid.statements import values_ddl as ddl
 
 _OPERATORS = {
@@ -31,7 +30,7 @@ _OPERATORS = {
 }
 
 
-def parse_alter(cursor: Cursor) -> ddl.DdlStatement | ParsedView:
+def parse_alter(cursor: Cursor) -> ddl.DdlStatement:
     """ALTER TABLE name ..., ALTER VIEW name ..."""
     if cursor.accept("VIEW"):
         return parse_alter_view(cursor)

@@ -13,11 +13,8 @@ from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expr
 from hiveacid.sql.parsed import (
     DefaultKeyword,
     Fragment,
-    ParsedCreateAs,
     ParsedExpression,
-    ParsedQuery,
     ParsedRows,
-    ParsedView,
     Relation,
     Scope,
 )
@@ -38,6 +35,7 @@ from hiveacid.statements.values import (
     Update,
 )
 from hiveacid.statements.values_transactions import TransactionStatement
+from hiveacid.statements.values_views import CreateView
 
 __all__ = ["Bound", "Names", "bind", "bind_texts"]
 
@@ -65,8 +63,8 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
     """
     body = statement.body
     splicer = Splicer(names, prefix=prefix)
-    if isinstance(body, ParsedQuery):
-        return _query(body.fragment, splicer)
+    if isinstance(body, Fragment):
+        return _query(body, splicer)
     if isinstance(body, Insert):
         return _insert(body, names, prefix)
     if isinstance(body, Inserts):
@@ -81,24 +79,22 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
         if isinstance(inner, (ddl.Explain, TransactionStatement)):
             raise UnsupportedError(f"EXPLAIN of {body.statement.text} is not supported")
         return ddl.Explain(inner, body.mode)
-    if isinstance(body, ParsedCreateAs):
-        query = _query(body.query.fragment, splicer)
-        return _ddl(dataclasses.replace(body.table, query=query), names, splicer)
-    if isinstance(body, ParsedView):
-        return _view(body, names, splicer)
+    if isinstance(body, ddl.CreateTable) and isinstance(body.query, Fragment):
+        return _ddl(dataclasses.replace(body, query=_query(body.query, splicer)), names, splicer)
+    if isinstance(body, CreateView) and isinstance(body.query, Fragment):
+        return _view(body, body.query, names, splicer)
     if isinstance(body, TransactionStatement):
         return body
     assert not isinstance(body, ParsedLater), "resolved before it is bound"
     return _ddl(body, names, splicer)
 
 
-def _view(body: ParsedView, names: Names, splicer: Splicer) -> ddl.DdlStatement:
+def _view(body: CreateView, fragment: Fragment, names: Names, splicer: Splicer) -> ddl.DdlStatement:
     """A view's query for Spark, as written, and with full names; it must not need itself."""
-    name = splicer.qualify(body.view.name)
-    fragment = body.query.fragment
+    name = splicer.qualify(body.name)
     within = Splicer(names, prefix=splicer.prefix, expanding=(name,))
     view = dataclasses.replace(
-        body.view,
+        body,
         query=_query(fragment, within),
         original=fragment.text,
         expanded=within.qualified(fragment),
@@ -138,8 +134,8 @@ def _insert(body: Insert, names: Names, prefix: str) -> Insert:
     source: Any = body.source
     if isinstance(source, ParsedRows):
         source = _rows(body, source, table, splicer)
-    elif isinstance(source, ParsedQuery):
-        source = _query(source.fragment, splicer)
+    elif isinstance(source, Fragment):
+        source = _query(source, splicer)
     return dataclasses.replace(body, table=table.name, source=source)
 
 

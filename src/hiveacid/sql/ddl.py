@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import BucketSpec, Column, FileFormat
@@ -16,13 +17,12 @@ from hiveacid.sql.columns import (
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.dml import partition_pair
 from hiveacid.sql.lexer import TokenKind
-from hiveacid.sql.parsed import ParsedCreateAs, ParsedQuery, ParsedView
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements import values_views as views
 
 
-def parse_create_view(cursor: Cursor, *, or_replace: bool) -> ParsedView:
+def parse_create_view(cursor: Cursor, *, or_replace: bool) -> views.CreateView:
     """What follows CREATE [OR REPLACE] VIEW."""
     if_not_exists = cursor.if_not_exists()
     name = cursor.table_name()
@@ -45,10 +45,10 @@ def parse_create_view(cursor: Cursor, *, or_replace: bool) -> ParsedView:
         or_replace=or_replace,
         if_not_exists=if_not_exists,
     )
-    return ParsedView(view, _query(cursor))
+    return replace(view, query=_query(cursor))
 
 
-def parse_alter_view(cursor: Cursor) -> views.AlterView | ParsedView:
+def parse_alter_view(cursor: Cursor) -> views.AlterView | views.CreateView:
     """What follows ALTER VIEW."""
     name = cursor.table_name()
     if cursor.accept("SET", "TBLPROPERTIES"):
@@ -61,7 +61,7 @@ def parse_alter_view(cursor: Cursor) -> views.AlterView | ParsedView:
     cursor.accept("AS")
     if not cursor.at_query():
         raise cursor.unrecognized("alter view statement")
-    return ParsedView(views.CreateView(name, alter=True), _query(cursor))
+    return views.CreateView(name, query=_query(cursor), alter=True)
 
 
 def parse_drop_view(cursor: Cursor) -> views.DropView:
@@ -70,10 +70,10 @@ def parse_drop_view(cursor: Cursor) -> views.DropView:
     return views.DropView(cursor.table_name(), if_exists)
 
 
-def _query(cursor: Cursor) -> ParsedQuery:
+def _query(cursor: Cursor) -> Any:
     if not cursor.at_query():
         raise cursor.unrecognized("view definition")
-    return ParsedQuery(QueryParser(cursor).query_fragment())
+    return QueryParser(cursor).query_fragment()
 
 
 def _view_column(cursor: Cursor) -> tuple[str, str | None]:
@@ -116,7 +116,7 @@ class _Columns:
         self.columns.append(Column(name, kind, comment))
 
 
-def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs | ParsedView:
+def parse_create(cursor: Cursor) -> ddl.DdlStatement:
     """CREATE DATABASE | SCHEMA | [OR REPLACE] VIEW | [EXTERNAL | MANAGED | TRANSACTIONAL] TABLE."""
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("VIEW"):
@@ -136,15 +136,13 @@ def parse_create(cursor: Cursor) -> ddl.DdlStatement | ParsedCreateAs | ParsedVi
     if cursor.key != "TABLE":
         raise UnsupportedError(f"CREATE {cursor.token.text.upper()} is not supported")
     cursor.next()
-    created = _create_table(cursor)
-    table = created.table if isinstance(created, ParsedCreateAs) else created
+    table = _create_table(cursor)
     properties = dict(table.properties)
     if transactional:
         properties.setdefault("transactional", "true")
         if table.format not in (None, FileFormat.ORC):  # only ORC holds row ids
             properties.setdefault("transactional_properties", "insert_only")
-    table = replace(table, external=external, managed=managed, properties=properties)
-    return replace(created, table=table) if isinstance(created, ParsedCreateAs) else table
+    return replace(table, external=external, managed=managed, properties=properties)
 
 
 def _create_database(cursor: Cursor) -> ddl.CreateDatabase:
@@ -164,7 +162,7 @@ def _create_database(cursor: Cursor) -> ddl.CreateDatabase:
     return ddl.CreateDatabase(name, if_not_exists, comment, location, properties)
 
 
-def _create_table(cursor: Cursor) -> ddl.CreateTable | ParsedCreateAs:
+def _create_table(cursor: Cursor) -> ddl.CreateTable:
     if_not_exists = cursor.if_not_exists()
     name = cursor.table_name()
     table = ddl.CreateTable(name, if_not_exists=if_not_exists)
@@ -178,8 +176,8 @@ def _create_table(cursor: Cursor) -> ddl.CreateTable | ParsedCreateAs:
         table = _with_columns(table, read)
     table = _table_clauses(cursor, table)
     if cursor.accept("AS") or cursor.at_query():
-        fragment = QueryParser(cursor).query_fragment()
-        return ParsedCreateAs(table, ParsedQuery(fragment))
+        query: Any = QueryParser(cursor).query_fragment()
+        return replace(table, query=query)
     from_files = table.location is not None and table.properties
     if not table.columns and table.like is None and not from_files:
         raise cursor.unrecognized("create table statement")

@@ -14,7 +14,6 @@ from hiveacid.sql.literals import date_value, number_value, timestamp_value
 from hiveacid.sql.parsed import (
     DefaultKeyword,
     Fragment,
-    ParsedQuery,
     ParsedRows,
     Relation,
     Scope,
@@ -35,13 +34,13 @@ from hiveacid.statements.values import (
     Update,
 )
 
-ParsedDml = ParsedQuery | Insert | Inserts | Update | Delete | Merge
+ParsedDml = Fragment | Insert | Inserts | Update | Delete | Merge
 """Where an expression of ``Update``, ``Delete`` and ``Merge`` is, there is a ``Fragment`` or a
 ``DefaultKeyword`` until ``bind`` makes a text of it; the source of an ``Insert`` is a
-``ParsedQuery`` or ``ParsedRows``."""
+``Fragment`` or ``ParsedRows``; a ``Fragment`` alone is a query."""
 
 
-def parse_query(cursor: Cursor) -> ParsedQuery | Insert | Inserts:
+def parse_query(cursor: Cursor) -> Fragment | Insert | Inserts:
     """A query, or the inserts of ``[WITH ...] FROM ... INSERT`` and ``WITH ... INSERT``."""
     parser = QueryParser(cursor)
     scope, start = Scope(), cursor.at
@@ -58,7 +57,7 @@ def parse_query(cursor: Cursor) -> ParsedQuery | Insert | Inserts:
         cursor.at = after_with
         scope.children.remove(body)
     parser.query(scope)
-    return ParsedQuery(parser.fragment(scope, start))
+    return parser.fragment(scope, start)
 
 
 def _insert_after_with(cursor: Cursor, parser: QueryParser, scope: Scope, start: int) -> Insert:
@@ -67,7 +66,7 @@ def _insert_after_with(cursor: Cursor, parser: QueryParser, scope: Scope, start:
     begin = cursor.at
     parser.query(scope)
     pieces = (with_piece, _piece(cursor, begin, cursor.at))
-    return _with_query(head, ParsedQuery(Fragment(cursor.source, pieces, scope)))
+    return _with_query(head, Fragment(cursor.source, pieces, scope))
 
 
 def _multi_insert(
@@ -96,9 +95,7 @@ def _multi_insert(
         begin = cursor.at
         parser.select_body(body)
         pieces = (*before, _piece(cursor, begin, cursor.at))
-        branches.append(
-            _with_query(head, ParsedQuery(Fragment(cursor.source, pieces, branch_root)))
-        )
+        branches.append(_with_query(head, Fragment(cursor.source, pieces, branch_root)))
     return Inserts(tuple(branches))
 
 
@@ -117,7 +114,7 @@ def parse_insert(cursor: Cursor) -> Insert:
         if rows is not None:
             return replace(head, source=rows)
     parser = QueryParser(cursor)
-    return _with_query(head, ParsedQuery(parser.query_fragment()))
+    return _with_query(head, parser.query_fragment())
 
 
 def _with_query(head: Insert, query: Any) -> Insert:

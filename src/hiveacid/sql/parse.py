@@ -47,7 +47,7 @@ from hiveacid.sql.dml import (
 )
 from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
 from hiveacid.sql.parameters import Arguments, SettingOf, substituted, with_arguments
-from hiveacid.sql.parsed import Fragment, ParsedCreateAs, ParsedView, Scope
+from hiveacid.sql.parsed import Fragment, Scope
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.show import parse_abort, parse_describe, parse_show
 from hiveacid.statements import values_ddl as ddl
@@ -72,15 +72,7 @@ class ParsedLater:
     blanks: str
 
 
-Body = (
-    ParsedDml
-    | ParsedLater
-    | ParsedCreateAs
-    | ParsedView
-    | ParsedExplain
-    | ddl.DdlStatement
-    | TransactionStatement
-)
+Body = ParsedDml | ParsedLater | ParsedExplain | ddl.DdlStatement | TransactionStatement
 
 
 @dataclass(frozen=True, slots=True)

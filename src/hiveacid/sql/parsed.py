@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hiveacid.statements.values import VirtualColumn
-from hiveacid.statements.values_ddl import CreateTable
-from hiveacid.statements.values_views import CreateView
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,30 +137,7 @@ ParsedExpression = Fragment | DefaultKeyword
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedQuery:
-    """A query."""
-
-    fragment: Fragment
-
-
-@dataclass(frozen=True, slots=True)
 class ParsedRows:
     """VALUES rows in which DEFAULT occurs or a cell is not a plain literal."""
 
     rows: tuple[tuple[ParsedExpression, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedCreateAs:
-    """CREATE TABLE ... AS query."""
-
-    table: CreateTable
-    query: ParsedQuery
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedView:
-    """CREATE VIEW ... AS query, ALTER VIEW ... AS query."""
-
-    view: CreateView
-    query: ParsedQuery
