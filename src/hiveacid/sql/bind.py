@@ -259,7 +259,7 @@ class _Texts:
         return _expression(value, self._target, self._splicer) if isinstance(value, str) else value
 
     def of_pairs(self, pairs: tuple[tuple[str, object], ...]) -> tuple[tuple[str, object], ...]:
-        """The same of column = expression."""
+        """Columns with the texts of the expressions assigned to them."""
         return tuple((column, self.of(value, column)) for column, value in pairs)
 
 

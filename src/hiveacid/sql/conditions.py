@@ -41,7 +41,7 @@ _NULL: Final = cast(Constant, None)
 
 
 class _NotUnderstood(Exception):
-    """The condition at hand is not one of the forms."""
+    """The condition that is being read has none of the forms that are understood."""
 
 
 def parse_condition(text: str, column_of: ColumnOf, *, strict: bool = False) -> Predicate:

@@ -29,7 +29,7 @@ _QUERY_START = frozenset({"SELECT", "FROM", "WITH", "VALUES", "("})
 
 
 class Cursor:
-    """A place in a list of tokens."""
+    """Reads tokens one by one: a place in the list of them, which moves on."""
 
     def __init__(self, *, source: str, tokens: Sequence[Token]) -> None:
         self.source = source
@@ -71,7 +71,7 @@ class Cursor:
         return all(self.peek(n).key == key for n, key in enumerate(keys))
 
     def accept(self, *keys: str) -> bool:
-        """Moves over the keys if they are next."""
+        """Moves over these keys if they come next, and says whether they did."""
         if not self.looking_at(*keys):
             return False
         for _ in keys:
@@ -120,17 +120,17 @@ class Cursor:
 
     def listed(self, read: Callable[[Cursor], _T]) -> tuple[_T, ...]:
         """One or more of what ``read`` reads, with commas between them."""
-        found = [read(self)]
+        items = [read(self)]
         while self.accept(","):
-            found.append(read(self))
-        return tuple(found)
+            items.append(read(self))
+        return tuple(items)
 
     def in_parentheses(self, read: Callable[[Cursor], _T]) -> tuple[_T, ...]:
-        """( one, ... )"""
+        """A list as ``listed`` reads it, in parentheses."""
         self.expect("(")
-        found = self.listed(read)
+        items = self.listed(read)
         self.expect(")")
-        return found
+        return items
 
     def sort_key(self) -> tuple[str, bool]:
         """column [ASC | DESC]: its name in lower case, whether it is descending."""
@@ -192,7 +192,7 @@ class Cursor:
         return True
 
     def end_statement(self) -> None:
-        """Nothing may follow."""
+        """Refuses what is left after the end of the statement."""
         if not self.at_end():
             raise self.error(f"extraneous input {self._shown()} expecting EOF")
 
@@ -213,7 +213,7 @@ class Cursor:
         return start, self.at - 1
 
     def unrecognized(self, what: str) -> SqlSyntaxError:
-        """Hive's ``cannot recognize input near``."""
+        """An error in Hive's words, with the next three tokens."""
         near = " ".join(f"'{self.peek(n).text}'" for n in range(3) if self._exists(n))
         return self.error(f"cannot recognize input near {near} in {what}")
 

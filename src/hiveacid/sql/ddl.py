@@ -96,8 +96,8 @@ class _Columns:
     columns: list[Column] = field(default_factory=list)
     constraints: ConstraintReader = field(default_factory=ConstraintReader)
 
-    def one(self, cursor: Cursor) -> None:
-        """A column with its constraints, or a constraint of the table."""
+    def read(self, cursor: Cursor) -> None:
+        """Read a column with its constraints, or a constraint of the table."""
         if self.constraints.table(cursor):
             return
         start = cursor.token
@@ -171,9 +171,9 @@ def _create_table(cursor: Cursor) -> ddl.CreateTable:
             raise UnsupportedError("CREATE TABLE LIKE a file is not supported")
         table = replace(table, like=cursor.table_name())
     elif cursor.key == "(" and not _query_follows(cursor):
-        read = _Columns()
-        cursor.in_parentheses(read.one)
-        table = _with_columns(table, read)
+        definitions = _Columns()
+        cursor.in_parentheses(definitions.read)
+        table = _with_columns(table, definitions)
     table = _table_clauses(cursor, table)
     if cursor.accept("AS") or cursor.at_query():
         query: Any = QueryParser(cursor).query_fragment()
@@ -188,11 +188,11 @@ def _query_follows(cursor: Cursor) -> bool:
     return cursor.peek(1).key in ("SELECT", "WITH", "FROM")
 
 
-def _with_columns(table: ddl.CreateTable, read: _Columns) -> ddl.CreateTable:
-    found = read.constraints.value()
+def _with_columns(table: ddl.CreateTable, definitions: _Columns) -> ddl.CreateTable:
+    found = definitions.constraints.value()
     return replace(
         table,
-        columns=tuple(read.columns),
+        columns=tuple(definitions.columns),
         not_null=found.not_null,
         defaults=found.defaults,
         checks=found.checks,
@@ -250,12 +250,12 @@ def _partitioned_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
         raise UnsupportedError("PARTITIONED BY SPEC is not supported")
     if cursor.peek(2).key in (",", ")"):
         return replace(table, partition_names=cursor.names())
-    read = _Columns()
-    cursor.in_parentheses(read.one)
+    definitions = _Columns()
+    cursor.in_parentheses(definitions.read)
     return replace(
         table,
-        partition_columns=tuple(read.columns),
-        not_null=table.not_null + tuple(read.constraints.not_null),
+        partition_columns=tuple(definitions.columns),
+        not_null=table.not_null + tuple(definitions.constraints.not_null),
     )
 
 
@@ -284,11 +284,13 @@ def column_definitions(cursor: Cursor) -> tuple[Column, ...]:
     """( name type [COMMENT ...], ... ) of ALTER TABLE, also without the parentheses: constraints
     are refused.
     """
-    read = _Columns()
-    cursor.in_parentheses(read.one) if cursor.key == "(" else cursor.listed(read.one)
-    if read.constraints != ConstraintReader():
+    definitions = _Columns()
+    cursor.in_parentheses(definitions.read) if cursor.key == "(" else cursor.listed(
+        definitions.read
+    )
+    if definitions.constraints != ConstraintReader():
         raise UnsupportedError("constraints of added columns are not supported")
-    return tuple(read.columns)
+    return tuple(definitions.columns)
 
 
 # -------------------------------------------------------------------- shared pieces

@@ -94,7 +94,7 @@ class ExpressionParser(ABC):
         """Reads a whole query as a child of ``parent``."""
 
     def expression(self, scope: Scope, stop: Stop) -> None:
-        """One expression; it must not be empty."""
+        """Reads one expression, which must not be empty."""
         start = self.cursor.at
         self.region(scope, stop)
         if self.cursor.at == start:

@@ -65,7 +65,7 @@ class Conditions:
                 self._from_outside[id(body)] = self._on(scope, relation, names)
 
     def of(self, scope: Scope, relation: Relation, table: Table) -> Predicate:
-        """What a row of a table must meet."""
+        """What a row of the table must meet to change anything in the query."""
         types = {column.name: column.type for column in table.all_columns}
         place = (table.name.database, table.name.table) if relation.alias_at is not None else None
         return typed(self._on(scope, relation, set(types), place=place), types)

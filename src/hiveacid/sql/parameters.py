@@ -56,14 +56,15 @@ def substituted(text: str, setting_of: SettingOf) -> str:
         InvalidInputError: values that hold each other, deeper than
             ``hive.variable.substitute.depth`` (40).
     """
-    if "${" not in text or setting_of("hive.variable.substitute") == "false":
+    switch = setting_of("hive.variable.substitute") or "true"
+    if "${" not in text or switch.lower() == "false":
         return text
     depth = setting_of("hive.variable.substitute.depth") or ""
     rounds = int(depth) if depth.isdigit() else _DEPTH_MAX
     replaced = text
     for _ in range(rounds + 1):
         before = replaced
-        replaced = _VARIABLE.sub(lambda found: _value_of(found, setting_of), before)
+        replaced = _VARIABLE.sub(lambda match: _value_of(match, setting_of), before)
         if replaced == before:
             return replaced
     raise InvalidInputError(
@@ -71,8 +72,8 @@ def substituted(text: str, setting_of: SettingOf) -> str:
     )
 
 
-def _value_of(found: re.Match[str], setting_of: SettingOf) -> str:
-    kind, colon, name = found.group(1).partition(":")
+def _value_of(match: re.Match[str], setting_of: SettingOf) -> str:
+    kind, colon, name = match.group(1).partition(":")
     value: str | None = None
     if kind == "env" and colon:
         value = os.environ.get(name)
@@ -83,8 +84,8 @@ def _value_of(found: re.Match[str], setting_of: SettingOf) -> str:
     elif kind == "hiveconf" and colon:
         value = setting_of(name)
     else:
-        value = setting_of(f"hivevar:{found.group(1).removeprefix('hivevar:')}")
-    return found.group() if value is None else value
+        value = setting_of(f"hivevar:{match.group(1).removeprefix('hivevar:')}")
+    return match.group() if value is None else value
 
 
 # -------------------------------------------------------------------- parameters

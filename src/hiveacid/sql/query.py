@@ -28,7 +28,7 @@ class QueryParser(ExpressionParser):
     # ---------------------------------------------------------------- fragments
 
     def query_fragment(self) -> Fragment:
-        """A whole query."""
+        """Reads a whole query, and gives the piece of text that it is."""
         scope = Scope()
         start = self.cursor.at
         self.query(scope)
