@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InternalError, InvalidInputError
 from hiveacid.layout.names import (
     BaseName,
     BucketFileName,
@@ -85,7 +85,9 @@ def check_bucket_count(table: Table) -> None:
 class WrittenFile:
     """One staged file.
 
-    ``partition`` as in ``Partition.values``; ``directory`` as ``delta_0000001_0000001_0000``.
+    ``partition`` as in ``Partition.values``; ``directory`` as ``delta_0000001_0000001_0000``;
+    ``staged_path`` is a path within the file system. ``statement`` is one of the target's, None
+    where no rows are counted by it.
     """
 
     partition: tuple[str | None, ...]
@@ -95,6 +97,11 @@ class WrittenFile:
     kind: FileKind
     rows: int
     size_bytes: int
+    statement: StatementId | None = None
+
+    def of_size(self, *, rows: int, size_bytes: int) -> WrittenFile:
+        """The same, finished."""
+        return replace(self, rows=rows, size_bytes=size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,33 @@ class WriteResult:
     rows_inserted: int
     rows_updated: int
     rows_deleted: int
+
+
+def write_result(target: WriteTarget, files: Sequence[WrittenFile]) -> WriteResult:
+    """All that was written: rows by the statement that wrote them.
+
+    Raises:
+        InternalError: two files of one name.
+    """
+    places = [(file.partition, file.directory, file.name) for file in files]
+    if len(set(places)) != len(places):
+        raise InternalError("two tasks wrote one bucket file", files=places)
+
+    def rows(statement: StatementId | None, *, deletes: bool) -> int:
+        return sum(
+            file.rows
+            for file in files
+            if statement is not None
+            and file.statement == statement
+            and (file.kind is FileKind.DELETE) == deletes
+        )
+
+    return WriteResult(
+        tuple(files),
+        rows_inserted=rows(target.insert_statement, deletes=False),
+        rows_updated=rows(target.update_insert_statement, deletes=False),
+        rows_deleted=rows(target.delete_statement, deletes=True),
+    )
 
 
 def insert_kind(target: WriteTarget) -> FileKind:

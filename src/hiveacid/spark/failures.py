@@ -21,7 +21,6 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK
-from hiveacid.spark.bucket_task import CARDINALITY_MARK
 from hiveacid.storage.expiry import missing_or_expired
 from hiveacid.storage.filesystem import file_system_for, path_of
 
@@ -67,15 +66,14 @@ def statement_error(error: Exception) -> Exception:
     A ``FormatError`` has ``path`` in its context where Spark names the file.
     """
     text = str(error)
-    if CARDINALITY_MARK in text:
-        found = re.search(CARDINALITY_MARK + r" (\[[^\]]*\])", text)
-        row = found.group(1) if found else "?"
-        return CardinalityError(f"Cardinality Violation in Merge statement: {row}", row=row)
     if CONVERSION_MARK in text:
         found = re.search(CONVERSION_MARK + r" ([^\n]*?)(?: SQLSTATE.*)?$", text, re.MULTILINE)
         what = found.group(1) if found else "a value"
         return ConversionError(what if what == CONSTRAINT_TEXT else f"cannot store {what}")
     ours = _OURS.search(text)
+    if ours and ours["name"] == CardinalityError.__name__:
+        row = ours["message"].partition(": ")[2]
+        return CardinalityError(ours["message"], row=row)
     if ours and ours["name"] in _TYPED:
         return _TYPED[ours["name"]](ours["message"])
     return _file_error(text) or _death(text) or error

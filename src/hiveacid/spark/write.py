@@ -9,50 +9,40 @@ that is taken twice.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+import pickle
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from hiveacid.errors import (
-    InternalError,
-)
-from hiveacid.layout.target import (
-    FileKind,
-    WriteResult,
-    WriteTarget,
-    WrittenFile,
-    insert_kind,
-)
+from hiveacid.layout.target import WriteResult, WriteTarget, WrittenFile, write_result
 from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import Column
 from hiveacid.spark.assign import partition_text
-from hiveacid.spark.bucket_task import (
-    DELETE,
-    INSERT,
-    RESULT_SCHEMA,
-    TOO_MANY_WRITERS_MARK,
-    UPDATE,
-    EventTask,
-    RowTask,
-)
+from hiveacid.spark.bucket_task import RESULT_SCHEMA, TOO_MANY_WRITERS_MARK, StageTask
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import statement_error
 from hiveacid.spark.interrupts import jobs_end_with
 from hiveacid.spark.placing import bucket_number, to_task
 from hiveacid.spark.text import quoted
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.stage import (
+    DELETE,
+    INSERT,
+    UPDATE,
+    EventStage,
+    RowStage,
+    make_staging,
+    staged_here,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ACTION: Final = "__hiveacid_action"
 IDENTITY: Final = ("__hiveacid_write_id", "__hiveacid_bucket", "__hiveacid_row_id")
-"""Columns of an event DataFrame besides the table's: what to do (``bucket_task``'s actions), and to
-which row.
+"""Columns of an event DataFrame besides the table's: what to do (an action of storage's stages),
+and to which row.
 """
 
 _BUCKET: Final = "__hiveacid_n"
@@ -81,7 +71,6 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
         AcidError: whatever else failed in Spark, as it was.
     """
     table = target.table
-    kind = insert_kind(target)
     dynamic = [c for c in table.partition_columns if c.name not in target.static_partition]
     data = [quoted(c.name) for c in table.columns]
     names = [f"{_TEXT}{i}" for i in range(len(dynamic))]
@@ -97,14 +86,13 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
         frame = rows.selectExpr(*data, *texts)
         if names:
             frame = frame.sortWithinPartitions(*names)
-    task = RowTask(
-        target=target,
-        kind=kind,
+    stage = RowStage(
+        target,
         dynamic=tuple(c.name for c in dynamic),
         bucketed=table.bucket is not None,
-        writers_max=WRITERS_MAX,
+        statement=target.insert_statement,
     )
-    return _run(spark, frame, task, target)
+    return _run(spark, frame, stage)
 
 
 def write_events(
@@ -149,9 +137,9 @@ def write_events(
         *texts,
         *[quoted(c.name) for c in data],
     )
-    task = EventTask(target=target, parts=len(names), writers_max=WRITERS_MAX)
+    stage = EventStage(target)
     if local:
-        return _run_here(frame, task, (*names, _BUCKET, *IDENTITY))
+        return _run_here(frame, stage, (*names, _BUCKET, *IDENTITY))
     tasks = max(1, min(max(places, 2), _task_limit(spark)))
     spread = _spread(data) if target.insert_statement is not None else "0L"
     place = f"coalesce(cast({_BUCKET} as bigint), {spread})"
@@ -159,7 +147,7 @@ def write_events(
         place = f"{place} + cast(hash({', '.join(names)}) as bigint)"
     frame = frame.repartition(tasks, F.expr(to_task(place, tasks=tasks)))
     frame = frame.sortWithinPartitions(*names, _BUCKET, *IDENTITY)
-    return _run(spark, frame, task, target)
+    return _run(spark, frame, stage)
 
 
 def _spread(data: Sequence[Column]) -> str:
@@ -175,10 +163,11 @@ def _task_limit(spark: SparkSession) -> int:
     return max(1, min(int(text or 200), WRITERS_MAX))
 
 
-def _run(
-    spark: SparkSession, frame: DataFrame, task: Callable[..., Any], target: WriteTarget
-) -> WriteResult:
-    _make_staging(target)
+def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) -> WriteResult:
+    target = stage.target
+    make_staging(target)
+    by_task = isinstance(stage, RowStage) and not stage.bucketed
+    task = StageTask(stage, tasks_max=WRITERS_MAX if by_task else None)
     if any(letter in column.name for column in target.table.columns for letter in ".`"):
         # mapInArrow does not quote the names of its columns; the tasks go by position
         frame = frame.toDF(*[f"_{number}" for number in range(len(frame.columns))])
@@ -187,12 +176,11 @@ def _run(
             found = _collected(frame, task)
         except _TooManyWriters:
             found = _collected(frame.coalesce(WRITERS_MAX), task)
-    return _result(target, found)
+    return write_result(target, found)
 
 
-def _run_here(frame: DataFrame, task: EventTask, order: Sequence[str]) -> WriteResult:
+def _run_here(frame: DataFrame, stage: EventStage, order: Sequence[str]) -> WriteResult:
     """What a job would do, in this process."""
-    _make_staging(task.target)
     try:
         rows = frame.toArrow()
     except Exception as error:  # as in _collected
@@ -201,39 +189,16 @@ def _run_here(frame: DataFrame, task: EventTask, order: Sequence[str]) -> WriteR
             raise
         raise known from error
     places = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order])
-    batches = rows.take(places).combine_chunks().to_batches()
-    found = pa.Table.from_batches(task(iter(batches)))
-    return _result(task.target, found.to_pylist())
-
-
-def _make_staging(target: WriteTarget) -> None:
-    fs, path = file_system_for(target.staging)
-    fs.create_directory(path)
-
-
-def _result(target: WriteTarget, found: Sequence[Row | Mapping[str, Any]]) -> WriteResult:
-    files = [
-        WrittenFile(
-            partition=tuple(json.loads(row["part"])),
-            directory=row["directory"],
-            name=row["name"],
-            staged_path=row["staged"],
-            kind=FileKind(row["kind"]),
-            rows=row["rows"],
-            size_bytes=row["bytes"],
-        )
-        for row in found
-    ]
-    return write_result(target, files)
+    return staged_here(stage, rows.take(places).combine_chunks().to_batches(), name="events")
 
 
 class _TooManyWriters(Exception):
     """More tasks than there are bucket numbers."""
 
 
-def _collected(frame: DataFrame, task: Callable[..., Any]) -> list[Row]:
+def _collected(frame: DataFrame, task: StageTask) -> list[WrittenFile]:
     try:
-        return frame.mapInArrow(task, RESULT_SCHEMA).collect()
+        rows = frame.mapInArrow(task, RESULT_SCHEMA).collect()
     except Exception as error:  # PySpark's, or py4j's: see failures
         if TOO_MANY_WRITERS_MARK in str(error):
             raise _TooManyWriters from error
@@ -241,37 +206,7 @@ def _collected(frame: DataFrame, task: Callable[..., Any]) -> list[Row]:
         if known is error:
             raise
         raise known from error
-
-
-def write_result(target: WriteTarget, files: Sequence[WrittenFile]) -> WriteResult:
-    """Row counts from the files: a deleted row is in the delete clause's files, an updated one in
-    new images.
-
-    Raises:
-        InternalError: two files of one name.
-    """
-    places = [(f.partition, f.directory, f.name) for f in files]
-    if len(set(places)) != len(places):
-        raise InternalError("two tasks wrote one bucket file", files=places)
-
-    def rows(kinds: tuple[FileKind, ...], statement: int | None) -> int:
-        if statement is None:
-            return 0
-        tail = f"_{statement:04d}"
-        return sum(
-            f.rows
-            for f in files
-            if f.kind in kinds and (f.kind is FileKind.BASE or f.directory.endswith(tail))
-        )
-
-    return WriteResult(
-        files=tuple(files),
-        rows_inserted=rows((FileKind.INSERT, FileKind.BASE), target.insert_statement)
-        if not all(f.kind is FileKind.PLAIN for f in files)
-        else sum(f.rows for f in files),
-        rows_updated=rows((FileKind.INSERT,), target.update_insert_statement),
-        rows_deleted=rows((FileKind.DELETE,), target.delete_statement),
-    )
+    return [pickle.loads(row["file"]) for row in rows]
 
 
 __all__ = ["ACTION", "DELETE", "IDENTITY", "INSERT", "UPDATE", "write_events", "write_rows"]

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import CardinalityError, InvalidInputError
 from hiveacid.layout.names import default_partition_value
-from hiveacid.layout.target import WriteResult, WriteTarget, WrittenFile
+from hiveacid.layout.target import WriteResult, WriteTarget, WrittenFile, write_result
 from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import (
     ANYTHING,
@@ -39,6 +39,7 @@ from hiveacid.statements.results import DeleteResult, MergeResult
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME, merge_read
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered, partition_arrays
+from hiveacid.storage.stage import DELETE, UPDATE
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 
@@ -116,7 +117,7 @@ class ArrowDeleteWork:
             found.add(values, rows)
         (statement,) = job.statement_ids
         target = job.target(delete_statement=statement)
-        return write_deletes(found.keys(), target=target, statement=statement)
+        return write_deletes(found.keys(), target=target)
 
     def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:
         """Rows deleted."""
@@ -176,25 +177,17 @@ class ArrowMergeWork:
         )
         found = self._matched(job)
         files: list[WrittenFile] = []
-        for gone, statement in (
-            (found.deleted, target.delete_statement),
-            (found.replaced, target.update_delete_statement),
-        ):
-            if statement is not None and len(gone):
-                files += write_deletes(gone.keys(), target=target, statement=statement).files
+        for gone, action in ((found.deleted, DELETE), (found.replaced, UPDATE)):
+            if len(gone):
+                files += write_deletes(gone.keys(), target=target, action=action).files
         images = found.images
         if images and target.update_insert_statement is not None:
             arrays = _stored(self.table, pa.concat_tables(images))
             check_not_null(self.table, zip(self._assigned(), self._pick(arrays), strict=True))
             statement = target.update_insert_statement
             files += write_arrow(arrays, target=target, statement=statement).files
-        inserted = self._write_new(target, found.seen)
-        return WriteResult(
-            (*files, *inserted.files),
-            inserted.rows_inserted,
-            len(found.replaced),
-            len(found.deleted),
-        )
+        files += self._write_new(target, found.seen).files
+        return write_result(target, files)
 
     def result(self, written: WriteResult, write_id: WriteId) -> MergeResult:
         """Rows by what happened to them."""

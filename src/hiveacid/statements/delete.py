@@ -12,7 +12,6 @@ from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
-from hiveacid.spark.bucket_task import DELETE
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
 from hiveacid.statements.checks import check
@@ -23,6 +22,7 @@ from hiveacid.statements.results import DeleteResult
 from hiveacid.statements.select import read_names
 from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Delete
+from hiveacid.storage.stage import DELETE
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 

@@ -208,14 +208,15 @@ class InsertWork:
         """What a statement does besides writing its rows: an overwrite without rows empties the
         table or its static partition, not what is dynamic; a static partition is there afterwards.
         """
-        from hiveacid.statements.driver_write import empty_for_overwrite, write_empty_base
+        from hiveacid.statements.driver_write import empty_for_overwrite
+        from hiveacid.storage.stage import stage_nothing
 
         table, catalog = self.table, job.context.client.metastore
         is_static = all(c.name in self.static for c in table.partition_columns)
         if self.statement.overwrite and table.acid_mode is AcidMode.NONE:
             empty_for_overwrite(table, self.static, written, catalog=catalog)
         elif self.statement.overwrite and is_static and not written.files:
-            return write_empty_base(target)
+            return stage_nothing(target)
         if is_static and table.partition_columns and not written.files:
             values = tuple(self.static[c.name] for c in table.partition_columns)
             if any(one.values == values for one in job.view.partitions(table)):

@@ -20,7 +20,6 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.layout.plan import ScanPlan
 from hiveacid.model.tables import Column, Table
 from hiveacid.spark.assign import assigned_text, constrained
-from hiveacid.spark.bucket_task import DELETE, INSERT, TOUCH, UPDATE
 from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, IDENTITY
@@ -39,6 +38,7 @@ from hiveacid.statements.values import (
     NotMatchedInsert,
     Query,
 )
+from hiveacid.storage.stage import DELETE, INSERT, TOUCH, UPDATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -147,9 +147,8 @@ def _brought_over(
     for file in files:
         name = file.staged_path.rpartition("/")[2]
         copy = f"{root}/_hiveacid_staging_{file.directory}_{name}"
-        _, staged = file_system_for(file.staged_path)
         target.create_directory(root)
-        with source.open_input(staged) as given, target.open_output(copy) as out:
+        with source.open_input(file.staged_path) as given, target.open_output(copy) as out:
             while block := given.read(_COPY_BYTES):
                 out.write(block)
         moved.append(replace(file, staged_path=copy))

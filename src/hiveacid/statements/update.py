@@ -13,7 +13,6 @@ from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.spark.assign import assign, constrained
-from hiveacid.spark.bucket_task import UPDATE
 from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
@@ -25,6 +24,7 @@ from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.results import UpdateResult
 from hiveacid.statements.select import read_names
 from hiveacid.statements.values import Update
+from hiveacid.storage.stage import UPDATE
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 
