@@ -21,6 +21,10 @@ class Cut(Enum):
     """the server gets it and answers, the answer is lost"""
 
 
+_READY = b"Z\0\0\0\5"
+"""ReadyForQuery: the last of the messages that answer one of the client's."""
+
+
 class Proxy:
     """Listens on a port of this machine; ``url`` is that of the database behind it."""
 
@@ -30,6 +34,8 @@ class Proxy:
         self._fault: tuple[bytes, Cut] | None = None
         self._open: list[socket.socket] = []
         self.cuts = 0
+        self.round_trips = 0
+        """How often the server was ready for the next question, BEGIN and COMMIT included."""
         self.refuses = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -93,9 +99,13 @@ class Proxy:
 
     def _answer(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
+            end = b""
             while data := server.recv(65536):
                 if client not in self._open:
                     break
+                end += data
+                self.round_trips += end.count(_READY)
+                end = end[-len(_READY) + 1 :]
                 client.sendall(data)
         _close(client)
         _close(server)

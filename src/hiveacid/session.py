@@ -373,8 +373,9 @@ class Session(CompactionMethods, TakeoverMethods):
         """
         return self._client.metastore.get_table(name)
 
-    def lease(self, name: TableName, *, keep: Keep) -> Lease:
-        """A snapshot of a table without Spark, under a read transaction of its own.
+    def lease(self, expected: Table, *, keep: Keep) -> Lease:
+        """A snapshot of a table without Spark, under a read transaction of its own; ``expected`` is
+        the definition as it was known, that of the snapshot counts.
 
         Raises:
             NotFoundError, LockError, AcidError: the table could not be read.
@@ -382,7 +383,7 @@ class Session(CompactionMethods, TakeoverMethods):
         if self._closed:
             raise InvalidInputError("The session is closed")
         self._control.begin_where_it_must()
-        return open_lease(self._context(), name, keep=keep)
+        return open_lease(self._context(), expected, keep=keep)
 
     def table(self, name: str) -> AcidTable:
         """The handle of a table of ours.

@@ -64,7 +64,7 @@ class Executor(Protocol):
     def table_definition(self, name: TableName) -> Table:
         """The table as the catalog has it now."""
 
-    def lease(self, name: TableName, *, keep: Keep) -> Lease:
+    def lease(self, expected: Table, *, keep: Keep) -> Lease:
         """A snapshot under a read transaction."""
 
 
@@ -101,14 +101,15 @@ class AcidTable:
         query = Query(f"SELECT * FROM {placeholder}", {placeholder: TableRef(self.name, virtual)})
         return cast("DataFrame", self.session.execute(query))
 
-    def lease(self, *, keep: Keep) -> Lease:
+    def lease(self, *, keep: Keep, expected: Table) -> Lease:
         """A snapshot for ``read_arrow`` and ``dataset``, kept until closed; ``keep`` chooses
-        partitions.
+        partitions. ``expected`` is the definition that the reader knows: it may be outdated, that
+        of the snapshot counts.
 
         Raises:
             NotFoundError, LockError, StorageError: the table cannot be read.
         """
-        return self.session.lease(self.name, keep=keep)
+        return self.session.lease(expected, keep=keep)
 
     def insert(
         self,

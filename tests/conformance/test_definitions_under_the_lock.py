@@ -7,7 +7,7 @@ before the next is made, so the order does not depend on time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,18 @@ from tests.e2e.tables import rows_of
 import hiveacid
 from hiveacid.errors import AcidError, NotFoundError
 from hiveacid.model.locks import LockState
+from hiveacid.model.tables import TableName
 from hiveacid.session import Session
+from hiveacid.statements.results import MergeResult
+from hiveacid.txn.footprint import alter_table
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 SETTINGS = {
-    "hiveacid.lock.timeout_s": "60",
+    "hiveacid.lock.timeout_s": "300",
     "hiveacid.lock.poll_max_s": "0.02",
     "hiveacid.compactor.auto": "off",
 }
-WAITS_S = 30.0
+WAITS_S = 240.0
 
 
 class Trio:
@@ -73,6 +76,22 @@ class Trio:
         except AcidError as error:
             return error
 
+    def behind_definitions(
+        self, definitions: Sequence[str], statement: Callable[[Session], Any], *, table: str
+    ) -> Any:
+        """The answer of a statement that waits while B, which holds the table, changes it."""
+        b = self.b.client.transactions
+        lock = b.lock(alter_table(TableName("default", table)))
+        doing = self.behind(lambda: statement(self.a), waiting=1)
+        assert not doing.done(), "the statement did not wait"
+        for text in definitions:
+            self.b.sql(text)
+        b.unlock(lock)
+        try:
+            return doing.result(WAITS_S)
+        except AcidError as error:
+            return error
+
 
 @pytest.fixture
 def trio(metastore_url: str, tmp_path: Path) -> Iterator[Trio]:
@@ -82,6 +101,13 @@ def trio(metastore_url: str, tmp_path: Path) -> Iterator[Trio]:
     found.r.sql(f"create table p (id int, v string) partitioned by (k int) {ACID}")
     found.r.sql("insert into p partition (k=1) values (1, 'a')")
     found.r.sql("insert into p partition (k=2) values (2, 'b')")
+    found.r.sql("create table plain (id int, v string) stored as orc")
+    found.r.sql("insert into plain values (1, 'a')")
+    found.r.sql(
+        "create table some (id int, v string) stored as orc tblproperties "
+        "('transactional'='true', 'transactional_properties'='insert_only')"
+    )
+    found.r.sql("insert into some values (1, 'a')")
     yield found
     found.close()
 
@@ -119,3 +145,163 @@ def test_a_table_that_is_gone_is_not_found(trio: Trio, kind: str, definition: st
     if "rename" in definition:
         assert sorted(rows_of(trio.r, "t2")) == [(1, "a"), (2, "b")]
     assert trio.r.client.metastore.show_locks() == ()
+
+
+SAME = ("drop table t", f"create table t (id int, v string) {ACID}")
+OTHER = ("drop table t", f"create table t (x date) {ACID}")
+WIDER = ("alter table t add columns (c int)",)
+BACK = ("alter table t rename to t2", f"create table t (id int, v string, c int) {ACID}")
+TO_THE_TABLE_THERE_IS: dict[tuple[str, tuple[str, ...]], tuple[Any, list[tuple[Any, ...]]]] = {
+    # statement, definitions: the answer's rows or error code, what the table holds then
+    ("insert", SAME): (1, [(3, "c")]),
+    ("overwrite", SAME): (1, [(3, "c")]),
+    ("truncate", SAME): (None, []),
+    ("write_arrow", SAME): (1, [(3, "c")]),
+    ("delete_arrow", SAME): (0, []),
+    ("delete_arrow by keys", SAME): (0, []),
+    ("merge_arrow", SAME): (1, [(1, "z")]),
+    ("read_arrow", SAME): (0, []),
+    ("insert in a transaction", SAME): (1, [(3, "c")]),
+    ("insert", OTHER): (10044, []),
+    ("overwrite", OTHER): (10044, []),
+    ("write_arrow", OTHER): ("NotFoundError", []),
+    ("delete_arrow", OTHER): ("NotFoundError", []),
+    ("delete_arrow by keys", OTHER): ("NotFoundError", []),
+    ("merge_arrow", OTHER): ("NotFoundError", []),
+    ("read_arrow", OTHER): (0, []),
+    ("insert in a transaction", OTHER): (10044, []),
+    ("insert", WIDER): (10044, [(1, "a", None), (2, "b", None)]),
+    ("write_arrow", WIDER): (1, [(1, "a", None), (2, "b", None), (3, "c", None)]),
+    ("delete_arrow", WIDER): (1, [(2, "b", None)]),
+    ("delete_arrow by keys", WIDER): (1, [(2, "b", None)]),
+    ("merge_arrow", WIDER): (1, [(1, "z", None), (2, "b", None)]),
+    ("read_arrow", WIDER): (2, [(1, "a", None), (2, "b", None)]),
+    ("insert", BACK): (10044, []),
+    ("write_arrow", BACK): (1, [(3, "c", None)]),
+    ("delete_arrow", BACK): (0, []),
+}
+
+
+@pytest.mark.parametrize(("kind", "definitions"), TO_THE_TABLE_THERE_IS)
+def test_a_statement_goes_to_the_table_of_that_name_if_it_fits(
+    trio: Trio, kind: str, definitions: tuple[str, ...]
+) -> None:
+    wanted, rows = TO_THE_TABLE_THERE_IS[kind, definitions]
+    answer = trio.behind_definitions(definitions, STATEMENTS[kind], table="t")
+    assert _short(answer) == wanted, answer
+    assert rows_of(trio.r, "t") == rows
+    if definitions is BACK:
+        assert rows_of(trio.r, "t2") == [(1, "a"), (2, "b")]
+    assert not list(trio.root.rglob("*staging*")), "nothing is left"
+    assert trio.r.client.metastore.show_locks() == ()
+
+
+def _short(answer: Any) -> Any:
+    """Rows changed, inserted or read; an error's code, its class where Hive has no code for it."""
+    if isinstance(answer, AcidError):
+        return answer.code or type(answer).__name__
+    if isinstance(answer, MergeResult):
+        return answer.updated + answer.inserted + answer.deleted
+    return answer.num_rows if isinstance(answer, pa.Table) else answer.rows
+
+
+PARTITIONS: dict[str, tuple[str, Callable[[Session], Any], Any, list[tuple[Any, ...]]]] = {
+    "dropped, then written": (
+        "alter table p drop partition (k=1)",
+        lambda acid: acid.sql("insert into p partition (k=1) values (3, 'c')"),
+        1,
+        [(2, "b", 2), (3, "c", 1)],
+    ),
+    "dropped, then deleted from": (
+        "alter table p drop partition (k=1)",
+        lambda acid: acid.table("p").delete_arrow("k = 1"),
+        0,
+        [(2, "b", 2)],
+    ),
+    "dropped, then truncated": (
+        "alter table p drop partition (k=1)",
+        lambda acid: acid.sql("truncate table p partition (k=1)"),
+        10006,
+        [(2, "b", 2)],
+    ),
+    "renamed, then written": (
+        "alter table p partition (k=1) rename to partition (k=5)",
+        lambda acid: acid.sql("insert into p partition (k=5) values (3, 'c')"),
+        1,
+        [(1, "a", 5), (2, "b", 2), (3, "c", 5)],
+    ),
+    "renamed, then deleted from": (
+        "alter table p partition (k=1) rename to partition (k=5)",
+        lambda acid: acid.table("p").delete_arrow("id = 1"),
+        1,
+        [(2, "b", 2)],
+    ),
+    "renamed, then merged into": (
+        "alter table p partition (k=1) rename to partition (k=5)",
+        lambda acid: acid.table("p").merge_arrow(_arrow(id=[1], v=["z"]), on="id",
+                                                 when_not_matched=None),
+        1,
+        [(1, "z", 5), (2, "b", 2)],
+    ),
+    "added, then truncated with all": (
+        "alter table p add partition (k=7)",
+        lambda acid: acid.sql("truncate table p"),
+        None,
+        [],
+    ),
+    "dropped, then read": (
+        "alter table p drop partition (k=1)",
+        lambda acid: hiveacid.read_arrow(acid.table("p"), partitions="k < 9").read_all(),
+        1,
+        [(2, "b", 2)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PARTITIONS)
+def test_partitions_are_those_under_the_lock(trio: Trio, case: str) -> None:
+    definition, statement, wanted, rows = PARTITIONS[case]
+    answer = trio.behind_definitions([definition], statement, table="p")
+    assert _short(answer) == wanted, answer
+    assert rows_of(trio.r, "p") == rows
+    if "renamed" in case:
+        assert not (trio.root / "p" / "k=1").exists()
+    assert trio.r.client.metastore.show_locks() == ()
+
+
+INSERT_ONLY = "'transactional'='true', 'transactional_properties'='insert_only'"
+
+
+@pytest.mark.parametrize(
+    ("table", "properties"),
+    [
+        ("plain", "'transactional'='true'"),
+        ("plain", INSERT_ONLY),
+        ("some", "'transactional_properties'='default'"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["insert", "overwrite", "write_arrow"])
+def test_a_table_is_written_as_what_it_was_converted_to(
+    trio: Trio, kind: str, table: str, properties: str
+) -> None:
+    statement: Callable[[Session], Any] = {
+        "insert": lambda acid: acid.sql(f"insert into {table} values (3, 'c')"),
+        "overwrite": lambda acid: acid.sql(f"insert overwrite table {table} values (3, 'c')"),
+        "write_arrow": lambda acid: acid.table(table).write_arrow(_arrow(id=[3], v=["c"])),
+    }[kind]
+    conversion = f"alter table {table} set tblproperties ({properties})"
+    answer = trio.behind_definitions([conversion], statement, table=table)
+    assert _short(answer) == 1, answer
+    assert answer.write_id > 0
+    rows = [(3, "c")] if kind == "overwrite" else [(1, "a"), (3, "c")]
+    assert rows_of(trio.r, table) == rows
+    if "insert_only" not in properties:
+        assert trio.r.table(table).delete_arrow("id = 3").rows == 1
+
+
+def test_each_statement_of_a_transaction_has_the_definitions_of_its_own_locks(trio: Trio) -> None:
+    with trio.a.transaction() as txn:
+        txn.sql("insert into p partition (k=2) values (8, 'x')")
+        trio.b.sql("alter table t add columns (c int)")
+        assert txn.table("t").write_arrow(_arrow(id=[3], v=["c"], c=[1])).rows == 1
+    assert rows_of(trio.r, "t") == [(1, "a", None), (2, "b", None), (3, "c", 1)]

@@ -46,7 +46,7 @@ class Leasing(Protocol):
     def definition(self) -> Table:
         """The table as the catalog has it."""
 
-    def lease(self, *, keep: Keep) -> Lease:
+    def lease(self, *, keep: Keep, expected: Table) -> Lease:
         """Begin a read transaction; only partitions that ``keep`` chooses are listed."""
 
 
@@ -72,7 +72,7 @@ class TableSource:
 
     def open(self, *, keep: Keep) -> Lease:
         """A snapshot under a lease."""
-        return self.table.lease(keep=keep)
+        return self.table.lease(keep=keep, expected=self.definition)
 
 
 @dataclass(frozen=True, slots=True)

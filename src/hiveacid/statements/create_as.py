@@ -32,12 +32,8 @@ def create_table(context: ExecutionContext, bound: Bound) -> None:
     if statement.query is None:
         tables.make_table(context, statement)
         return
-    frame = select.open_query(context, Bound(statement.query, bound.look, _query_of(bound)))
-    create_from(context, statement, frame)
-
-
-def _query_of(bound: Bound):  # type: ignore[no-untyped-def]
-    return lambda look: bound.bind(look).query
+    query = Bound(statement.query, bound.look, lambda look: bound.bind(look).query)
+    create_from(context, statement, select.open_query(context, query))
 
 
 def create_from(context: ExecutionContext, statement: ddl.CreateTable, frame: DataFrame) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hiveacid.layout.snapshot import Snapshot
-from hiveacid.model.tables import Partition, TableName
+from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.locked import Locked, locked, locked_within
 from hiveacid.txn.footprint import Footprint, TableRead
@@ -28,7 +28,7 @@ class Lease:
     close: Callable[[], None]
 
 
-def open_lease(context: ExecutionContext, name: TableName, *, keep: Keep) -> Lease:
+def open_lease(context: ExecutionContext, expected: Table, *, keep: Keep) -> Lease:
     """Take the snapshot of some partitions of a table, in a read transaction of its own; within a
     transaction of several statements that one's, its own writes included, with nothing to end.
 
@@ -39,7 +39,9 @@ def open_lease(context: ExecutionContext, name: TableName, *, keep: Keep) -> Lea
         StorageError: a directory could not be listed.
         SnapshotExpiredError: cleaned beyond what this snapshot sees.
     """
-    bound = Bound.to(context.look(), fixed(name))
+    look = context.look()
+    look.expect(expected)
+    bound = Bound.to(look, fixed(expected.name))
     if context.unit is not None:
         with context.unit.statement():
             held = locked_within(context, context.unit.txn, bound, _needs)

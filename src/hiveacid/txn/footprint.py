@@ -2,10 +2,8 @@
 
 The locks are those of Hive 4.1's defaults: reads take SHARED_READ on the table or on each partition
 read, writes SHARED_WRITE, overwrites EXCL_WRITE, definitions EXCLUSIVE. External tables and views
-are never locked,
-a table that is not transactional is not locked when written, and the target of a row-level write
-takes
-no read lock.
+are never locked, and the target of a row-level write takes no read lock. A table that is not
+transactional is locked while it is written, shared, so that its definition stays.
 """
 
 from __future__ import annotations
@@ -172,8 +170,10 @@ def _of_read(read: TableRead) -> list[LockComponent]:
 
 def _of_write(write: TableWrite) -> list[LockComponent]:
     table = write.table
-    if table.kind is not TableKind.MANAGED or table.acid_mode is AcidMode.NONE:
+    if table.kind is not TableKind.MANAGED:
         return []
+    if table.acid_mode is AcidMode.NONE:  # differs from Hive, which takes none by default
+        return [_definition(LockType.SHARED_READ, table.name.database, table.name.table)]
     partitioned = bool(table.partition_columns)
     match write.kind:
         case WriteKind.CREATE:

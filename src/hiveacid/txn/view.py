@@ -76,6 +76,10 @@ class Look:
             self._tables[name] = self._catalog.get_tables((name,)).get(name)
         return self._tables[name]
 
+    def expect(self, table: Table) -> None:
+        """A definition that was fetched before: it need not be the one there is by now."""
+        self._tables[table.name] = table
+
     def definition(self, name: TableName) -> Table:
         """The table or view of this name.
 

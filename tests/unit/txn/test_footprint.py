@@ -62,7 +62,7 @@ def _write(
         (_write(P, WriteKind.OVERWRITE, ("k=x",)), ["x p k=x"]),
         (_write(P, WriteKind.OVERWRITE), ["x p -"]),
         (_write(T, WriteKind.CREATE, None, PLAIN), ["r na -", "r - -", "x t -"]),
-        (_write(PLAIN, WriteKind.INSERT), []),
+        (_write(PLAIN, WriteKind.INSERT), ["r na -"]),
         (Footprint(definitions=footprint.create_table("default")), ["r - -"]),
         (Footprint(definitions=footprint.drop_table(T.name)), ["e t -", "r - -"]),
         (Footprint(definitions=footprint.alter_table(T.name)), ["e t -"]),

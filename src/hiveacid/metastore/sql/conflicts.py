@@ -364,7 +364,7 @@ class SqlCommits:
     ) -> TxnId | None:
         """See ``TxnStore``."""
         by_row = conflict_unit is ConflictUnit.ROW
-        with self._db.read() as unit:
+        with self._db.query() as unit:
             found = unit.scalar(_LATEST_OVERWRITE if by_row else _LATEST_IN_CONFLICT, txn=txn)
         return None if found is None else TxnId(found)
 
@@ -375,7 +375,7 @@ class SqlCommits:
 
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
         """See ``TxnStore``."""
-        with self._db.read() as unit:
+        with self._db.query() as unit:
             found = unit.scalar(_NEWER_OVERWRITE, txn=txn)
         return None if found is None else TxnId(found)
 

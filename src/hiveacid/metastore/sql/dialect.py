@@ -19,6 +19,8 @@ class UnitKind(Enum):
 
     READ = auto()
     """reads alone, all of it in one snapshot of the database"""
+    QUERY = auto()
+    """asks one question, which sees one state of the database by itself: nothing begins or ends"""
     WRITE = auto()
     OPEN = auto()
     """opens transactions: kept apart from the commits that need to know the highest id"""

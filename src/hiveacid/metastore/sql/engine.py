@@ -224,6 +224,12 @@ class Database:
         with self._unit(UnitKind.READ) as unit:
             yield unit
 
+    @contextmanager
+    def query(self) -> Iterator[Unit]:
+        """A unit of ONE query: a round trip where ``read`` takes three."""
+        with self._unit(UnitKind.QUERY) as unit:
+            yield unit
+
     def table_rows(self, name: str) -> list[dict[str, Any]]:
         """All rows of one table, for inspection and tests."""
         table = schema.METADATA.tables[name]
@@ -306,7 +312,7 @@ class Database:
                 raise
             if not isinstance(error, self._driver_error):
                 raise
-            if kind is not UnitKind.READ:  # what was read is read
+            if kind not in (UnitKind.READ, UnitKind.QUERY):  # what was read is read
                 self._look_up(unit, error)
 
     def _look_up(self, unit: Unit, error: Exception) -> None:

@@ -87,7 +87,8 @@ class SqliteDialect:
 
     def begin(self, cursor: Any, kind: UnitKind) -> Begun:
         """BEGIN IMMEDIATE for a writer, so that it never fails half way for want of the lock."""
-        cursor.execute("BEGIN" if kind is UnitKind.READ else "BEGIN IMMEDIATE")
+        if kind is not UnitKind.QUERY:
+            cursor.execute("BEGIN" if kind is UnitKind.READ else "BEGIN IMMEDIATE")
         return Begun()
 
     def writer_turn(self) -> AbstractContextManager[object]:

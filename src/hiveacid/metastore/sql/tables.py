@@ -7,7 +7,16 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, insert, literal_column, select, union_all, update
+from sqlalchemy import (
+    Select,
+    bindparam,
+    delete,
+    insert,
+    literal_column,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
@@ -47,62 +56,79 @@ from hiveacid.model.storage_classes import storage_classes
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 
 _T = TBLS.c
-_HEAD: Final = (
-    select(
-        _T.TBL_ID,
-        _T.SD_ID,
-        SDS.c.CD_ID,
-        _T.OWNER,
-        _T.CREATE_TIME,
-        _T.TBL_TYPE,
-        _T.VIEW_ORIGINAL_TEXT,
-        _T.VIEW_EXPANDED_TEXT,
-        SDS.c.LOCATION,
-        SDS.c.INPUT_FORMAT,
-        SDS.c.NUM_BUCKETS,
-    )
-    .join_from(TBLS, SDS, SDS.c.SD_ID == _T.SD_ID)
-    .where(*NAMED_TABLE)
-)
 _NOTHING: Final[ColumnElement[Any]] = literal_column("NULL")
-_COLUMN, _KEY, _PARAM, _BUCKET, _SORT = range(5)
-# One statement for what takes five: definitions are read all the time.
-_DETAILS: Final = union_all(
-    select(
-        literal_column(str(_COLUMN)),
+_HEAD, _COLUMN, _KEY, _PARAM, _BUCKET, _SORT = range(6)
+_FACTS: Final = (
+    _T.TBL_ID,
+    _T.OWNER,
+    _T.CREATE_TIME,
+    _T.TBL_TYPE,
+    _T.VIEW_ORIGINAL_TEXT,
+    _T.VIEW_EXPANDED_TEXT,
+    SDS.c.LOCATION,
+    SDS.c.INPUT_FORMAT,
+    SDS.c.NUM_BUCKETS,
+)
+
+
+def _part_of_definition(
+    kind: int, table: SqlTable | None, *columns: ColumnElement[Any], on: ColumnElement[bool] | None
+) -> Select[Any]:
+    """Rows of one kind: its number, an index and three values, then the facts of the table."""
+    source: Any = TBLS.join(SDS, SDS.c.SD_ID == _T.SD_ID)
+    if table is not None:
+        source = source.join(table, on)
+    padded = (*columns, *(_NOTHING,) * (4 - len(columns)))
+    facts = _FACTS if table is None else (_NOTHING,) * len(_FACTS)
+    return (
+        select(literal_column(str(kind)), *padded, *facts).select_from(source).where(*NAMED_TABLE)
+    )
+
+
+# One statement for all of a definition: definitions are read all the time, and a single statement
+# sees one state of the database.
+_DEFINITION: Final = union_all(
+    _part_of_definition(_HEAD, None, literal_column("0"), on=None),
+    _part_of_definition(
+        _COLUMN,
+        COLUMNS_V2,
         COLUMNS_V2.c.INTEGER_IDX,
         COLUMNS_V2.c.COLUMN_NAME,
         COLUMNS_V2.c.TYPE_NAME,
         COLUMNS_V2.c.COMMENT,
-    ).where(COLUMNS_V2.c.CD_ID == bindparam("columns")),
-    select(
-        literal_column(str(_KEY)),
+        on=COLUMNS_V2.c.CD_ID == SDS.c.CD_ID,
+    ),
+    _part_of_definition(
+        _KEY,
+        PARTITION_KEYS,
         PARTITION_KEYS.c.INTEGER_IDX,
         PARTITION_KEYS.c.PKEY_NAME,
         PARTITION_KEYS.c.PKEY_TYPE,
         PARTITION_KEYS.c.PKEY_COMMENT,
-    ).where(PARTITION_KEYS.c.TBL_ID == bindparam("table")),
-    select(
-        literal_column(str(_PARAM)),
+        on=PARTITION_KEYS.c.TBL_ID == _T.TBL_ID,
+    ),
+    _part_of_definition(
+        _PARAM,
+        TABLE_PARAMS,
         literal_column("0"),
         TABLE_PARAMS.c.PARAM_KEY,
         TABLE_PARAMS.c.PARAM_VALUE,
-        _NOTHING,
-    ).where(TABLE_PARAMS.c.TBL_ID == bindparam("table")),
-    select(
-        literal_column(str(_BUCKET)),
+        on=TABLE_PARAMS.c.TBL_ID == _T.TBL_ID,
+    ),
+    _part_of_definition(
+        _BUCKET,
+        BUCKETING_COLS,
         BUCKETING_COLS.c.INTEGER_IDX,
         BUCKETING_COLS.c.BUCKET_COL_NAME,
-        _NOTHING,
-        _NOTHING,
-    ).where(BUCKETING_COLS.c.SD_ID == bindparam("storage")),
-    select(
-        literal_column(str(_SORT)),
+        on=BUCKETING_COLS.c.SD_ID == _T.SD_ID,
+    ),
+    _part_of_definition(
+        _SORT,
+        SORT_COLS,
         SORT_COLS.c.INTEGER_IDX,
         SORT_COLS.c.COLUMN_NAME,
-        _NOTHING,
-        _NOTHING,
-    ).where(SORT_COLS.c.SD_ID == bindparam("storage")),
+        on=SORT_COLS.c.SD_ID == _T.SD_ID,
+    ),
 )
 _MOVE: Final = (
     update(TBLS)
@@ -140,14 +166,14 @@ class SqlTables:
 
     def get_table(self, name: TableName) -> Table:
         """See ``Catalog``."""
-        with self._db.read() as unit:
+        with self._db.query() as unit:
             return read_table(unit, name)
 
     def get_tables(self, names: Collection[TableName]) -> Mapping[TableName, Table]:
         """See ``Catalog``."""
         if not names:
             return {}
-        with self._db.read() as unit:
+        with self._db.query() if len(names) == 1 else self._db.read() as unit:
             found = {name: find_definition(unit, name) for name in names}
         return {name: table for name, table in found.items() if table is not None}
 
@@ -226,24 +252,23 @@ def read_table(unit: Unit, name: TableName) -> Table:
 
 def find_definition(unit: Unit, name: TableName) -> Table | None:
     """The table's definition, None where there is none of the name."""
-    row = unit.row(_HEAD, database=name.database, table=name.table)
-    if row is None:
+    kinds: tuple[list[Row], ...] = ([], [], [], [], [], [])
+    found = unit.rows(_DEFINITION, database=name.database, table=name.table)
+    for kind, _, *values in sorted(found, key=itemgetter(0, 1)):
+        kinds[kind].append(tuple(values))
+    if not kinds[_HEAD]:
         return None
-    table, storage, columns, *head = row
-    kinds: tuple[list[Row], ...] = ([], [], [], [], [])
-    found = unit.rows(_DETAILS, columns=columns, table=table, storage=storage)
-    for kind, _, *facts in sorted(found, key=itemgetter(0, 1)):
-        kinds[kind].append(tuple(facts))
+    number, *head = kinds[_HEAD][0][3:]
     definition = table_from_rows(
         name,
         tuple(head),
-        columns=kinds[_COLUMN],
-        partition_columns=kinds[_KEY],
-        parameters={key: value for key, value, _ in kinds[_PARAM]},
+        columns=[row[:3] for row in kinds[_COLUMN]],
+        partition_columns=[row[:3] for row in kinds[_KEY]],
+        parameters={row[0]: row[1] for row in kinds[_PARAM]},
         bucket_columns=kinds[_BUCKET],
         sort_columns=kinds[_SORT],
     )
-    return replace(definition, id=table)
+    return replace(definition, id=number)
 
 
 def delete_table(unit: Unit, name: TableName) -> bool:

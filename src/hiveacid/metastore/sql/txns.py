@@ -223,7 +223,7 @@ class SqlTxns:
 
     def txn_info(self, txn: TxnId) -> TxnInfo | None:
         """See ``TxnStore``."""
-        with self._db.read() as unit:
+        with self._db.query() as unit:
             row = unit.row(_INFO, txn=txn)
         return None if row is None else _info(row)
 

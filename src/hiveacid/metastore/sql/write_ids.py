@@ -106,13 +106,14 @@ class SqlWriteIds:
         self, tables: Sequence[TableName], valid_txns: ValidTxnList | None = None
     ) -> tuple[ValidWriteIdList, ...]:
         """See ``TxnStore``."""
-        with self._db.read() as unit:
+        single = valid_txns is not None and len(tables) == 1
+        with self._db.query() if single else self._db.read() as unit:
             timeout_ms = self._db.options.open_txn_timeout_ms
             return read_valid_write_ids(unit, tables, valid_txns, timeout_ms=timeout_ms)
 
     def last_write_id(self, table: TableName) -> WriteId:
         """See ``TxnStore``."""
-        with self._db.read() as unit:
+        with self._db.query() as unit:
             return last_write_id(unit, table)
 
     def seed_write_id(self, table: TableName, seed: int) -> None:

@@ -1,0 +1,110 @@
+"""How often a statement asks the metastore: questions to a real server, fetches of definitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.postgres import PostgresServer
+from tests.proxy import Proxy, proxy
+
+import hiveacid
+from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.model.tables import Table, TableName
+from hiveacid.session import Session
+from hiveacid.table import AcidTable
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+OFF = {"hiveacid.compactor.auto": "off"}
+
+
+@pytest.fixture
+def way(postgres: PostgresServer) -> Iterator[Proxy]:
+    with proxy(postgres.metastore()) as made:
+        yield made
+
+
+@pytest.fixture
+def acid(way: Proxy, tmp_path: Path) -> Iterator[Session]:
+    with hiveacid.connect(None, way.url, warehouse=str(tmp_path), settings=OFF) as session:
+        session.sql(f"create table t (id int, v string) {ACID}")
+        session.sql(f"create table p (id int, v string) partitioned by (k int) {ACID}")
+        session.sql("insert into t values (1, 'a'), (2, 'b')")
+        session.sql("insert into p partition (k=1) values (1, 'a')")
+        yield session
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[TableName]:
+    """The definitions that were asked for, one by one or together."""
+    names: list[TableName] = []
+    one, several = SqlMetastore.get_table, SqlMetastore.get_tables
+
+    def get_table(self: SqlMetastore, name: TableName) -> Table:
+        names.append(name)
+        return one(self, name)
+
+    def get_tables(self: SqlMetastore, wanted: Collection[TableName]) -> Mapping[TableName, Table]:
+        names.extend(wanted)
+        return several(self, wanted)
+
+    monkeypatch.setattr(SqlMetastore, "get_table", get_table)
+    monkeypatch.setattr(SqlMetastore, "get_tables", get_tables)
+    return names
+
+
+Work = Callable[[AcidTable, AcidTable], Any]
+READS: dict[str, tuple[Work, int]] = {
+    # a read, its round trips; the goal is 16
+    "a table": (lambda t, _: hiveacid.read_arrow(t).read_all(), 29),
+    "a partitioned table": (lambda _, p: hiveacid.read_arrow(p).read_all(), 36),
+}
+WRITES: dict[str, tuple[Work, int]] = {
+    # a write, its round trips; the goal is 40
+    "insert": (lambda t, _: _sql(t, "insert into t values (3, 'c')"), 44),
+    "insert into a partition": (
+        lambda _, p: _sql(p, "insert into p partition (k=1) values (3, 'c')"), 50
+    ),
+    "overwrite": (lambda t, _: _sql(t, "insert overwrite table t values (3, 'c')"), 53),
+    "truncate": (lambda t, _: _sql(t, "truncate table t"), 53),
+    "write_arrow": (lambda t, _: t.write_arrow(pa.table({"id": [3], "v": ["c"]})), 44),
+    "delete_arrow": (lambda t, _: t.delete_arrow("id = 1"), 53),
+    "delete_arrow in partitions": (lambda _, p: p.delete_arrow("id = 1"), 48),
+    "merge_arrow": (
+        lambda t, _: t.merge_arrow(pa.table({"id": [1, 9], "v": ["z", "n"]}), on="id"), 53
+    ),
+}  # fmt: skip
+
+
+def _sql(table: AcidTable, text: str) -> Any:
+    session: Any = table.session
+    return session.sql(text)
+
+
+def _round_trips(way: Proxy, work: Work, acid: Session) -> int:
+    tables = acid.table("t"), acid.table("p")
+    for _ in range(7):  # connections are made, statements are prepared, housekeeping is done
+        work(*tables)
+    before = way.round_trips
+    work(*tables)
+    return way.round_trips - before
+
+
+@pytest.mark.parametrize("kind", READS | WRITES)
+def test_how_often_a_statement_asks_the_server(way: Proxy, acid: Session, kind: str) -> None:
+    work, most = (READS | WRITES)[kind]
+    assert _round_trips(way, work, acid) <= most
+
+
+@pytest.mark.parametrize("kind", READS | WRITES)
+def test_a_definition_is_fetched_before_and_under_the_lock(
+    acid: Session, fetched: list[TableName], kind: str
+) -> None:
+    tables = acid.table("t"), acid.table("p")
+    fetched.clear()
+    (READS | WRITES)[kind][0](*tables)
+    assert Counter(fetched).most_common(1)[0][1] <= 2, fetched
