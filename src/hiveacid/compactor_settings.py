@@ -53,8 +53,8 @@ class CompactorSettings:
     compactor_clean_aborts: bool = setting(
         True,
         "compactor.clean_aborts",
-        "What aborted transactions left is the cleaner's affair; with `false` it also asks for "
-        "compactions, as in Hive 3.",
+        "With `true` the cleaner removes what aborted transactions left; with `false` they also "
+        "cause compactions, as in Hive 3.",
         hive=_hive("clean.aborts.using.cleaner"),
     )
     compactor_worker_timeout_s: float = setting(
@@ -73,42 +73,46 @@ class CompactorSettings:
     compactor_failed_threshold: int = setting(
         2,
         "compactor.failed_threshold",
-        "After so many attempts that failed one after the other nobody asks for more by itself,",
+        "After this many failed compactions in a row a table or partition is no longer compacted "
+        "without being asked.",
         hive=_hive("initiator.failed.compacts.threshold"),
     )
     compactor_failed_retry_s: float = setting(
         7 * _DAY_S,
         "compactor.failed_retry_s",
-        "for so long; 0 for ever.",
+        "How long a table or partition whose compactions failed too often is left alone; 0 is "
+        "for ever.",
         hive=_hive("initiator.failed.retry.time"),
     )
     compactor_cleaner_retry_s: float = setting(
         300.0,
         "compactor.cleaner_retry_s",
-        "How long after a cleaning that failed it is tried again; it doubles each time,",
+        "The pause before a cleaning that failed is tried again; it doubles with each failure.",
         hive=("hive.compactor.cleaner.retry.retention.time",),
     )
     compactor_cleaner_attempts: int = setting(
         5,
         "compactor.cleaner_attempts",
-        "up to so often.",
+        "How often a cleaning that fails is tried before it is given up.",
         hive=("hive.compactor.cleaner.retry.maxattempts",),
     )
     compactor_history_failed: int = setting(
         3,
         "compactor.history_failed",
-        "How many failed compactions of a table or partition SHOW COMPACTIONS still knows,",
+        "How many failed compactions of a table or partition SHOW COMPACTIONS remembers.",
         hive=_hive("history.retention.failed"),
     )
     compactor_history_succeeded: int = setting(
         3,
         "compactor.history_succeeded",
-        "how many that succeeded, and of those refused,",
+        "How many compactions of a table or partition that succeeded, and how many that were "
+        "refused, SHOW COMPACTIONS remembers.",
         hive=_hive("history.retention.succeeded"),
     )
     compactor_history_s: float = setting(
         7 * _DAY_S,
         "compactor.history_s",
-        "and for how long one that did not succeed, where a later one did.",
+        "How long SHOW COMPACTIONS remembers a compaction that did not succeed, where a later "
+        "one did.",
         hive=_hive("history.retention.timeout"),
     )

@@ -57,8 +57,8 @@ class Settings(CompactorSettings):
     lock_zero_wait_reads: bool = _setting(
         False,
         "lock.zero_wait_reads",
-        "What reads a table that somebody holds exclusively fails at once, as Hive 4 does by "
-        "default, instead of waiting.",
+        "With `true` a query of a table that another transaction has locked exclusively fails at "
+        "once, as in Hive 4 by default; with `false` it waits for the lock.",
     )
     txn_timeout_s: float = _setting(
         300.0,
@@ -89,8 +89,8 @@ class Settings(CompactorSettings):
     isolation: str = _setting(
         "snapshot",
         "txn.isolation",
-        "What transactions are kept apart from where neither they nor a table say otherwise: "
-        "`serializable` ones lose to whoever writes, before they commit, to what they read.",
+        "The isolation of transactions where neither they nor a table name one. A `serializable` "
+        "transaction fails at its commit where another one has written to what it read.",
         choices=("snapshot", "serializable"),
     )
     snapshot_retries: int = _setting(
@@ -156,7 +156,7 @@ class Settings(CompactorSettings):
     compactor_embedded_pause_s: float = _setting(
         10.0,
         "compactor.embedded_pause_s",
-        "How long after a look at a table an embedded compactor looks at it again, if it was "
+        "The shortest time between two looks of an embedded compactor at a table that is being "
         "written to.",
     )
     compactor_check_interval_s: float = _setting(
@@ -216,14 +216,14 @@ class Settings(CompactorSettings):
     compactor_aborts_threshold: int = _setting(
         1000,
         "compactor.aborts_threshold",
-        "Files of aborted transactions are removed from a table or partition where more of them "
-        "than this wrote to it,",
+        "Files of aborted transactions are removed from a table or partition to which more "
+        "aborted transactions than this have written.",
     )
     compactor_aborts_age_s: float = _setting(
         3600.0,
         "compactor.aborts_age_s",
-        "or where one began longer ago than this: a writer that has lost its heartbeat needs the "
-        "time to notice.",
+        "Files of an aborted transaction are removed where it began longer ago than this; a "
+        "writer that has lost its heartbeat needs the time to notice.",
     )
     passive: Mapping[str, str] = field(default_factory=dict)
     """Other names that SET was given, with their text: Hive's and Spark's."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,10 @@ def test_other_names_are_kept_as_text() -> None:
 def test_wrong_names_and_values_are_refused(name: str, text: str) -> None:
     with pytest.raises(InvalidInputError, match=r"[Ss]etting"):
         Settings().with_(name, text)
+
+
+def test_the_text_of_each_setting_stands_alone() -> None:
+    rows = [line.split(" | ") for line in settings_table().splitlines() if line.startswith("| `")]
+    assert len(rows) >= 45
+    broken = [row[0] for row in rows if not re.fullmatch(r"[A-Z`].*\.", row[2].strip())]
+    assert broken == []
