@@ -28,6 +28,7 @@ from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
+from hiveacid.storage.plan.planning import hashes_alike, is_of_old_hive
 
 _NESTED: Final = (StructType, ListType, MapType, UnionType)
 _TEXTS: Final = ("string", "varchar", "char")
@@ -252,24 +253,28 @@ def _check_bucket(table: Table, file: FoundFile) -> None:
 
 def _check_hashes(table: Table, files: Sequence[FoundFile]) -> None:
     """Rows of a bucketed table are where their hash says, or queries would pass files over: the
-    first rows of the newest file of each number tell.
+    first rows of the newest file of each number tell. Files of Hive 3 are never passed over, nor
+    any for the values of types such as timestamps.
     """
-    if table.bucket is None:
+    kinds = {column.name: column.type for column in table.columns}
+    if table.bucket is None or not all(hashes_alike(kinds[one]) for one in table.bucket.columns):
         return
     fs, _ = file_system_for(table.location)
     names = [column.name for column in table.columns]
     places = [names.index(name) for name in table.bucket.columns]
-    kinds = [table.columns[place].type for place in places]
+    types = [table.columns[place].type for place in places]
     newest = {bucket_of_file(file.path.rpartition("/")[2]): file for file in files}
     for number, file in newest.items():
         with _opened(fs, file.path, file.logical_bytes) as reader:
+            if isinstance(reader, BucketFileReader) and reader.tail and is_of_old_hive(reader.tail):
+                continue
             first = next(
                 reader.batches(table_columns=table.columns, wanted=places, identities=False), None
             )
         if first is None or not first.rows:
             continue
         spec = table.bucket
-        hashed = set(bucket_ids(first.columns, kinds, spec.count, version=spec.version).to_pylist())
+        hashed = set(bucket_ids(first.columns, types, spec.count, version=spec.version).to_pylist())
         if hashed != {number}:
             raise InvalidInputError(
                 f"{file.path} is of bucket {number}, and holds rows of bucket "

@@ -196,8 +196,12 @@ def _files_by_bucket(
 def _may_be_of_old_hive(table: Table, location: str, file: DataFile) -> bool:
     if table.format is not FileFormat.ORC or file.size_bytes == 0:
         return True
-    tail = tail_of(location, file)
-    return tail.footer.writer == _JAVA and not tail.footer.calendar
+    return is_of_old_hive(tail_of(location, file))
+
+
+def is_of_old_hive(tail: OrcTail) -> bool:
+    """Whether a Hive before 4 wrote the file, whose rows need not be in the bucket of its name."""
+    return bool(tail.footer.writer == _JAVA and not tail.footer.calendar)
 
 
 def _bucketing_values(
@@ -210,7 +214,7 @@ def _bucketing_values(
     choices: list[list[Constant]] = []
     for name, kind in zip(table.bucket.columns, kinds, strict=True):
         values = equal_values(predicate, name)
-        if values is None or not _hashes_alike(kind):
+        if values is None or not hashes_alike(kind):
             return None
         choices.append([v for v in (_as_stored(value, kind) for value in values) if v is not None])
     count = 1
@@ -219,7 +223,7 @@ def _bucketing_values(
     return (kinds, list(itertools.product(*choices))) if count <= _HASHED_VALUES_MAX else None
 
 
-def _hashes_alike(kind: HiveType) -> bool:
+def hashes_alike(kind: HiveType) -> bool:
     """Whether equal values hash alike: -0.0 equals 0.0, and Spark cuts timestamps."""
     name = kind.name if isinstance(kind, PrimitiveType) else ""
     return isinstance(kind, DecimalType | VarcharType) or name in (
