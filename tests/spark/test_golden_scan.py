@@ -130,6 +130,7 @@ def test_renamed_columns_are_read_by_position_as_hive_does(acid, tmp_path, rows)
     assert rows("select * from r") == [("1", "x"), ("2", "y")]
     acid.sql("update r set b = concat(b, z) where z = '2'")
     assert rows("select * from r") == [("1", "x"), ("2", "y2")]
+    acid.detach("r")
     acid.sql(
         f"create table s (k string, v string) stored as orc location '{tmp_path}/wh/r'"
         " tblproperties ('transactional'='true', 'hiveacid.accept_all_write_ids'='true')"
