@@ -14,7 +14,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation, TxnType
 from hiveacid.settings import Settings
 from hiveacid.txn.heartbeat import Heartbeat
-from hiveacid.txn.home import Guest
+from hiveacid.txn.manager_api import Managed
 from hiveacid.txn.threads import DaemonThreads, Threads
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
@@ -171,7 +171,7 @@ class TransactionManager:
         self._heartbeat.remove_lock(lock)
         self._metastore.unlock(lock)
 
-    def keep_alive(self, transaction: Guest) -> None:
+    def keep_alive(self, transaction: Managed) -> None:
         """Send heartbeats for the transaction until it is forgotten."""
         is_lease = transaction.is_read_only
         self._heartbeat.add(
@@ -181,7 +181,7 @@ class TransactionManager:
             on_lease_over=transaction.close if is_lease else None,
         )
 
-    def forget(self, transaction: Guest) -> None:
+    def forget(self, transaction: Managed) -> None:
         """Send no more heartbeats for the transaction; who listens is told of its commit."""
         self._heartbeat.remove(transaction.id)
         if transaction.is_committed and transaction.written_tables:

@@ -40,8 +40,8 @@ from hiveacid.model.transactions import AbortReason, Isolation, OperationType, T
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.txn.committing import commit_or_look_up
 from hiveacid.txn.footprint import Footprint, lock_components
-from hiveacid.txn.home import Home
-from hiveacid.txn.meanwhile import check_not_replaced, outdated_by
+from hiveacid.txn.manager_api import Manager
+from hiveacid.txn.outdated import check_not_replaced, outdated_by
 from hiveacid.txn.overlaps import Overlap, commit_rows
 from hiveacid.txn.pending import Pending
 from hiveacid.txn.reads import Reads
@@ -64,7 +64,9 @@ class Transaction:
     several threads at once.
     """
 
-    def __init__(self, manager: Home, txn: TxnId, *, read_only: bool, isolation: Isolation) -> None:
+    def __init__(
+        self, manager: Manager, txn: TxnId, *, read_only: bool, isolation: Isolation
+    ) -> None:
         self._manager = manager
         self._store = manager.metastore
         self._read_only = read_only
@@ -299,10 +301,8 @@ class Transaction:
         self._pending.statistics.extend(changes)
 
     def commit(self, *, overlap: Overlap | None = None) -> None:
-        """Make everything visible, in one step.
-
-        With ``overlap``, which compares delete events, two transactions that changed different rows
-        of a partition both commit; without it the first to commit a change to a partition wins.
+        """Make everything visible, in one step; of two changes to a partition the first wins, with
+        ``overlap``, which compares delete events, only of two to the same row.
 
         Raises:
             ConflictError: another transaction changed the same first; this one is aborted.

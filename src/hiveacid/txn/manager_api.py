@@ -12,7 +12,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.settings import Settings
 
 
-class Guest(Protocol):
+class Managed(Protocol):
     """What the manager needs of a transaction that it keeps alive."""
 
     @property
@@ -38,7 +38,7 @@ class Guest(Protocol):
         """End it, a lease."""
 
 
-class Home(Protocol):
+class Manager(Protocol):
     """What a transaction needs of the manager it comes from, and the manager of it."""
 
     @property
@@ -72,8 +72,8 @@ class Home(Protocol):
     def open_txn(self, *, read_only: bool) -> TxnId:
         """Open a bare transaction."""
 
-    def keep_alive(self, transaction: Guest) -> None:
+    def keep_alive(self, transaction: Managed) -> None:
         """Send heartbeats for the transaction until it is forgotten."""
 
-    def forget(self, transaction: Guest) -> None:
+    def forget(self, transaction: Managed) -> None:
         """Send no more heartbeats for the transaction."""
