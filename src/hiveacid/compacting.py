@@ -6,6 +6,7 @@ compactor in the background where it is embedded, else a service. Who waits (AND
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -22,7 +23,12 @@ from hiveacid.model.compactions import (
     CompactionType,
 )
 from hiveacid.model.tables import TableName
-from hiveacid.statements.compact import abort_compactions, enqueue, plan_compaction
+from hiveacid.statements.compact import (
+    CompactionOrder,
+    abort_compactions,
+    enqueue,
+    plan_compaction,
+)
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.show_compactions import find_compactions, show_compactions
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
     from hiveacid.compaction.compactor import Compactor
     from hiveacid.compaction.process import PoliteRewrite
 
+_LOG = logging.getLogger(__name__)
 _UNFINISHED: Final = (CompactionState.INITIATED, CompactionState.WORKING)
 _READY: Final = CompactionState.READY_FOR_CLEANING
 _PAUSE_MIN_S: Final = 0.05
@@ -142,8 +149,8 @@ class Compacting:
     def _compact(self, value: Compact) -> tuple[CompactionInfo, ...]:
         metastore = self._client.metastore
         order = plan_compaction(metastore, value, host=self._client.transactions.host)
-        if order.request is None:
-            ids = self.compactor().initiate_partitions(order.table, order.partitions)
+        if order.table.partition_columns and not value.partition:
+            ids = self._enqueue_all(order, wait=value.wait)
         else:
             ids = (self._enqueue(order.request, wait=value.wait),)
         if value.wait:
@@ -152,6 +159,19 @@ class Compacting:
         for pool in {entry.pool for entry in entries}:
             self._embedded.request(pool)
         return entries
+
+    def _enqueue_all(self, order: CompactionOrder, *, wait: bool) -> tuple[CompactionId, ...]:
+        """Requests for the partitions that have something to do; where one is on its way, it is
+        left to that.
+        """
+        chosen = self.compactor().with_work(order.table, order.partitions, order.request.type)
+        ids: list[CompactionId] = []
+        for request in order.requests(chosen):
+            try:
+                ids.append(self._enqueue(request, wait=wait))
+            except CompactionError as error:  # noqa: PERF203 - one partition says nothing of others
+                _LOG.info("%s", error.message)
+        return tuple(ids)
 
     def _enqueue(self, request: CompactionRequest, *, wait: bool) -> CompactionId:
         """Put it into the queue. Who waits for its end waits also for one that is on its way, and

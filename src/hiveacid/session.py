@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hiveacid.client import DEFAULT_DATABASE, Client, open_client
 from hiveacid.compacting import Compacting, CompactionMethods
 from hiveacid.errors import InvalidInputError, spark_needed
+from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
@@ -296,6 +297,23 @@ class Session(CompactionMethods, TakeoverMethods):
     def compactions_listing(self, statement: CompactionStatement) -> Listing | None:
         """Carries out what SQL says about compactions."""
         return self._compacting.listing(statement)
+
+    def abort_transactions(self, *transactions: int) -> None:
+        """Aborts transactions of clients that are gone, as ABORT TRANSACTIONS does.
+
+        Raises:
+            AcidError: as ABORT TRANSACTIONS.
+        """
+        self._carry_out(lambda _: ddl.AbortTransactions(tuple(map(TxnId, transactions))))
+
+    def abort_locks(self, *locks: int) -> None:
+        """Gives back locks that clients that are gone took by LOCK, as ABORT LOCKS does.
+
+        Raises:
+            NotFoundError: there is no such lock.
+            InvalidInputError: it belongs to a transaction.
+        """
+        self._carry_out(lambda _: ddl.AbortLocks(tuple(map(LockId, locks))))
 
     # ---------------------------------------------------------------- tables
 

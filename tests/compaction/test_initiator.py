@@ -15,7 +15,7 @@ from hiveacid.compaction.initiator import Initiator, Verdict
 from hiveacid.compaction.worker import Outcome
 from hiveacid.errors import StorageError
 from hiveacid.model.compactions import CompactionState, CompactionType
-from hiveacid.model.tables import Partition, TableName
+from hiveacid.model.tables import TableName
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 
@@ -251,21 +251,6 @@ def test_explain_says_what_is_missing_and_asks_for_nothing(few: World) -> None:
         verdict.decision.reason == "it has no_auto_compaction; 3 deltas, more than 2, and no base"
     )
     assert few.entries("p") == []
-
-
-def test_partitions_are_asked_for_by_the_thresholds_whatever_the_table_says(few: World) -> None:
-    few.make(
-        "p",
-        "partitioned by (k string) stored as orc tblproperties "
-        "('transactional'='true','no_auto_compaction'='true')",
-    )
-    _write(few, 3, "p", k="a")
-    _write(few, 1, "p", k="b")
-    table = few.client.metastore.get_table(TableName("default", "p"))
-    parts: tuple[Partition, ...] = few.client.metastore.list_partitions(table.name)
-    verdicts = _initiator(few).look_at_partitions(table, parts)
-    assert _asked(verdicts) == [("p", "k=a", MAJOR), ("p", "k=b", None)]
-    assert [one.partition for one in few.entries("p")] == ["k=a"]
 
 
 def test_open_writers_are_not_counted(few: World) -> None:

@@ -10,8 +10,9 @@ import pytest
 from tests.e2e.tables import rows_of
 
 import hiveacid
-from hiveacid.errors import InvalidInputError, LockError, NotFoundError
+from hiveacid.errors import InvalidInputError, LockError, NotFoundError, TransactionError
 from hiveacid.model.locks import LockState
+from hiveacid.model.transactions import TxnState
 from hiveacid.session import Session
 from hiveacid.txn.footprint import alter_table
 
@@ -234,3 +235,36 @@ def test_zero_wait_reads_fail_at_once_and_writes_wait(acid: Session, other: Sess
     assert _locks(other) == [("t", None, "ACQUIRED", "EXCLUSIVE")]
     acid.sql("unlock table t")
     assert rows_of(other) == []
+
+
+def test_an_administrator_gives_back_what_a_client_that_is_gone_has_locked(
+    acid: Session, other: Session
+) -> None:
+    acid.sql("lock table t exclusive")
+    acid.sql("lock table u shared")
+    ids = sorted(int(row[0].partition(".")[0]) for row in other.sql("show locks").rows)
+    with pytest.raises(LockError) as caught:
+        other.sql("insert into t values (1, 'a')")
+    assert f"ABORT LOCKS {ids[0]}" in "".join(caught.value.__notes__)
+    with pytest.raises(NotFoundError, match="no lock 4711"):
+        other.sql(f"abort locks {ids[0]}, 4711")
+    assert len(_locks(other)) == 2, "all or none"
+    other.sql(f"abort locks {ids[0]}, {ids[1]}")
+    assert _locks(other) == []
+    other.sql("insert into t values (1, 'a')")
+    with pytest.raises(LockError, match="lost"):
+        acid.sql("insert into t values (2, 'b')")
+
+
+def test_a_lock_of_a_transaction_ends_with_that_alone(acid: Session, other: Session) -> None:
+    with acid.transaction() as txn:
+        txn.sql("insert into t values (1, 'a')")
+        (info,) = other.client.metastore.show_txns()
+        lock = other.client.metastore.show_locks()[0].lock_id
+        with pytest.raises(InvalidInputError, match=f"belongs to transaction {info.id}"):
+            other.abort_locks(lock)
+    with pytest.raises(TransactionError), acid.transaction() as txn:
+        txn.sql("insert into t values (2, 'b')")
+        (info,) = [one for one in other.client.metastore.show_txns() if one.state is TxnState.OPEN]
+        other.abort_transactions(info.id)
+    assert rows_of(acid) == [(1, "a")]

@@ -221,6 +221,19 @@ def txns(url: str | None, as_json: bool) -> None:
     service.txns(_required(url), as_json=as_json)
 
 
+@app.command("abort")
+@click.argument("transactions", nargs=-1, type=int, metavar="TXN...")
+@click.option("--lock", "locks", multiple=True, type=int, help="A lock of LOCK TABLE, by its id.")
+@_metastore
+def abort_clients(transactions: tuple[int, ...], locks: tuple[int, ...], url: str | None) -> None:
+    """Abort transactions, and give back locks, of clients that are gone."""
+    if not transactions and not locks:
+        raise click.UsageError("abort what? give ids of transactions, or --lock ID")
+    from hiveacid.cli import service
+
+    service.abort(_required(url), transactions=transactions, locks=locks)
+
+
 @app.command()
 @_metastore
 @_as_json

@@ -71,6 +71,25 @@ def txns(url: str, *, as_json: bool) -> None:
     _print(_TXN_COLUMNS, rows, as_json=as_json)
 
 
+def abort(url: str, *, transactions: Sequence[int], locks: Sequence[int]) -> None:
+    """Abort transactions and give back locks without one.
+
+    Raises:
+        NotFoundError: there is no such transaction or lock.
+        InvalidInputError: a lock belongs to a transaction.
+    """
+    from hiveacid.model.ids import LockId, TxnId
+    from hiveacid.statements.lock import abort_locks
+    from hiveacid.statements.show import abort_transactions
+    from hiveacid.statements.values_ddl import AbortTransactions
+
+    with open_metastore(url) as metastore:
+        if locks:
+            abort_locks(metastore, tuple(map(LockId, locks)))
+        if transactions:
+            abort_transactions(metastore, AbortTransactions(tuple(map(TxnId, transactions))))
+
+
 def locks(url: str, *, as_json: bool) -> None:
     """Print all lock rows, acquired first, with the columns of SHOW LOCKS."""
     with open_metastore(url) as metastore:

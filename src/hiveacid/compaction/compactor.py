@@ -20,7 +20,7 @@ from hiveacid.compaction.metrics import ERRORS, INITIATED, REMOVED, REMOVED_BYTE
 from hiveacid.compaction.preview import preview_cleaning
 from hiveacid.compaction.worker import CompactionResult, Rewrite, Worker
 from hiveacid.errors import AcidError
-from hiveacid.model.compactions import CompactionId, CompactionState, CompactionType
+from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason
 
@@ -87,17 +87,15 @@ class Compactor:
             self._failed("initiator", error)
             return frozenset()
 
-    def initiate_partitions(
-        self, table: Table, partitions: Sequence[Partition]
-    ) -> tuple[CompactionId, ...]:
-        """Ask for what the thresholds say of these partitions.
+    def with_work(
+        self, table: Table, partitions: Sequence[Partition], kind: CompactionType
+    ) -> tuple[Partition, ...]:
+        """The partitions of which a compaction of this kind would rewrite anything.
 
         Raises:
-            MetastoreError: the metastore failed.
+            StorageError, MetastoreError: as ``Initiator.with_work``.
         """
-        verdicts = self._initiator.look_at_partitions(table, partitions)
-        self._asked(verdicts)
-        return tuple(one.compaction for one in verdicts if one.compaction is not None)
+        return self._initiator.with_work(table, partitions, kind)
 
     def explain(self, table: Table) -> tuple[Verdict, ...]:
         """What the thresholds say of a table's partitions now.

@@ -24,8 +24,10 @@ from hiveacid.compaction.policy import (
     thresholds_of,
 )
 from hiveacid.errors import AcidError, NotFoundError
+from hiveacid.layout.compaction import has_work
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.resolve import resolve
+from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionId,
@@ -129,16 +131,17 @@ class Initiator:
                 verdicts += (look.ask(table, partition) for table, partition in found)
         return tuple(verdicts)
 
-    def look_at_partitions(
-        self, table: Table, partitions: Iterable[Partition]
-    ) -> tuple[Verdict, ...]:
-        """Ask for what these partitions need by the thresholds, automatic or not.
+    def with_work(
+        self, table: Table, partitions: Iterable[Partition], kind: CompactionType
+    ) -> tuple[Partition, ...]:
+        """The partitions of which a compaction of this kind would rewrite anything.
 
         Raises:
+            StorageError: a directory could not be listed.
             MetastoreError: the metastore failed.
         """
-        look = self._look(self._queue.show_compactions(table=table.name))
-        return tuple(look.ask_anyway(table, partition) for partition in partitions)
+        look = self._look(())
+        return tuple(one for one in partitions if has_work(look.directory(table, one), kind))
 
     def explain(self, table: Table) -> tuple[Verdict, ...]:
         """What would be asked for of each partition now, and why or why not; nothing is asked for.
@@ -249,11 +252,11 @@ class _Look:
             self._not_initiated(name, partition, error.message)
             return Verdict(name, partition, Decision(None, error.message))
 
-    def ask_anyway(self, table: Table, partition: Partition) -> Verdict:
-        """Decide and ask, on somebody's behalf."""
-        return self._enqueued(
-            table, _partition_name(table, partition), self._decision(table, partition)
-        )
+    def directory(self, table: Table, partition: Partition) -> AcidDirectory:
+        """What of a partition counts."""
+        txns, valid = self._lists(table.name)
+        fs, root = self._open_files(partition.location)
+        return resolve(list_partition(fs, root), valid, txns, mode=table.acid_mode)
 
     def explain(self, table: Table, partition: Partition) -> Verdict:
         """Decide."""
@@ -293,9 +296,7 @@ class _Look:
         return found
 
     def _decision(self, table: Table, partition: Partition) -> Decision:
-        txns, valid = self._lists(table.name)
-        fs, root = self._open_files(partition.location)
-        directory = resolve(list_partition(fs, root), valid, txns, mode=table.acid_mode)
+        directory = self.directory(table, partition)
         waits = (table.name, _partition_name(table, partition)) in self._cleaning_waits
         now = datetime.fromtimestamp(self._client.clock.now_ms() / 1000)
         return decide(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hiveacid.layout.names import NO_TXN, BaseName, DeltaName
 from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
+from hiveacid.model.compactions import CompactionType
 from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, TxnId, WriteId
 from hiveacid.model.tables import Table
 from hiveacid.model.valid import ValidWriteIdList
@@ -111,6 +112,15 @@ def plan_rebalance(
         buckets or len(numbers),
         order_by,
     )
+
+
+def has_work(directory: AcidDirectory, kind: CompactionType) -> bool:
+    """Whether a compaction of this kind would rewrite anything of what ``resolve`` chose."""
+    if kind is CompactionType.MINOR:
+        return plan_minor(directory) is not None
+    if kind is CompactionType.REBALANCE:
+        return plan_rebalance(directory) is not None
+    return plan_major(directory) is not None
 
 
 @dataclass(frozen=True, slots=True)

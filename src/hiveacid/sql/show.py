@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.compactions import CompactionId
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.sql.alter import partition_condition
 from hiveacid.sql.columns import property_keys
@@ -122,9 +122,11 @@ def parse_describe(cursor: Cursor) -> ddl.DdlStatement:
     return ddl.DescribeTable(name, column, partition, formatted, extended)
 
 
-def parse_abort(cursor: Cursor) -> ddl.AbortTransactions | AbortCompactions:
-    """ABORT TRANSACTIONS id ..., ABORT COMPACTIONS id ..."""
+def parse_abort(cursor: Cursor) -> ddl.AbortTransactions | ddl.AbortLocks | AbortCompactions:
+    """ABORT TRANSACTIONS id ..., ABORT LOCKS id ..., ABORT COMPACTIONS id ..."""
     if cursor.accept("COMPACTIONS"):
         return AbortCompactions(tuple(map(CompactionId, ids(cursor))))
+    if cursor.accept("LOCKS"):
+        return ddl.AbortLocks(tuple(map(LockId, ids(cursor))))
     cursor.expect("TRANSACTIONS")
     return ddl.AbortTransactions(tuple(map(TxnId, ids(cursor))))

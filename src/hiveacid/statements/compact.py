@@ -5,7 +5,8 @@ A statement only puts requests into the queue; who carries them out is settled a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hiveacid.errors import CompactionError, InvalidInputError, NotFoundError
@@ -29,14 +30,20 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CompactionOrder:
-    """What a COMPACT statement asks for: ``request``, or, where that is None, whatever the
-    thresholds ask for of each of ``partitions``: a partitioned table without a partition, as in
-    Hive 4 (metastore.md 4.2).
+    """What a COMPACT statement asks for: ``request`` alone, or, of a partitioned table without a
+    partition, the same of each of ``partitions`` that has something to do.
     """
 
     table: Table
-    request: CompactionRequest | None
+    request: CompactionRequest
     partitions: tuple[Partition, ...] = ()
+
+    def requests(self, chosen: Iterable[Partition]) -> tuple[CompactionRequest, ...]:
+        """The request for each of some partitions."""
+        keys = [column.name for column in self.table.partition_columns]
+        return tuple(
+            replace(self.request, partition=partition_name(keys, one.values)) for one in chosen
+        )
 
 
 def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> CompactionOrder:
@@ -63,8 +70,6 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
     chosen = _partitions(catalog, table, value)
     _check_table(table, kind)
     _check_clauses(value, kind, table)
-    if table.partition_columns and not value.partition:
-        return CompactionOrder(table, None, chosen)
     keys = [column.name for column in table.partition_columns]
     request = CompactionRequest(
         table=table.name,
@@ -76,7 +81,7 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
         order_by=", ".join(map(str, value.order_by)) or None,
         initiator=f"{host}-manual",
     )
-    return CompactionOrder(table, request)
+    return CompactionOrder(table, request, () if value.partition else chosen)
 
 
 def _partitions(catalog: Catalog, table: Table, value: Compact) -> tuple[Partition, ...]:

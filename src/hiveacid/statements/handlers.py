@@ -45,6 +45,7 @@ from hiveacid.statements.explain import explain
 from hiveacid.statements.explain_locks import locks_listing
 from hiveacid.statements.job import Work
 from hiveacid.statements.listing import Listing
+from hiveacid.statements.lock import abort_locks
 from hiveacid.statements.locked import Needs
 from hiveacid.statements.show import ShowStatement, abort_transactions, show
 from hiveacid.statements.values_load import Load
@@ -258,6 +259,9 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
     ddl.UseDatabase: _says(session_settings.use_database),
     ddl.AbortTransactions: _says(
         lambda context, value: abort_transactions(context.client.metastore, value)
+    ),
+    ddl.AbortLocks: _says(
+        lambda context, value: abort_locks(context.client.metastore, value.locks)
     ),
     locks.LockTable: _lock,
     locks.LockDatabase: _lock,

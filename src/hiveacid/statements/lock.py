@@ -6,9 +6,12 @@ waits). Why the session's own statements pass them: docs/decisions/0005-lock-tab
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.names import partition_name
-from hiveacid.metastore.api import Metastore
+from hiveacid.metastore.api import LockManager, Metastore
+from hiveacid.model.ids import LockId
 from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.transactions import OperationType
@@ -51,6 +54,28 @@ def execute(transactions: TransactionManager, statement: LockStatement) -> None:
         raise NotFoundError(f"{what} is not locked by this session")
     for lock in held:
         transactions.unlock(lock)
+
+
+def abort_locks(locks: LockManager, wanted: Collection[LockId]) -> None:
+    """ABORT LOCKS: give back locks without a transaction, whoever took them; all of them or none.
+
+    Raises:
+        NotFoundError: there is no such lock.
+        InvalidInputError: it belongs to a transaction, which is aborted instead.
+    """
+    known = {one.lock_id: one for one in locks.show_locks()}
+    for lock in wanted:
+        if lock not in known:
+            raise NotFoundError(f"There is no lock {lock}", note="SHOW LOCKS", lock=lock)
+        if txn := known[lock].txn_id:
+            raise InvalidInputError(
+                f"Lock {lock} belongs to transaction {txn}",
+                note=f"ABORT TRANSACTIONS {txn}",
+                lock=lock,
+                txn=txn,
+            )
+    for lock in wanted:
+        locks.unlock(lock)
 
 
 def component(metastore: Metastore, statement: LockTable | LockDatabase) -> LockComponent:

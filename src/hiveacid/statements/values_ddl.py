@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
 from hiveacid.statements.constraints import KeyConstraint
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
@@ -328,6 +328,13 @@ class AbortTransactions:
 
 
 @dataclass(frozen=True, slots=True)
+class AbortLocks:
+    """ABORT LOCKS id ...: give back what clients that are gone took by LOCK. Not Hive's."""
+
+    locks: tuple[LockId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeTable:
     """DESCRIBE [FORMATTED | EXTENDED] name [PARTITION (...)] [column]."""
 
@@ -384,6 +391,7 @@ DdlStatement = (
     | ShowLocks
     | ShowCompactions
     | AbortTransactions
+    | AbortLocks
     | AbortCompactions
     | DescribeTable
     | DescribeDatabase

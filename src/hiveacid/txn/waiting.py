@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timezone
 from functools import partial
+from typing import Final
 
 from hiveacid.clock import Clock
 from hiveacid.errors import LockError, NotFoundError, TransactionError
@@ -14,6 +16,10 @@ from hiveacid.model.locks import LockComponent, LockInfo, LockState, deadlock_te
 from hiveacid.model.transactions import AbortReason
 from hiveacid.settings import Settings
 
+_LOG = logging.getLogger(__name__)
+_FIRST_WORD_S: Final = 2.0
+_NEXT_WORD_S: Final = 30.0
+"""After so long who waits says for whom, and again each time so much later."""
 _KEEPS = (
     "The session keeps what LOCK took before: UNLOCK it, so that the others go on, and take the "
     "locks in one order."
@@ -36,8 +42,9 @@ def wait_for_lock(
     the lock's heartbeats and gives it back. ``agent_info`` names the caller's session, ``held``
     says which locks of that kind it has by now: it does not wait for them, nor behind those who do.
 
-    While it waits, abandoned transactions are timed out and deadlocks are broken. On any failure
-    the request is taken back.
+    While it waits, abandoned transactions are timed out and deadlocks are broken; a line of the
+    log, which is shown where nobody has set up logging, says for whom it waits, and what ends it.
+    On any failure the request is taken back.
 
     Raises:
         LockError: the deadline passed, the transaction was aborted or the request given up to break
@@ -64,11 +71,16 @@ def wait_for_lock(
             code=10104,
             txn=txn,
         )
+    word_s = _FIRST_WORD_S
     try:
         while found.state is not LockState.ACQUIRED:
-            left_s = settings.lock_timeout_s - (clock.monotonic_s() - started_s)
+            waited_s = clock.monotonic_s() - started_s
+            left_s = settings.lock_timeout_s - waited_s
             if left_s <= 0:
-                raise _timed_out(metastore, found, waited_s=clock.monotonic_s() - started_s)
+                raise _timed_out(metastore, found, waited_s=waited_s)
+            if waited_s >= word_s:
+                word_s = waited_s + _NEXT_WORD_S
+                _say_for_whom(metastore, found, waited_s=waited_s, left_s=left_s)
             clock.sleep_s(min(pause_s, left_s))
             pause_s = min(pause_s * 2, settings.lock_poll_max_s)
             metastore.perform_timeouts()
@@ -142,17 +154,49 @@ def _given_up(broken: Sequence[LockInfo], found: LockResponse) -> LockError:
     )
 
 
+def _say_for_whom(
+    metastore: Metastore, found: LockResponse, *, waited_s: float, left_s: float
+) -> None:
+    blocker = found.blocked_by
+    if blocker is None:
+        return
+    holder = metastore.txn_info(blocker.txn_id) if blocker.txn_id else None
+    _LOG.warning(
+        "Waiting for a lock on %s for %d s: %s. %s Gives up in %d s (hiveacid.lock.timeout_s).",
+        _resource(blocker),
+        waited_s,
+        _whose(blocker, holder),
+        _what_frees(blocker),
+        left_s,
+        extra={"lock": found.lock_id, "holder": blocker.txn_id},
+    )
+
+
+def _whose(blocker: LockInfo, holder: TxnInfo | None) -> str:
+    verb = "held" if blocker.state is LockState.ACQUIRED else "requested earlier"
+    return (
+        f"{blocker.type.name} is {verb} by {blocker.holder} of {blocker.user}@{blocker.host}"
+        + _since(blocker, holder)
+    )
+
+
+def _what_frees(blocker: LockInfo) -> str:
+    """How the lock in the way is given back, by its owner or by an administrator."""
+    if blocker.txn_id:
+        return f"It ends with its transaction, or by ABORT TRANSACTIONS {blocker.txn_id}."
+    return f"It ends with UNLOCK in its session, or by ABORT LOCKS {blocker.lock_id}."
+
+
 def _timed_out(metastore: Metastore, found: LockResponse, *, waited_s: float) -> LockError:
     waited_ms = int(waited_s * 1000)
     blocker = found.blocked_by
     if blocker is None:
         return LockError(f"Lock acquisition timed out after {waited_ms}ms.", code=10307)
     holder = metastore.txn_info(blocker.txn_id) if blocker.txn_id else None
-    verb = "held" if blocker.state is LockState.ACQUIRED else "requested earlier"
     return LockError(
         f"Lock acquisition for {_resource(blocker)} timed out after {waited_ms}ms. "
-        f"{blocker.type.name} is {verb} by {blocker.holder} of {blocker.user}@{blocker.host}"
-        + _since(blocker, holder),
+        + _whose(blocker, holder),
+        note=_what_frees(blocker),
         code=10307,
         lock_id=blocker.lock_id,
         holder=blocker.txn_id,

@@ -104,3 +104,19 @@ def test_a_metastore_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 def test_wrong_usage_ends_with_2(url: str, arguments: list[str], words: str) -> None:
     result = CliRunner().invoke(app, [*arguments, "--metastore", url])
     assert (result.exit_code, words in result.output) == (2, True)
+
+
+def test_what_clients_that_are_gone_hold_is_ended(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/locks.db"
+    with hiveacid.connect(None, url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql("create table t (id int) stored as orc tblproperties ('transactional'='true')")
+        acid.sql("lock table t exclusive")
+        (row,) = acid.client.metastore.show_locks()
+        (txn,) = acid.client.metastore.open_txns(1, user="u", host="h")
+        _run(url, "abort", str(txn), "--lock", str(row.lock_id))
+        assert acid.client.metastore.show_locks() == ()
+        assert [
+            one.id for one in acid.client.metastore.show_txns() if one.state.name == "OPEN"
+        ] == []
+        with pytest.raises(NotFoundError, match="no lock 99"):
+            _run(url, "abort", "--lock", "99")

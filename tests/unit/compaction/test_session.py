@@ -292,14 +292,42 @@ def test_compact_is_refused_in_a_transaction_and_show_is_not(acid: Session) -> N
 # -------------------------------------------------------------------- thresholds, cleaning
 
 
-def test_a_partitioned_table_is_compacted_where_its_thresholds_say(acid: Session) -> None:
+@pytest.fixture
+def partitioned(acid: Session) -> Session:
+    """Partitions with two deltas (x, y), with one (z), with none any more (e)."""
     acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
-    for number in range(11):
-        acid.sql(f"insert into t values ({number}, 'x')")
-    acid.sql("insert into t values (1, 'y')")
-    (entry,) = acid.table("t").compact("minor", wait=True)
-    assert (entry.partition, entry.type) == ("p=x", CompactionType.MAJOR)
-    assert _directories(acid, "p=y") == ["delta_0000012_0000012_0000"]
+    for number in range(2):
+        acid.sql(f"insert into t values ({number}, 'x'), ({number}, 'y')")
+    acid.sql("insert into t values (1, 'z')")
+    acid.sql("alter table t add partition (p='e')")
+    return acid
+
+
+def test_a_whole_table_is_compacted_where_there_is_something_to_do(partitioned: Session) -> None:
+    done = partitioned.table("t").compact("major", wait=True)
+    assert [(one.partition, one.type) for one in done] == [
+        ("p=x", CompactionType.MAJOR),
+        ("p=y", CompactionType.MAJOR),
+    ]
+    for name in ("p=x", "p=y"):
+        assert any(one.startswith("base_") for one in _directories(partitioned, name))
+    assert _directories(partitioned, "p=z") == ["delta_0000003_0000003_0000"]
+    assert partitioned.table("t").compact("major", wait=True) == ()
+    assert len(partitioned.compactions("t")) == 2
+
+
+def test_a_whole_table_is_asked_for_in_its_pool_beside_what_is_on_its_way(
+    partitioned: Session,
+) -> None:
+    (first,) = partitioned.table("t").compact("major", partition={"p": "y"})
+    partitioned.sql("alter table t compact 'minor' pool 'night'")
+    entries = {one.partition: one for one in partitioned.compactions("t")}
+    assert set(entries) == {"p=x", "p=y"}
+    assert (entries["p=x"].pool, entries["p=x"].type) == ("night", CompactionType.MINOR)
+    assert entries["p=y"].id == first.id
+    partitioned.sql("alter table t compact 'minor' and wait pool 'night'")
+    states = {one.partition: one.state for one in partitioned.compactions("t")}
+    assert states == dict.fromkeys(("p=x", "p=y"), CompactionState.READY_FOR_CLEANING)
 
 
 def test_why_says_which_threshold_is_met_or_missed_and_asks_for_nothing(acid: Session) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -335,6 +336,56 @@ class TestWaiting:
             assert f"held by txnid:{holder.id} of " in str(caught.value)
             assert [one.txn_id for one in client.metastore.show_locks()] == [holder.id]
             txn.abort("no lock")
+
+    def test_who_waits_says_for_whom_and_what_frees_it(
+        self,
+        client: Client,
+        table: Table,
+        clock: _ClockThatActs,
+    ) -> None:
+        client.use_settings(Settings(lock_timeout_s=100, housekeeping_interval_s=3600))
+        holder = client.transactions.begin()
+        holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
+        said: list[tuple[float, str]] = []
+        started_s = clock.monotonic_s()
+
+        class Noting(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                assert record.levelno == logging.WARNING, "shown where nobody set up logging"
+                said.append((clock.monotonic_s() - started_s, record.getMessage()))
+
+        handler = Noting()
+        logging.getLogger("hiveacid.txn.waiting").addHandler(handler)
+        try:
+            with (
+                client.transactions.begin(read_only=True) as txn,
+                pytest.raises(LockError, match="timed out"),
+            ):
+                txn.lock(Footprint(reads=(TableRead(table),)))
+        finally:
+            logging.getLogger("hiveacid.txn.waiting").removeHandler(handler)
+        times = [moment for moment, _ in said]
+        assert len(times) == 4
+        assert all(due <= at < due + 2.5 for due, at in zip((2, 32, 62, 92), times, strict=True)), (
+            times
+        )
+        assert f"default/t for 2 s: EXCLUSIVE is held by txnid:{holder.id} of" in said[0][1]
+        assert f"ABORT TRANSACTIONS {holder.id}" in said[0][1]
+        holder.abort("done")
+
+    def test_a_short_wait_says_nothing(
+        self,
+        client: Client,
+        table: Table,
+        clock: _ClockThatActs,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        holder = client.transactions.begin()
+        holder.lock(Footprint(definitions=footprint.alter_table(table.name)))
+        clock.action = holder.commit
+        with client.transactions.begin(read_only=True) as txn:
+            txn.lock(Footprint(reads=(TableRead(table),)))
+        assert not caplog.records
 
     def test_a_lock_is_granted_when_its_holder_commits(
         self, client: Client, table: Table, clock: _ClockThatActs
