@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -297,6 +298,16 @@ class Session(CompactionMethods, TakeoverMethods):
     def compactions_listing(self, statement: CompactionStatement) -> Listing | None:
         """Carries out what SQL says about compactions."""
         return self._compacting.listing(statement)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """A block at whose end the leases end of what was read in it: DataFrames made in it are
+        done with. Needed only where reads have leases (``hiveacid.reads.lease``).
+
+        Example:
+            >>> with acid.reading():  # doctest: +SKIP
+            ...     rows = acid.sql("select * from t").collect()
+        """
+        return self._client.transactions.reading()
 
     def abort_transactions(self, *transactions: int) -> None:
         """Aborts transactions of clients that are gone, as ABORT TRANSACTIONS does.

@@ -108,6 +108,16 @@ class Settings(CompactorSettings):
         "reads.lease_s",
         "How long the files under a query's result are kept, unless it is closed earlier.",
     )
+    reads_lease: str = _setting(
+        "auto",
+        "reads.lease",
+        "Whether a query's transaction stays open as a lease on its files, for which cleaners "
+        "wait. `auto`: only where a table's retention is shorter than `hiveacid.reads.lease_s`; "
+        "elsewhere the retention keeps the files. `always` where a cleaner works on the same "
+        "metastore that goes by another retention: a Hive service, or clients with a shorter "
+        "`hiveacid.retention_s`.",
+        choices=("auto", "always"),
+    )
     reads_local_bytes: int = _setting(
         256 * 1024,
         "reads.local_bytes",

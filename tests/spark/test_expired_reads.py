@@ -78,3 +78,13 @@ def test_a_statement_over_an_outlived_frame_says_what_has_happened(acid: Session
     with pytest.raises(SnapshotExpiredError, match="cleaned while it was being read"):
         acid.table("copy").insert(found)
     assert acid.sql("select * from copy").count() == 0
+
+
+def test_a_collected_query_leaves_no_transaction_open(acid: Session) -> None:
+    acid.sql("reset")
+    acid.sql("set hiveacid.retention_s = 1d")
+    lazy = acid.sql("select * from t")
+    assert sorted(acid.sql("select id from t").collect()) == [(0,), (2,)]
+    assert acid.sql("show transactions").collect() == []
+    compact_and_clean(acid)
+    assert sorted(row.id for row in lazy.collect()) == [0, 2]

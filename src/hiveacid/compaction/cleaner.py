@@ -3,7 +3,8 @@
 Three kinds of things go, each by its own rule:
 
 * what a compaction replaced: once every transaction that was open when it committed has ended, and
-  the retention is over. By the queue's cleaner lists, which end below the oldest reader;
+  the retention is over, from that commit on. By the queue's cleaner lists, which end below the
+  oldest reader and below each later compaction whose own retention is not over;
 * what aborted transactions left, compactions too: at once, nobody ever sees it;
 * staging directories of transactions that have ended: what killed writers left.
 
@@ -24,7 +25,6 @@ from hiveacid.client import Client
 from hiveacid.compaction.inputs import find_partition, find_table
 from hiveacid.compaction.orphans import Orphans
 from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
-from hiveacid.compaction.retention import retained_until_ms
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError
 from hiveacid.layout.cleaning import CleaningPlan, settled_aborts
 from hiveacid.layout.resolve import Entry
@@ -34,6 +34,7 @@ from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
+from hiveacid.txn.retention import retained_until_ms, retention_s
 
 _LOG = logging.getLogger(__name__)
 
@@ -169,9 +170,11 @@ class Cleaner:
     def _remove_from(
         self, entry: CompactionInfo, table: Table, locations: Sequence[str], *, aborted_only: bool
     ) -> Cleaned:
-        txns = self._store.cleaner_txns(entry)
         if _of_aborts(entry):
-            txns = old_aborts(self._client, txns)
+            txns = old_aborts(self._client, self._store.cleaner_txns(entry))
+        else:
+            kept_ms = int(retention_s(table, self._client.settings) * 1000)
+            txns = self._store.cleaner_txns(entry, retention_ms=kept_ms)
         seen = lists_of(self._store, entry, txns)
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
         self._store.note_cleaning(entry, started=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from hiveacid.client import Client
 from hiveacid.compaction.orphans import Orphans
 from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
-from hiveacid.compaction.retention import retained_until_ms
 from hiveacid.layout.cleaning import Kept
 from hiveacid.layout.names import STAGING_PREFIX, partition_name
 from hiveacid.layout.resolve import Entry
@@ -23,6 +22,7 @@ from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.storage.filesystem import FileInfo, FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
+from hiveacid.txn.retention import retained_until_ms, retention_s
 
 _Object = tuple[TableName, str | None]
 
@@ -154,18 +154,20 @@ class _Moment:
         )
         now: set[str] = set()
         if not keeps and {(table.name, name), (table.name, None)} & self.aborts:
-            seen = self._seen(nothing)
+            seen = self._seen(table, nothing)
             now.update(removable(entries, table, seen, seen, aborted_only=True))
         held: dict[str, KeptDirectory] = {}
         is_next = not keeps
         for entry in self.waiting.get((table.name, name), ()):
-            today, seen = lists_of(self.client.metastore, entry, None), self._seen(entry)
+            today, seen = lists_of(self.client.metastore, entry, None), self._seen(table, entry)
             why = self._retained(table, entry) or self._readers(entry)
             is_next = is_next and self._is_ready(table, entry, seen)
             if is_next:
                 now.update(removable(entries, table, seen, today, aborted_only=False))
             for path in today.plan(entries, table, aborted_only=False).remove:
-                held.setdefault(path, replace(why, path=path))
+                earlier = held.get(path)
+                if earlier is None or not (earlier.until_ms or earlier.holders):
+                    held[path] = replace(why, path=path)
         kept = [KeptDirectory(path, Kept.ABORTED_LATELY) for path in plan.remove]
         kept += [
             held.get(path, KeptDirectory(path, why))
@@ -181,11 +183,13 @@ class _Moment:
             ]
         return now, [one for one in kept if one.path not in now]
 
-    def _seen(self, about: CompactionInfo) -> Lists:
+    def _seen(self, table: Table, about: CompactionInfo) -> Lists:
         store = self.client.metastore
-        txns = store.cleaner_txns(about)
         if about.id == NO_COMPACTION:
-            txns = old_aborts(self.client, txns)
+            txns = old_aborts(self.client, store.cleaner_txns(about))
+        else:
+            kept_ms = int(retention_s(table, self.client.settings) * 1000)
+            txns = store.cleaner_txns(about, retention_ms=kept_ms)
         return lists_of(store, about, txns)
 
     def _is_ready(self, table: Table, entry: CompactionInfo, seen: Lists) -> bool:

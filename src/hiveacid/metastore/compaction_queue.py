@@ -169,9 +169,10 @@ class CompactionQueue(Protocol):
         (not where negative). Of a partitioned table's, partition None stands for what writers of
         dynamic partitions left anywhere in it."""
 
-    def cleaner_txns(self, compaction: CompactionInfo) -> ValidTxnList:
+    def cleaner_txns(self, compaction: CompactionInfo, *, retention_ms: int = 0) -> ValidTxnList:
         """The transactions as a cleaner of this entry must see them: none is open, all above the
-        oldest reader is not there yet. For ABORT_TXN_CLEANUP: all below the oldest writer."""
+        oldest reader is not there yet, nor a compaction of the object that committed less than
+        ``retention_ms`` ago. For ABORT_TXN_CLEANUP: all below the oldest writer."""
 
     def cleaner_write_ids(self, table: TableName, txns: ValidTxnList) -> ValidWriteIdList:
         """A table's write ids with these transactions, each aborted one named: a reader's list may

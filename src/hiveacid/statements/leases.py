@@ -1,7 +1,8 @@
 """Reading a table outside a statement: a snapshot, and the read transaction that keeps its files.
 
 A lease ends when the reader says so, or by itself after ``reads.lease_s`` (the heartbeat's rule
-for read-only transactions); it holds no locks.
+for read-only transactions); it holds no locks. Where the table's retention keeps the files for so
+long, it has ended already (``txn.retention``).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def open_lease(context: ExecutionContext, expected: Table, *, keep: Keep) -> Lea
     held = locked(context, bound, _needs, read_only=True)
     try:
         snapshot = _snapshot(held, keep)
-        held.txn.release_locks()
+        held.txn.end_reading((snapshot.table,))
     except BaseException as error:
         held.txn.close(because=error)
         raise

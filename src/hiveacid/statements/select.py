@@ -25,9 +25,10 @@ def open_query(context: ExecutionContext, bound: Bound) -> DataFrame:
     """The query as a DataFrame over one snapshot: that of the transaction it is a part of, with
     what was written in it, or one of its own.
 
-    Its own read transaction is a lease: the heartbeat keeps it alive until it is over
-    (``reads.lease_s``) or the session closes. A query without tables of ours has none; that of a
-    query whose few rows are here already ends at once.
+    Its own read transaction ends when the plan is made, where the retention of the tables keeps
+    their files for ``reads.lease_s``, or the few rows are here already. Else it is a lease: the
+    heartbeat keeps it alive until that time is over or the session closes. A query without tables
+    of ours has none.
 
     Raises:
         NotFoundError, LockError, AcidError: a table could not be read.
@@ -45,10 +46,8 @@ def open_query(context: ExecutionContext, bound: Bound) -> DataFrame:
     txn = held.txn
     try:
         frame, reads_files = _answer(context, held)
-        if reads_files:
-            txn.release_locks()
-        else:
-            txn.close()
+        tables = {ref.name for ref in bound.value.tables.values()}
+        txn.end_reading(map(held.view.definition, tables) if reads_files else ())
         return frame
     except BaseException as error:
         txn.close(because=error)

@@ -40,7 +40,7 @@ def list_settled(fs: FileSystem, path: str) -> tuple[Entry, ...]:
     raise SnapshotExpiredError(
         f"{path} was compacted or cleaned each of the {_LISTINGS_MAX} times it was listed",
         path=path,
-        note="A table of a session is read under a lease, which keeps its files.",
+        note="A table of a session is read with its files kept for hiveacid.reads.lease_s.",
     )
 
 
@@ -78,5 +78,5 @@ def missing_or_expired(fs: FileSystem, error: MissingFileError) -> StorageError:
     return SnapshotExpiredError(
         f"{path} was cleaned while it was being read: what it held has been compacted or replaced",
         path=path,
-        note="Read again. A table of a session is read under a lease, which keeps its files.",
+        note="Read again. A session keeps what it reads for hiveacid.reads.lease_s.",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from hiveacid.clock import Clock
 from hiveacid.errors import AcidError, MetastoreError, NotFoundError
@@ -78,10 +78,17 @@ class Heartbeat:
         if stop is not None:
             stop()
 
-    def end_leases(self) -> None:
-        """End the leases before their time; where the metastore fails they are left to time out."""
+    def leased(self) -> frozenset[TxnId]:
+        """The transactions that are leases."""
         with self._mutex:
-            ends = [end for _, end in self._leases.values()]
+            return frozenset(self._leases)
+
+    def end_leases(self, *, but: Collection[TxnId] = ()) -> None:
+        """End the leases but those before their time; where the metastore fails they are left to
+        time out.
+        """
+        with self._mutex:
+            ends = [end for txn, (_, end) in self._leases.items() if txn not in but]
         for end in ends:
             if not _end_lease(end):
                 return

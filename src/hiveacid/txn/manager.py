@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
@@ -203,6 +204,15 @@ class TransactionManager:
             _LOG.warning("Locks are left to their time-out: %s", error)
         self._heartbeat.stop()
         self._heartbeat.end_leases()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """End the leases that queries within the block have begun at its end."""
+        before = self._heartbeat.leased()
+        try:
+            yield
+        finally:
+            self._heartbeat.end_leases(but=before)
 
     def _housekeeping_if_due(self) -> None:
         now_s = self._clock.monotonic_s()

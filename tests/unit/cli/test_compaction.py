@@ -113,10 +113,16 @@ def test_what_clients_that_are_gone_hold_is_ended(tmp_path: Path) -> None:
         acid.sql("lock table t exclusive")
         (row,) = acid.client.metastore.show_locks()
         (txn,) = acid.client.metastore.open_txns(1, user="u", host="h")
-        _run(url, "abort", str(txn), "--lock", str(row.lock_id))
+        _abort(url, str(txn), "--lock", str(row.lock_id))
         assert acid.client.metastore.show_locks() == ()
         assert [
             one.id for one in acid.client.metastore.show_txns() if one.state.name == "OPEN"
         ] == []
         with pytest.raises(NotFoundError, match="no lock 99"):
-            _run(url, "abort", "--lock", "99")
+            _abort(url, "--lock", "99")
+
+
+def _abort(url: str, *arguments: str) -> None:
+    result = CliRunner().invoke(app, ["abort", *arguments, "--metastore", url])
+    if result.exception is not None:
+        raise result.exception

@@ -21,6 +21,7 @@ _TEXTS = {
     "hiveacid.txn.isolation": "serializable",
     "hiveacid.conflict.unit": "partition",
     "hiveacid.store_assignment": "ansi",
+    "hiveacid.reads.lease": "always",
 }
 _FIXED = {"hiveacid.txn.timeout_s"}
 

@@ -71,7 +71,11 @@ _MIN_SEEN_OPEN: Final = select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
 # Compactions of the object that somebody may not see yet: theirs is not the state to clean up to.
 _FIRST_UNSEEN: Final = select(func.min(Q.CQ_TXN_ID)).where(
     QUEUED_OBJECT,
-    or_(Q.CQ_NEXT_TXN_ID.is_(None), Q.CQ_NEXT_TXN_ID >= bindparam("watermark")),
+    or_(
+        Q.CQ_NEXT_TXN_ID.is_(None),
+        Q.CQ_NEXT_TXN_ID >= bindparam("watermark"),
+        Q.CQ_COMMIT_TIME > bindparam("kept_since"),
+    ),
     Q.CQ_ID != bindparam("id"),
 )
 _ABORT_RETRIES: Final = select(*QUEUE_COLUMNS).where(
@@ -198,7 +202,7 @@ class SqlCleaning:
             found.append(retry)
         return tuple(sorted(found, key=lambda one: (one.table, one.partition or "")))
 
-    def cleaner_txns(self, compaction: CompactionInfo) -> ValidTxnList:
+    def cleaner_txns(self, compaction: CompactionInfo, *, retention_ms: int = 0) -> ValidTxnList:
         """See ``CompactionQueue``."""
         options = self._db.options
         where = named(compaction.table, compaction.partition)
@@ -208,7 +212,13 @@ class SqlCleaning:
                 end = _or_max(unit.scalar(_OLDEST_WRITER, **where))
             else:
                 watermark = min_open_txn(unit, options.open_txn_timeout_ms)
-                unseen = unit.scalar(_FIRST_UNSEEN, **where, watermark=watermark, id=compaction.id)
+                unseen = unit.scalar(
+                    _FIRST_UNSEEN,
+                    **where,
+                    watermark=watermark,
+                    kept_since=unit.now_ms - retention_ms if retention_ms else LONG_MAX,
+                    id=compaction.id,
+                )
                 end = min(watermark, _or_max(unseen))
         hwm = min(end - 1, found.hwm)
         return ValidTxnList.of(
