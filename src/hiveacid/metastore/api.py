@@ -113,9 +113,6 @@ class Catalog(Protocol):
         Raises: NotFoundError; InvalidInputError where it has tables and not ``cascade``.
         """
 
-    def alter_database(self, database: Database) -> None:
-        """Replace comment, location and properties. Raises: NotFoundError."""
-
     def list_databases(self) -> tuple[str, ...]:
         """Names, sorted."""
 
@@ -323,9 +320,6 @@ class TxnStore(Protocol):
     def seed_write_id(self, table: TableName, seed: int) -> None:
         """Let the table's write ids start after ``seed``. Raises: AlreadyExistsError."""
 
-    def seed_txn_id(self, seed: int) -> None:
-        """Let the next transaction id be ``seed``. Raises: MetastoreError: not the highest."""
-
     def assume_committed(self, txn: TxnId) -> None:
         """Count all transactions up to ``txn`` that are not known here as committed; new ones get
         higher ids. For a table of another metastore, whose directories name its transactions.
@@ -374,21 +368,9 @@ class TxnStore(Protocol):
     def perform_timeouts(self) -> tuple[TxnId, ...]:
         """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""
 
-    def write_set_gc(self) -> None:
-        """Forget committed writes that no open transaction can conflict with."""
-
-    def clean_txn_to_write_id(self) -> None:
-        """Forget which transaction had a write id, where every snapshot takes it as committed."""
-
-    def clean_empty_txns(self) -> None:
-        """Forget committed transactions, and aborted ones that left nothing behind."""
-
-    def dedupe_completed_components(self) -> None:
-        """Keep the newest record, and the newest of an update or delete, of each partition."""
-
     def run_housekeeping(self, *, interval_s: float) -> bool:
-        """All of the five above and ``purge_compaction_history``, unless some process did so within
-        the interval; whether it ran."""
+        """Time out, and forget what no transaction needs any more, unless some process did so
+        within the interval; whether it ran."""
 
 
 class LockManager(Protocol):

@@ -194,7 +194,3 @@ class CompactionQueue(Protocol):
 
         What a worker with a transaction held is given back when that is aborted.
         """
-
-    def purge_compaction_history(self) -> None:
-        """Keep the newest entries of each kind of each object (metastore.md 4.6); a part of
-        ``run_housekeeping``."""

@@ -15,6 +15,7 @@ from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.locked import Locked, locked, locked_within
 from hiveacid.txn.footprint import Footprint, TableRead
+from hiveacid.txn.retention import end_reading
 from hiveacid.txn.view import Look
 
 Keep = Callable[[Sequence[Partition]], Sequence[Partition]]
@@ -50,7 +51,7 @@ def open_lease(context: ExecutionContext, expected: Table, *, keep: Keep) -> Lea
     held = locked(context, bound, _needs, read_only=True)
     try:
         snapshot = _snapshot(held, keep)
-        held.txn.end_reading((snapshot.table,))
+        end_reading(held.txn, (snapshot.table,), context.settings)
     except BaseException as error:
         held.txn.close(because=error)
         raise

@@ -14,6 +14,7 @@ from hiveacid.statements.locked import Locked, locked, locked_within
 from hiveacid.statements.metadata_answers import known_aggregates
 from hiveacid.statements.values import Query, TableRef
 from hiveacid.txn.footprint import Footprint, TableRead
+from hiveacid.txn.retention import end_reading
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def open_query(context: ExecutionContext, bound: Bound) -> DataFrame:
     try:
         frame, reads_files = _answer(context, held)
         tables = {ref.name for ref in bound.value.tables.values()}
-        txn.end_reading(map(held.view.definition, tables) if reads_files else ())
+        left = map(held.view.definition, tables) if reads_files else ()
+        end_reading(txn, left, context.settings)
         return frame
     except BaseException as error:
         txn.close(because=error)

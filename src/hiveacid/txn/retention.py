@@ -14,6 +14,21 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import RETENTION, AcidMode, Table
 from hiveacid.settings import Settings, parse_seconds
+from hiveacid.txn.transaction import Transaction
+
+
+def end_reading(txn: Transaction, tables: Iterable[Table], settings: Settings) -> None:
+    """The reads of a read-only transaction are planned, files of ``tables`` are left to read: it
+    ends where their retention keeps them, else it stays as a lease, without its locks.
+
+    Raises:
+        InvalidInputError: the transaction writes.
+        TransactionError, MetastoreError: as ``Transaction.commit``.
+    """
+    if needs_lease(tables, settings):
+        txn.release_locks()
+    else:
+        txn.close()
 
 
 def needs_lease(tables: Iterable[Table], settings: Settings) -> bool:

@@ -46,7 +46,6 @@ from hiveacid.txn.overlaps import Overlap, commit_rows
 from hiveacid.txn.pending import Pending
 from hiveacid.txn.reads import Reads
 from hiveacid.txn.records import Records
-from hiveacid.txn.retention import needs_lease
 from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
@@ -163,19 +162,6 @@ class Transaction:
         if not self._read_only:
             raise InvalidInputError(f"Transaction {self._id} writes: it keeps its locks")
         self._store.release_locks(self._id)
-
-    def end_reading(self, tables: Iterable[Table]) -> None:
-        """The reads of a read-only transaction are planned, files of ``tables`` are left to read:
-        it ends where their retention keeps them, else it stays as a lease, without its locks.
-
-        Raises:
-            InvalidInputError: the transaction writes.
-            TransactionError, MetastoreError: as ``commit``.
-        """
-        if needs_lease(tables, self._manager.settings):
-            self.release_locks()
-        else:
-            self.close()
 
     def snapshot(
         self,

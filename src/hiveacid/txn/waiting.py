@@ -65,12 +65,7 @@ def wait_for_lock(
     )
     found = _passing(held, lambda own: request(held=own))
     if found.state is LockState.NOT_ACQUIRED:
-        raise LockError(
-            "Locks on the underlying objects cannot be acquired, retry after some time. "
-            f"{found.message}",
-            code=10104,
-            txn=txn,
-        )
+        raise _refused(found, txn)
     word_s = _FIRST_WORD_S
     try:
         while found.state is not LockState.ACQUIRED:
@@ -185,6 +180,15 @@ def _what_frees(blocker: LockInfo) -> str:
     if blocker.txn_id:
         return f"It ends with its transaction, or by ABORT TRANSACTIONS {blocker.txn_id}."
     return f"It ends with UNLOCK in its session, or by ABORT LOCKS {blocker.lock_id}."
+
+
+def _refused(found: LockResponse, txn: TxnId | None) -> LockError:
+    return LockError(
+        "Locks on the underlying objects cannot be acquired, retry after some time. "
+        f"{found.message}",
+        code=10104,
+        txn=txn,
+    )
 
 
 def _timed_out(metastore: Metastore, found: LockResponse, *, waited_s: float) -> LockError:

@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
 
+from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.metastore.sql.compaction_history import ABORTS, too_many
 from hiveacid.metastore.sql.compaction_rows import (
     ABORT_CLEANUP,
@@ -146,13 +147,12 @@ _KEEP_BACK_ABORTS: Final = insert(COMPACTION_QUEUE).values(
 )
 
 
-class SqlCleaning:
+class SqlCleaning(CompactionQueue):
     """The part of ``CompactionQueue`` about cleaning."""
 
     _db: Database
 
     def find_ready_to_clean(self, *, uncommitted: bool = False) -> tuple[CompactionInfo, ...]:
-        """See ``CompactionQueue``."""
         options = self._db.options
         first: dict[tuple[TableName, str | None], CompactionInfo] = {}
         with self._db.read() as unit:
@@ -177,7 +177,6 @@ class SqlCleaning:
         return tuple(sorted(first.values(), key=lambda one: one.id))
 
     def find_aborts_to_clean(self, *, threshold: int, age_ms: int) -> tuple[CompactionInfo, ...]:
-        """See ``CompactionQueue``."""
         with self._db.read() as unit:
             now_ms = unit.now_ms
             aborts = unit.rows(ABORTS)
@@ -203,7 +202,6 @@ class SqlCleaning:
         return tuple(sorted(found, key=lambda one: (one.table, one.partition or "")))
 
     def cleaner_txns(self, compaction: CompactionInfo, *, retention_ms: int = 0) -> ValidTxnList:
-        """See ``CompactionQueue``."""
         options = self._db.options
         where = named(compaction.table, compaction.partition)
         with self._db.read() as unit:
@@ -228,14 +226,12 @@ class SqlCleaning:
         )
 
     def cleaner_write_ids(self, table: TableName, txns: ValidTxnList) -> ValidWriteIdList:
-        """See ``CompactionQueue``."""
         timeout_ms = self._db.options.open_txn_timeout_ms
         with self._db.read() as unit:
             (valid,) = read_valid_write_ids(unit, (table,), txns, timeout_ms=timeout_ms, whole=True)
         return valid
 
     def note_cleaning(self, compaction: CompactionInfo, *, started: bool) -> None:
-        """See ``CompactionQueue``."""
         with self._db.write() as unit:
             unit.run(_STAMP, id=compaction.id, at=unit.now_ms if started else None)
 
@@ -246,7 +242,6 @@ class SqlCleaning:
         aborted_write_ids: Collection[WriteId] | None = None,
         failed_compactions: Collection[int] = (),
     ) -> None:
-        """See ``CompactionQueue``."""
         where = named(compaction.table, compaction.partition)
         of_aborts = compaction.type is CompactionType.ABORT_TXN_CLEANUP
         highest = compaction.highest_write_id
@@ -266,7 +261,6 @@ class SqlCleaning:
                 unit.run(_FORGET_UP_TO, **where, highest=highest)
 
     def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:
-        """See ``CompactionQueue``."""
         options = self._db.options.compaction
         of_aborts = compaction.type is CompactionType.ABORT_TXN_CLEANUP
         retention = 2 * compaction.retry_retention_ms or options.cleaning_retry_ms

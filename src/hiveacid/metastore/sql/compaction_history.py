@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import Select, and_, bindparam, delete, func, literal, or_, select
 
-from hiveacid.metastore.compaction_queue import CompactionOptions
+from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue
 from hiveacid.metastore.sql.compaction_rows import H, named, of_object
 from hiveacid.metastore.sql.engine import Database, Row, one_of
 from hiveacid.metastore.sql.schema import (
@@ -67,19 +67,17 @@ _ALL: Final = select(
 _DELETE: Final = delete(COMPLETED_COMPACTIONS).where(H.CC_ID == bindparam("id"))
 
 
-class SqlCompactionHistory:
+class SqlCompactionHistory(CompactionQueue):
     """The part of ``CompactionQueue`` from which the initiator learns where to look."""
 
     _db: Database
 
     def begin_cycle(self, name: str, *, interval_s: float) -> int | None:
-        """See ``CompactionQueue``."""
         return take_turn(self._db, name, interval_s=interval_s)
 
     def find_potential_compactions(
         self, *, since_ms: int | None = None, table: TableName | None = None
     ) -> tuple[tuple[TableName, str | None], ...]:
-        """See ``CompactionQueue``."""
         query = _WRITTEN
         if table is not None:
             query = query.where(_C.CTC_DATABASE == table.database, _C.CTC_TABLE == table.table)
@@ -94,7 +92,6 @@ class SqlCompactionHistory:
     def find_too_many_aborts(
         self, *, threshold: int, age_ms: int
     ) -> tuple[tuple[TableName, str | None, CompactionType], ...]:
-        """See ``CompactionQueue``."""
         with self._db.read() as unit:
             rows = unit.rows(ABORTS)
             return tuple(
@@ -108,7 +105,6 @@ class SqlCompactionHistory:
             )
 
     def is_blocked_by_failures(self, table: TableName, partition: str | None) -> bool:
-        """See ``CompactionQueue``."""
         options = self._db.options.compaction
         where = named(table, partition)
         with self._db.read() as unit:
@@ -122,7 +118,7 @@ class SqlCompactionHistory:
             return pause_ms <= 0 or newest_ms + pause_ms >= unit.now_ms
 
     def purge_compaction_history(self) -> None:
-        """See ``CompactionQueue``."""
+        """Keep the newest entries of each kind of each object (metastore.md 4.6)."""
         purge_history(self._db)
 
 

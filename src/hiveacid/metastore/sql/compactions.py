@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, MetastoreError
-from hiveacid.metastore.compaction_queue import CompactionOptions
+from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue
 from hiveacid.metastore.sql.compaction_rows import (
     HISTORY_COLUMNS,
     QUEUE_COLUMNS,
@@ -140,17 +140,15 @@ _REVOKE_OLD: Final = _REVOKE.where(Q.CQ_START < bindparam("before"))
 _REVOKE_WITHOUT_TXN: Final = _REVOKE_OLD.where(Q.CQ_TXN_ID.is_(None))
 
 
-class SqlCompactions:
+class SqlCompactions(CompactionQueue):
     """The part of ``CompactionQueue`` about requests and workers."""
 
     _db: Database
 
     def use_compaction_options(self, options: CompactionOptions) -> None:
-        """See ``CompactionQueue``."""
         self._db.options = replace(self._db.options, compaction=options)
 
     def compact(self, request: CompactionRequest) -> CompactionAnswer:
-        """See ``CompactionQueue``."""
         texts = {
             "properties": format_map(request.properties) if request.properties else None,
             "pool": request.pool or None,
@@ -190,7 +188,6 @@ class SqlCompactions:
     def show_compactions(
         self, *, compaction: CompactionId | None = None, table: TableName | None = None
     ) -> tuple[CompactionInfo, ...]:
-        """See ``CompactionQueue``."""
         queued, done = select(*QUEUE_COLUMNS), select(*HISTORY_COLUMNS)
         if compaction is not None:
             queued, done = queued.where(Q.CQ_ID == compaction), done.where(H.CC_ID == compaction)
@@ -204,7 +201,6 @@ class SqlCompactions:
     def find_next_compaction(
         self, worker: str, *, version: str | None = None, pool: str | None = None
     ) -> CompactionInfo | None:
-        """See ``CompactionQueue``."""
         timeout_ms = self._db.options.compaction.pool_timeout_ms
         with self._db.write() as unit:
             if pool:
@@ -251,23 +247,19 @@ class SqlCompactions:
             )
 
     def mark_compacted(self, compaction: CompactionId, *, txn: TxnId | None) -> None:
-        """See ``CompactionQueue``."""
         with self._db.write() as unit:
             if not unit.run(_MARK_COMPACTED, id=compaction, txn=txn):
                 raise _not_worked_on(compaction)
 
     def mark_failed(self, compaction: CompactionInfo, error: str) -> None:
-        """See ``CompactionQueue``."""
         self._finish(compaction, CompactionState.FAILED, CompactionState.DID_NOT_INITIATE, error)
 
     def mark_refused(self, compaction: CompactionInfo, reason: str) -> None:
-        """See ``CompactionQueue``."""
         self._finish(compaction, CompactionState.REFUSED, CompactionState.REFUSED, reason)
 
     def abort_compactions(
         self, compactions: Collection[CompactionId]
     ) -> Mapping[CompactionId, tuple[str, str]]:
-        """See ``CompactionQueue``."""
         with self._db.write() as unit:
             return {one: _abort(unit, one) for one in sorted(set(compactions))}
 
@@ -278,7 +270,6 @@ class SqlCompactions:
         older_than_ms: int | None = None,
         without_txn_ms: int | None = None,
     ) -> int:
-        """See ``CompactionQueue``."""
         revoked = 0
         with self._db.write() as unit:
             if host is not None:

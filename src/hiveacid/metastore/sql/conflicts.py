@@ -15,7 +15,7 @@ from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, updat
 from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
 
 from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
-from hiveacid.metastore.api import ConflictUnit
+from hiveacid.metastore.api import ConflictUnit, TxnStore
 from hiveacid.metastore.sql.engine import Database, Row, Unit, one_of
 from hiveacid.metastore.sql.locks import insert_components
 from hiveacid.metastore.sql.schema import (
@@ -259,7 +259,7 @@ _NEWER_OVERWRITE: Final = (
 )
 
 
-class SqlCommits:
+class SqlCommits(TxnStore):
     """The part of ``TxnStore`` about what was written, and the commit."""
 
     _db: Database
@@ -274,7 +274,6 @@ class SqlCommits:
         reads: ReadSet | None = None,
         statistics: Sequence[StatisticsChange] = (),
     ) -> tuple[CommittedWrite, ...]:
-        """See ``TxnStore``."""
         if reads is not None and not self._db.options.use_min_history_level:
             raise UnsupportedError("Serializable transactions need MIN_HISTORY_LEVEL")
         by_row = conflict_unit is ConflictUnit.ROW and not excl_write_enabled
@@ -322,7 +321,6 @@ class SqlCommits:
         partitions: Sequence[str | None],
         operation: OperationType | None,
     ) -> None:
-        """See ``TxnStore``."""
         where = {"txn": txn, "db": table.database, "table": table.table}
         letter = (operation or OperationType.UPDATE).value
         with self._db.write() as unit:
@@ -338,7 +336,6 @@ class SqlCommits:
             )
 
     def replace_writes(self, txn: TxnId, writes: Collection[Written]) -> None:
-        """See ``TxnStore``."""
         with self._db.write() as unit:
             if open_txn_type(unit, txn) is None:
                 raise not_open_error(unit, txn)
@@ -362,19 +359,16 @@ class SqlCommits:
     def latest_txn_in_conflict(
         self, txn: TxnId, *, conflict_unit: ConflictUnit = ConflictUnit.PARTITION
     ) -> TxnId | None:
-        """See ``TxnStore``."""
         by_row = conflict_unit is ConflictUnit.ROW
         with self._db.query() as unit:
             found = unit.scalar(_LATEST_OVERWRITE if by_row else _LATEST_IN_CONFLICT, txn=txn)
         return None if found is None else TxnId(found)
 
     def unseen_write(self, txn: TxnId, reads: ReadSet) -> UnseenWrite | None:
-        """See ``TxnStore``."""
         with self._db.read() as unit:
             return _unseen_write(unit, txn, reads)
 
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
-        """See ``TxnStore``."""
         with self._db.query() as unit:
             found = unit.scalar(_NEWER_OVERWRITE, txn=txn)
         return None if found is None else TxnId(found)

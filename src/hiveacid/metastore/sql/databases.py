@@ -7,6 +7,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
+from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.sql.catalog_schema import DATABASE_PARAMS, DBS, TBLS
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.lookup import CATALOG, database_id, find_database
@@ -48,13 +49,12 @@ _TABLES: Final = (
 )
 
 
-class SqlDatabases:
+class SqlDatabases(Catalog):
     """The part of ``Catalog`` about databases."""
 
     _db: Database
 
     def create_database(self, database: model.Database, *, if_not_exists: bool = False) -> bool:
-        """See ``Catalog``."""
         name = database.name.lower()
         with self._db.write() as unit:
             if find_database(unit, name) is not None:
@@ -74,7 +74,6 @@ class SqlDatabases:
             return True
 
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
-        """See ``Catalog``."""
         with self._db.write() as unit:
             if if_exists and find_database(unit, name) is None:
                 return False
@@ -92,7 +91,7 @@ class SqlDatabases:
             return True
 
     def alter_database(self, database: model.Database) -> None:
-        """See ``Catalog``."""
+        """Replace comment, location and properties. Raises: NotFoundError."""
         with self._db.write() as unit:
             found = database_id(unit, database.name)
             unit.run(_UPDATE, db=found, location=database.location, comment=database.comment)
@@ -100,12 +99,10 @@ class SqlDatabases:
             _set_params(unit, found, database)
 
     def list_databases(self) -> tuple[str, ...]:
-        """See ``Catalog``."""
         with self._db.read() as unit:
             return tuple(row[0] for row in unit.rows(_NAMES))
 
     def get_database(self, name: str) -> model.Database:
-        """See ``Catalog``."""
         with self._db.read() as unit:
             database_id(unit, name)
             row = unit.rows(_GET, name=name.lower())[0]
@@ -113,7 +110,6 @@ class SqlDatabases:
         return model.Database(name.lower(), row[1], row[2], params)
 
     def list_tables(self, database: str, *, kind: model.TableKind | None = None) -> tuple[str, ...]:
-        """See ``Catalog``."""
         with self._db.read() as unit:
             found = database_id(unit, database)
             rows = unit.rows(_TABLES, db=found)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import and_, bindparam, delete, exists, func, or_, select
 from sqlalchemy.sql import Delete, Select
 
+from hiveacid.metastore.api import TxnStore
 from hiveacid.metastore.sql.compaction_history import purge_history
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.schema import (
@@ -115,13 +116,12 @@ _DEDUPE: Final = tuple(
 )
 
 
-class SqlHousekeeping:
+class SqlHousekeeping(TxnStore):
     """The part of ``TxnStore`` that Hive's metastore does in the background."""
 
     _db: Database
 
     def perform_timeouts(self) -> tuple[TxnId, ...]:
-        """See ``TxnStore``."""
         options = self._db.options
         with self._db.read() as unit:
             moments = {
@@ -147,13 +147,13 @@ class SqlHousekeeping:
             )
 
     def write_set_gc(self) -> None:
-        """See ``TxnStore``."""
+        """Forget committed writes that no open transaction can conflict with."""
         with self._db.write() as unit:
             lowest, boundary, _ = self._watermarks(unit)
             unit.run(_WRITE_SET_GC, below=min(lowest, boundary + 1))
 
     def clean_txn_to_write_id(self) -> None:
-        """See ``TxnStore``."""
+        """Forget which transaction had a write id, where all snapshots take it as committed."""
         # What is found here stays removable: it is committed, and later write ids are higher.
         with self._db.read() as unit:
             lowest, _, hwm = self._watermarks(unit)
@@ -173,19 +173,18 @@ class SqlHousekeeping:
             self._delete_in_batches(_FIRST_WRITE_ID, _CLEAN_WRITE_IDS, end=end, where=where)
 
     def clean_empty_txns(self) -> None:
-        """See ``TxnStore``."""
+        """Forget committed transactions, and aborted ones that left nothing behind."""
         with self._db.read() as unit:
             _, boundary, _ = self._watermarks(unit)
         self._delete_in_batches(_FIRST_TXN, _CLEAN_TXNS, end=boundary, where={})
 
     def dedupe_completed_components(self) -> None:
-        """See ``TxnStore``."""
+        """Keep the newest record, and the newest of an update or delete, of each partition."""
         with self._db.write() as unit:
             for statement in _DEDUPE:
                 unit.run(statement)
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
-        """See ``TxnStore``."""
         if take_turn(self._db, _MUTEX, interval_s=interval_s) is None:
             return False
         self.perform_timeouts()

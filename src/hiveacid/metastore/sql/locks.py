@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, LockError, TransactionError
-from hiveacid.metastore.api import LockResponse
+from hiveacid.metastore.api import LockManager, LockResponse
 from hiveacid.metastore.sql.engine import Database, Row, Unit
 from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID, TXN_COMPONENTS
 from hiveacid.metastore.sql.txns import (
@@ -131,7 +131,7 @@ _DELETE: Final = delete(HIVE_LOCKS).where(_OF_REQUEST)
 _RELEASE: Final = delete(HIVE_LOCKS).where(_L.HL_TXNID == bindparam("txn"))
 
 
-class SqlLocks:
+class SqlLocks(LockManager):
     """``LockManager`` on the tables HIVE_LOCKS and TXN_COMPONENTS."""
 
     _db: Database
@@ -148,7 +148,6 @@ class SqlLocks:
         exclusive_ctas: bool = False,
         held: Collection[LockId] = (),
     ) -> LockResponse:
-        """See ``LockManager``."""
         if not components:
             raise InvalidInputError("A lock request needs at least one component")
         with self._db.write() as unit:
@@ -187,7 +186,6 @@ class SqlLocks:
             return _response(lock, blocked)
 
     def check_lock(self, lock: LockId, *, held: Collection[LockId] = ()) -> LockResponse:
-        """See ``LockManager``."""
         with self._db.write() as unit:
             rows = unit.rows(_REQUEST, lock=lock)
             if not rows:
@@ -200,7 +198,6 @@ class SqlLocks:
             return _response(lock, _check(unit, lock, self._db.options.lock_semantics, held))
 
     def unlock(self, lock: LockId) -> None:
-        """See ``LockManager``."""
         with self._db.write() as unit:
             rows = [_info(row) for row in unit.rows(_REQUEST, lock=lock)]
             if any(one.txn_id and one.state is LockState.ACQUIRED for one in rows):
@@ -232,14 +229,12 @@ class SqlLocks:
             return cycle if abort(unit, victim.txn_id, AbortReason.DEADLOCK, detail=detail) else ()
 
     def release_locks(self, txn: TxnId) -> None:
-        """See ``LockManager``."""
         with self._db.write() as unit:
             unit.run(_RELEASE, txn=txn)
 
     def show_locks(
         self, *, database: str | None = None, table: str | None = None, txn: TxnId | None = None
     ) -> tuple[LockInfo, ...]:
-        """See ``LockManager``."""
         query = select(*_COLUMNS)
         if database is not None:
             query = query.where(_L.HL_DB == database.lower())

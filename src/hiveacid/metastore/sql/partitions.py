@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.layout.names import DEFAULT_PARTITION, partition_name
+from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.sql.catalog_schema import (
     PARTITION_KEY_VALS,
     PARTITION_KEYS,
@@ -102,7 +103,7 @@ _DELETE_PARAMS: Final = delete(PARTITION_PARAMS).where(
 )
 
 
-class SqlPartitions:
+class SqlPartitions(Catalog):
     """The part of ``Catalog`` about partitions."""
 
     _db: Database
@@ -110,7 +111,6 @@ class SqlPartitions:
     def add_partitions(
         self, name: TableName, partitions: Sequence[Partition], *, if_not_exists: bool = True
     ) -> tuple[Partition, ...]:
-        """See ``Catalog``."""
         with self._db.write() as unit:
             return insert_partitions(unit, name, partitions, if_not_exists=if_not_exists)
 
@@ -120,7 +120,6 @@ class SqlPartitions:
         values: tuple[str | None, ...],
         change: Callable[[Partition], Partition],
     ) -> Partition:
-        """See ``Catalog``."""
         with self._db.write() as unit:
             ids = table_ids(unit, name)
             unit.rows(_FOR_ALTER, table=ids.table, name=_name(name, _keys(unit, ids), values))
@@ -141,7 +140,6 @@ class SqlPartitions:
     def drop_partitions(
         self, name: TableName, values: Collection[tuple[str | None, ...]]
     ) -> tuple[Partition, ...]:
-        """See ``Catalog``."""
         wanted = set(values)
         with self._db.write() as unit:
             ids = table_ids(unit, name)
@@ -160,12 +158,10 @@ class SqlPartitions:
             return gone
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
-        """See ``Catalog``."""
         with self._db.read() as unit:
             return _list(unit, table_ids(unit, name))
 
     def get_partition(self, name: TableName, values: tuple[str | None, ...]) -> Partition:
-        """See ``Catalog``."""
         with self._db.read() as unit:
             ids = table_ids(unit, name)
             text = _name(name, _keys(unit, ids), values)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from hiveacid.layout.names import partition_name
+from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.sql.catalog_schema import (
     PART_COL_STATS,
     PARTITION_KEYS,
@@ -123,13 +124,12 @@ _PARTITION: Final = _Kept(
 )  # fmt: skip
 
 
-class SqlStatistics:
+class SqlStatistics(Catalog):
     """The part of ``Catalog`` about statistics."""
 
     _db: Database
 
     def row_count(self, name: TableName, valid: ValidWriteIdList) -> int | None:
-        """See ``Catalog``."""
         with self._db.read() as unit:
             ids = table_ids(unit, name)
             if unit.row(_IS_PARTITIONED, id=ids.table) is None:
@@ -149,7 +149,6 @@ class SqlStatistics:
     def column_statistics(
         self, name: TableName, column: str, *, partition: tuple[str | None, ...] | None = None
     ) -> ColumnStatistics | None:
-        """See ``Catalog``."""
         with self._db.read() as unit:
             ids = table_ids(unit, name)
             kept, owner = _TABLE, ids.table

@@ -21,6 +21,7 @@ from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
 from hiveacid.errors import AlreadyExistsError
+from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.sql.catalog_schema import (
     BUCKETING_COLS,
     CDS,
@@ -145,18 +146,16 @@ _PARTITION_LOCATIONS: Final = (
 )
 
 
-class SqlTables:
+class SqlTables(Catalog):
     """The part of ``Catalog`` about tables."""
 
     _db: Database
 
     def create_table(self, table: Table, *, if_not_exists: bool = False) -> bool:
-        """See ``Catalog``."""
         with self._db.write() as unit:
             return insert_table(unit, table, if_not_exists=if_not_exists)
 
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
-        """See ``Catalog``."""
         with self._db.write() as unit:
             if delete_table(unit, name):
                 return True
@@ -165,12 +164,10 @@ class SqlTables:
         raise no_such_table(name)
 
     def get_table(self, name: TableName) -> Table:
-        """See ``Catalog``."""
         with self._db.query() as unit:
             return read_table(unit, name)
 
     def get_tables(self, names: Collection[TableName]) -> Mapping[TableName, Table]:
-        """See ``Catalog``."""
         if not names:
             return {}
         with self._db.query() if len(names) == 1 else self._db.read() as unit:
@@ -178,7 +175,6 @@ class SqlTables:
         return {name: table for name, table in found.items() if table is not None}
 
     def alter_table(self, name: TableName, change: Callable[[Table], Table]) -> Table:
-        """See ``Catalog``."""
         with self._db.write() as unit:
             ids = locked_table_ids(unit, name)
             old = read_table(unit, name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import bindparam, insert, literal, or_, select
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.metastore.api import Place
+from hiveacid.metastore.api import Catalog, Place
 from hiveacid.metastore.sql.catalog_schema import DBS, PARTITIONS, SDS, TABLE_PARAMS, TBLS
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.locks import insert_components
@@ -73,7 +73,7 @@ _ELSEWHERE: Final = (
 """Partitions that are not where their names say."""
 
 
-class SqlTakeover:
+class SqlTakeover(Catalog):
     """The part of ``Catalog`` about tables of other metastores."""
 
     _db: Database
@@ -86,7 +86,6 @@ class SqlTakeover:
         *,
         if_not_exists: bool = False,
     ) -> bool:
-        """See ``Catalog``."""
         with self._db.write() as unit:
             if takeover is not None:
                 unit.exclude_opens()
@@ -98,7 +97,6 @@ class SqlTakeover:
             return True
 
     def detach_table(self, name: TableName, *, but: TxnId) -> tuple[ValidWriteIdList, ValidTxnList]:
-        """See ``Catalog``."""
         timeout_ms = self._db.options.open_txn_timeout_ms
         with self._db.write() as unit:
             found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
@@ -112,7 +110,6 @@ class SqlTakeover:
         return whole, txns
 
     def places(self) -> tuple[Place, ...]:
-        """See ``Catalog``."""
         with self._db.read() as unit:
             tables = unit.rows(_TABLES)
             elsewhere = unit.rows(_ELSEWHERE)

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
-from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo
+from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo, TxnStore
 from hiveacid.metastore.sql.compaction_rows import give_back
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Row, Unit
 from hiveacid.metastore.sql.packed import packed, unpacked
@@ -150,7 +150,7 @@ _SHOW: Final = (
 )
 
 
-class SqlTxns:
+class SqlTxns(TxnStore):
     """The part of ``TxnStore`` about the transactions themselves."""
 
     _db: Database
@@ -165,7 +165,6 @@ class SqlTxns:
         repl_policy: str | None = None,
         source_ids: Sequence[int] = (),
     ) -> tuple[TxnId, ...]:
-        """See ``TxnStore``."""
         if n <= 0:
             raise InvalidInputError(f"Invalid input for number of txns: {n}", n=n)
         options = self._db.options
@@ -205,7 +204,6 @@ class SqlTxns:
         return txns
 
     def get_open_txns(self, *, exclude_types: Collection[TxnType] = ()) -> OpenTxns:
-        """See ``TxnStore``."""
         with self._db.read() as unit:
             return read_open_txns(unit, self._db.options.open_txn_timeout_ms, exclude_types)
 
@@ -215,25 +213,21 @@ class SqlTxns:
         *,
         exclude_types: Collection[TxnType] = (TxnType.READ_ONLY,),
     ) -> ValidTxnList:
-        """See ``TxnStore``."""
         found = self.get_open_txns(exclude_types=exclude_types)
         return ValidTxnList.of(
             hwm=found.hwm, open=found.open, aborted=found.aborted, current=current or 0
         )
 
     def txn_info(self, txn: TxnId) -> TxnInfo | None:
-        """See ``TxnStore``."""
         with self._db.query() as unit:
             row = unit.row(_INFO, txn=txn)
         return None if row is None else _info(row)
 
     def show_txns(self) -> tuple[TxnInfo, ...]:
-        """See ``TxnStore``."""
         with self._db.read() as unit:
             return tuple(_info(row) for row in unit.rows(_SHOW))
 
     def heartbeat(self, *, txn: TxnId | None = None, lock: LockId | None = None) -> None:
-        """See ``TxnStore``."""
         with self._db.write() as unit:
             if txn:
                 heartbeat_txn(unit, txn)
@@ -241,7 +235,6 @@ class SqlTxns:
                 heartbeat_lock(unit, lock)
 
     def heartbeat_range(self, first: TxnId, last: TxnId) -> HeartbeatResult:
-        """See ``TxnStore``."""
         with self._db.write() as unit:
             touched = unit.run(_HEARTBEAT_RANGE, first=first, last=last, now=unit.now_ms)
             if touched == last - first + 1:
@@ -255,7 +248,6 @@ class SqlTxns:
         )
 
     def abort_txn(self, txn: TxnId, *, reason: AbortReason = AbortReason.NONE) -> None:
-        """See ``TxnStore``."""
         with self._db.write() as unit:
             if abort(unit, txn, reason):
                 return
@@ -266,13 +258,12 @@ class SqlTxns:
     def abort_txns(
         self, txns: Iterable[TxnId], *, reason: AbortReason = AbortReason.NONE
     ) -> tuple[TxnId, ...]:
-        """See ``TxnStore``."""
         with self._db.write() as unit:
             # In order, so that two who abort the same ones do not wait for each other.
             return tuple(txn for txn in sorted(set(txns)) if abort(unit, txn, reason))
 
     def seed_txn_id(self, seed: int) -> None:
-        """See ``TxnStore``."""
+        """Let the next transaction id be ``seed``. Raises: MetastoreError: not the highest."""
         with self._db.write() as unit:
             unit.exclude_opens()
             hwm = unit.scalar(_HWM)
@@ -283,7 +274,6 @@ class SqlTxns:
             unit.dialect.set_next_txn_id(unit.cursor, seed)
 
     def assume_committed(self, txn: TxnId) -> None:
-        """See ``TxnStore``."""
         with self._db.write() as unit:
             unit.exclude_opens()
             assume_committed(unit, txn)

@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, TransactionError
+from hiveacid.metastore.api import TxnStore
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.packed import packed, unpacked
 from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_TO_WRITE_ID
@@ -57,7 +58,7 @@ _SEEN: Final = select(_HWM, _LOWEST_TXN.scalar_subquery(), _DOUBTFUL.scalar_subq
 """The watermark, who wrote first, packed the transactions and write ids that may not be valid."""
 
 
-class SqlWriteIds:
+class SqlWriteIds(TxnStore):
     """The part of ``TxnStore`` about write ids."""
 
     _db: Database
@@ -65,7 +66,6 @@ class SqlWriteIds:
     def allocate_write_ids(
         self, txns: Sequence[TxnId], table: TableName, *, reallocate: bool = False
     ) -> Mapping[TxnId, WriteId]:
-        """See ``TxnStore``."""
         ordered = sorted(txns)
         with self._db.write() as unit:
             for txn in ordered:
@@ -105,19 +105,16 @@ class SqlWriteIds:
     def valid_write_ids(
         self, tables: Sequence[TableName], valid_txns: ValidTxnList | None = None
     ) -> tuple[ValidWriteIdList, ...]:
-        """See ``TxnStore``."""
         single = valid_txns is not None and len(tables) == 1
         with self._db.query() if single else self._db.read() as unit:
             timeout_ms = self._db.options.open_txn_timeout_ms
             return read_valid_write_ids(unit, tables, valid_txns, timeout_ms=timeout_ms)
 
     def last_write_id(self, table: TableName) -> WriteId:
-        """See ``TxnStore``."""
         with self._db.query() as unit:
             return last_write_id(unit, table)
 
     def seed_write_id(self, table: TableName, seed: int) -> None:
-        """See ``TxnStore``."""
         with self._db.write() as unit:
             where = {"db": table.database, "table": table.table}
             if unit.row(_NEXT, **where) is not None:
