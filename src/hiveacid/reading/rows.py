@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from hiveacid.errors import AcidError, NotFoundError
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.model.predicates import Predicate
-from hiveacid.model.row_format import row_format
 from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice, chosen_expression, condition_of
@@ -25,16 +24,11 @@ from hiveacid.storage.arrow_texts import readable
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.expiry import noticing_cleaning
 from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.merge.merge_read import ROW_ID_NAME, ROW_ID_TYPE, merge_read, record_batch
+from hiveacid.storage.merge.merge_read import ROW_ID_NAME, ROW_ID_TYPE, record_batch
 from hiveacid.storage.orc.timestamp_units import unit_of
-from hiveacid.storage.plain.directory import plain_read
-from hiveacid.storage.plan.arrow_conditions import (
-    Condition,
-    filtered,
-    kept_partitions,
-    partition_arrays,
-)
+from hiveacid.storage.plan.arrow_conditions import Condition, filtered, kept_partitions
 from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
+from hiveacid.storage.read import TableReader
 from hiveacid.txn.view import is_same
 
 _log = logging.getLogger(__name__)
@@ -110,11 +104,10 @@ def open_rows(
     name = None if by_path else table.name
     condition = condition_of(filter, table.all_columns, table=name)
     chosen = chosen_expression(partitions, table.partition_columns, table=name)
-    keys = {column.name for column in table.partition_columns}
     wanted = condition.columns.union(output.names)
     scan = _Scan(
         table=table,
-        needed=tuple(name for name in schema.names if name in wanted and name not in keys),
+        needed=frozenset(wanted),
         condition=condition,
         output=output.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE)) if row_ids else output,
         row_ids=row_ids,
@@ -142,7 +135,7 @@ def open_rows(
     return pa.RecordBatchReader.from_batches(scan.output, batches)
 
 
-def _unit(snapshot: Snapshot, needed: Sequence[str]) -> str:
+def _unit(snapshot: Snapshot, needed: frozenset[str]) -> str:
     if snapshot.table.acid_mode is not AcidMode.FULL:
         return MICROSECONDS
     with noticing_cleaning(file_system_for(snapshot.table.location)[0]):
@@ -193,7 +186,7 @@ def _end(close: Callable[[], None]) -> None:
 @dataclass(frozen=True, slots=True)
 class _Scan:
     table: Table
-    needed: tuple[str, ...]
+    needed: frozenset[str]
     condition: Condition
     output: pa.Schema
     row_ids: bool
@@ -213,60 +206,33 @@ class _Scan:
         return replace(self, output=pa.schema(fields), unit=unit)
 
     def rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+        """The rows of a snapshot, filtered, in the order asked for."""
+        reader = TableReader(
+            self.table,
+            self.needed,
+            snapshot.valid,
+            row_ids=self.row_ids,
+            unit=self.unit,
+            key_texts=self.by_path,
+            any_format=self.by_path,
+        )
         if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
-            yield from self._plain_rows(snapshot)
+            for one in snapshot.parts:
+                for batch in reader.rows(one.partition, one.directory):
+                    yield from self._finished(batch)
             return
         with noticing_cleaning(file_system_for(snapshot.table.location)[0]):
             plan = plan_scan(snapshot, predicate=self.condition.predicate)
         for part in plan.parts:
-            partition = part.part.partition
-            constants = self._constants(partition)
-            fs, path = file_system_for(partition.location)
-            for batch in merge_read(
-                fs,
-                path,
-                part.part.directory,
-                table_columns=self.table.columns,
-                columns=self.needed,
-                valid=snapshot.valid,
-                row_ids=self.row_ids,
-                selection=part.selection,
-                unit=self.unit,
-            ):
-                yield from self._finished(batch, constants)
+            whole = part.part
+            for batch in reader.rows(whole.partition, whole.directory, part.selection):
+                yield from self._finished(batch)
 
-    def _plain_rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-        """The rows of a table without row ids."""
-        for part in snapshot.parts:
-            constants = self._constants(part.partition)
-            fs, path = file_system_for(part.partition.location)
-            for batch in plain_read(
-                fs,
-                path,
-                part.directory.row_files,
-                table_columns=self.table.columns,
-                columns=self.needed,
-                format=None if self.by_path else self.table.format,
-                row_format=row_format(self.table.properties),
-            ):
-                yield from self._finished(batch, constants)
-
-    def _constants(self, partition: Partition) -> Mapping[str, pa.Scalar]:
-        """What the partition columns are in all its rows."""
-        columns = self.table.partition_columns
-        arrays = partition_arrays([partition], columns, by_path=self.by_path)
-        return {column.name: array[0] for column, array in zip(columns, arrays, strict=True)}
-
-    def _finished(
-        self, batch: pa.RecordBatch, constants: Mapping[str, pa.Scalar]
-    ) -> Iterator[pa.RecordBatch]:
-        """The batch with partition columns, filtered, in the order asked for."""
-        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-        for name, value in constants.items():
-            arrays[name] = pa.repeat(value, batch.num_rows)
-        if not arrays:
+    def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if not batch.num_columns:
             yield batch
             return
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         table = pa.table({name: readable(array) for name, array in arrays.items()})
         if self.condition.expression is not None:
             table = filtered(table, self.condition.expression)

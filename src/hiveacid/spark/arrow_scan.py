@@ -21,12 +21,10 @@ from hiveacid.layout.plan import PartPlan, ScanPlan, Selection
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.tables import Column, Partition
 from hiveacid.model.types import CharType
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.assign import key_value, stored_type
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
-from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.merge.merge_read import merge_read
+from hiveacid.storage.read import TableReader
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -118,28 +116,16 @@ class ArrowScanTask:
     """
 
     units: tuple[bytes, ...]
-    table_columns: tuple[Column, ...]
-    columns: tuple[Column, ...]
-    keys: tuple[int, ...]
-    """Places of the wanted partition columns among the table's."""
-    key_names: tuple[str, ...]
-    valid: ValidWriteIdList
-    row_ids: bool
+    reader: TableReader
 
     @staticmethod
     def of(plan: ScanPlan, units: Sequence[Unit], *, row_ids: bool) -> ArrowScanTask:
         """A task for some units of a plan."""
-        table, wanted = plan.snapshot.table, set(plan.columns)
-        keys = [n for n, c in enumerate(table.partition_columns) if c.name in wanted]
-        return ArrowScanTask(
-            units=tuple(map(pickle.dumps, units)),
-            table_columns=table.columns,
-            columns=_wanted(plan)[0],
-            keys=tuple(keys),
-            key_names=tuple(table.partition_columns[n].name for n in keys),
-            valid=plan.snapshot.valid,
-            row_ids=row_ids,
+        snapshot, wanted = plan.snapshot, frozenset(plan.columns)
+        reader = TableReader(
+            snapshot.table, wanted, snapshot.valid, row_ids=row_ids, key_texts=True
         )
+        return ArrowScanTask(tuple(map(pickle.dumps, units)), reader)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of unit numbers in, batches of rows out."""
@@ -149,34 +135,20 @@ class ArrowScanTask:
 
     def read(self, unit: Unit) -> Iterator[pa.RecordBatch]:
         """The rows of one unit."""
-        fs, path = file_system_for(unit.partition.location)
-        for rows in merge_read(
-            fs,
-            path,
-            unit.directory,
-            table_columns=self.table_columns,
-            columns=[column.name for column in self.columns],
-            valid=self.valid,
-            row_ids=self.row_ids,
-            selection=unit.selection,
-        ):
-            width = len(self.columns)
-            arrays = [_microseconds(column) for column in rows.columns]
-            for place, column in enumerate(self.columns):
-                if isinstance(column.type, CharType):
-                    arrays[place] = pc.utf8_rtrim(arrays[place], " ")  # as Spark's ORC reader
-            texts = [
-                pa.array([unit.partition.values[key]] * rows.num_rows, pa.string())
-                for key in self.keys
-            ]
-            names = [*(column.name for column in self.columns), *self.key_names]
-            if self.row_ids:
-                names.append("ROW__ID")
-            arrays = [*arrays[:width], *texts, *arrays[width:]]
-            if arrays:
-                yield pa.RecordBatch.from_arrays(arrays, names=names)
-            else:
-                yield rows
+        for rows in self.reader.rows(unit.partition, unit.directory, unit.selection):
+            yield for_spark(rows, self.reader)
+
+
+def for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
+    """Rows as Spark's own readers give them: times of microseconds, chars without blanks."""
+    arrays = [_microseconds(column) for column in rows.columns]
+    for place, column in enumerate(reader.data):
+        if isinstance(column.type, CharType):
+            arrays[place] = pc.utf8_rtrim(arrays[place], " ")
+    names = [column.name for column in (*reader.data, *reader.keys)]
+    if reader.row_ids:
+        names.append("ROW__ID")
+    return pa.RecordBatch.from_arrays(arrays, names=names) if arrays else rows
 
 
 def _microseconds(array: pa.Array) -> pa.Array:

@@ -36,9 +36,9 @@ from hiveacid.statements.arrow_rows import check_not_null, refuse_checks, stored
 from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_deletes
 from hiveacid.statements.job import Job
 from hiveacid.statements.results import DeleteResult, MergeResult
-from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.merge.merge_read import ROW_ID_NAME, merge_read
-from hiveacid.storage.plan.arrow_conditions import Condition, filtered, partition_arrays
+from hiveacid.storage.merge.merge_read import ROW_ID_NAME
+from hiveacid.storage.plan.arrow_conditions import Condition, filtered
+from hiveacid.storage.read import TableReader
 from hiveacid.storage.stage import DELETE, UPDATE
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
@@ -324,28 +324,13 @@ def target_rows(
     """The live rows of the table that may meet the predicate, partition by partition: ``columns``
     and ``row__id``.
     """
-    wanted = set(columns)
-    names = [column.name for column in table.columns if column.name in wanted]
+    wanted = frozenset(columns)
     plan = job.plan(table, predicate=predicate, columns=wanted)
+    reader = TableReader(table, wanted, plan.snapshot.valid, row_ids=True)
     for part in plan.parts:
         partition = part.part.partition
-        arrays = partition_arrays([partition], table.partition_columns)
-        fs, path = file_system_for(partition.location)
-        for batch in merge_read(
-            fs,
-            path,
-            part.part.directory,
-            table_columns=table.columns,
-            columns=names,
-            valid=plan.snapshot.valid,
-            row_ids=True,
-            selection=part.selection,
-        ):
-            rows = pa.Table.from_batches([batch])
-            for column, array in zip(table.partition_columns, arrays, strict=True):
-                if column.name in wanted:
-                    rows = rows.append_column(column.name, pa.repeat(array[0], rows.num_rows))
-            yield partition.values, rows
+        for batch in reader.rows(partition, part.part.directory, part.selection):
+            yield partition.values, pa.Table.from_batches([batch])
 
 
 _Places = npt.NDArray[np.int64]

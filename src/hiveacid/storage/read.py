@@ -1,0 +1,122 @@
+"""The one Arrow reader of a table: the live rows of a partition, with its partition columns.
+
+Run by the driver (reading without Spark, few rows, Arrow statements) and by Spark's workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hiveacid.layout.plan import Selection
+from hiveacid.layout.snapshot import AcidDirectory, DataFile
+from hiveacid.model.row_format import row_format
+from hiveacid.model.tables import AcidMode, Column, Partition, Table
+from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.storage.arrow_types import MICROSECONDS
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.merge.merge_read import ROW_ID_NAME, merge_read
+from hiveacid.storage.plain.directory import plain_read
+from hiveacid.storage.plan.arrow_conditions import partition_arrays
+
+
+@dataclass(frozen=True, slots=True)
+class TableReader:
+    """Reads partitions of a table: the ``columns`` named, in the table's order, partition columns
+    last; then ``row__id`` where ``row_ids`` is set. ``unit`` is that of timestamps.
+
+    ``key_texts`` gives partition columns as the texts of directory names (NULL is the default
+    partition) instead of values. ``any_format`` lets each file of a table without row ids tell its
+    format.
+    """
+
+    table: Table
+    columns: frozenset[str]
+    valid: ValidWriteIdList
+    row_ids: bool = False
+    unit: str = MICROSECONDS
+    key_texts: bool = False
+    any_format: bool = False
+
+    @property
+    def data(self) -> tuple[Column, ...]:
+        """The data columns read."""
+        return tuple(c for c in self.table.columns if c.name in self.columns)
+
+    @property
+    def keys(self) -> tuple[Column, ...]:
+        """The partition columns read."""
+        return tuple(c for c in self.table.partition_columns if c.name in self.columns)
+
+    def rows(
+        self, partition: Partition, directory: AcidDirectory, selection: Selection | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition; ``selection`` leaves out some that nobody wants.
+
+        Raises:
+            FormatError, MissingFileError, SnapshotExpiredError, StorageError, UnsupportedError: as
+            ``merge_read`` and ``plain_read``.
+        """
+        if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
+            yield from self.rows_of_files(partition, directory.row_files)
+            return
+        fs, path = file_system_for(partition.location)
+        batches = merge_read(
+            fs,
+            path,
+            directory,
+            table_columns=self.table.columns,
+            columns=[column.name for column in self.data],
+            valid=self.valid,
+            row_ids=self.row_ids,
+            selection=selection,
+            unit=self.unit,
+        )
+        yield from self._with_keys(partition, batches)
+
+    def rows_of_files(
+        self, partition: Partition, files: Iterable[DataFile]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some files of a table without row ids.
+
+        Raises:
+            FormatError, MissingFileError, SnapshotExpiredError, StorageError: as ``plain_read``.
+        """
+        fs, path = file_system_for(partition.location)
+        batches = plain_read(
+            fs,
+            path,
+            files,
+            table_columns=self.table.columns,
+            columns=[column.name for column in self.data],
+            format=None if self.any_format else self.table.format,
+            row_format=row_format(self.table.properties),
+        )
+        yield from self._with_keys(partition, batches)
+
+    def _with_keys(
+        self, partition: Partition, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        width, names = len(self.data), [column.name for column in (*self.data, *self.keys)]
+        if self.row_ids:
+            names.append(ROW_ID_NAME)
+        constants = self._constants(partition)
+        for batch in batches:
+            if not constants:
+                yield batch
+                continue
+            keys = [pa.repeat(value, batch.num_rows) for value in constants]
+            arrays = [*batch.columns[:width], *keys, *batch.columns[width:]]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _constants(self, partition: Partition) -> list[pa.Scalar]:
+        """What the partition columns are in all rows of a partition."""
+        wanted = set(self.keys)
+        columns = self.table.partition_columns
+        if self.key_texts:
+            found = [pa.scalar(text, pa.string()) for text in partition.values]
+        else:
+            found = [array[0] for array in partition_arrays([partition], columns)]
+        return [value for value, column in zip(found, columns, strict=True) if column in wanted]
