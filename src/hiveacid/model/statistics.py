@@ -8,9 +8,10 @@ they are those of a snapshot exactly if it sees that write id, since each commit
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from decimal import Decimal
+from typing import Any, Final
 
 from hiveacid.model.tables import TableName
 from hiveacid.model.valid import ValidWriteIdList
@@ -45,6 +46,26 @@ class ColumnStatistics:
     longest: int | None = None
     trues: int | None = None
     falses: int | None = None
+
+    @staticmethod
+    def together(parts: Sequence[ColumnStatistics]) -> ColumnStatistics:
+        """Those of several partitions as one; at least so many values are distinct."""
+
+        def of(name: str, join: Callable[[list[Any]], Any]) -> Any:
+            known = [value for part in parts if (value := getattr(part, name)) is not None]
+            return join(known) if known else None
+
+        return ColumnStatistics(
+            parts[0].column,
+            parts[0].type,
+            sum(part.nulls for part in parts),
+            **{name: of(name, min) for name in ("long_low", "double_low")},
+            **{name: of(name, max) for name in ("long_high", "double_high", "distinct", "longest")},
+            **{name: of(name, sum) for name in ("trues", "falses")},
+            decimal_low=of("decimal_low", lambda texts: min(texts, key=Decimal)),
+            decimal_high=of("decimal_high", lambda texts: max(texts, key=Decimal)),
+            average_length=of("average_length", lambda known: sum(known) / len(known)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,8 +228,9 @@ def _constraints(table: Table) -> list[Row]:
 def _column_statistics(
     catalog: Catalog, table: Table, column: Column, partition: Partition | None
 ) -> Listing:
-    found = None
-    if partition is not None or not table.partition_columns:
+    if partition is None and table.partition_columns:
+        found = _of_all_partitions(catalog, table, column)
+    else:
         values = None if partition is None else partition.values
         found = catalog.column_statistics(table.name, column.name, partition=values)
     rows = [
@@ -241,6 +242,17 @@ def _column_statistics(
     if partition is None:
         rows.append((ACCURATE, _escaped(table.properties.get(ACCURATE, "{}"))))
     return Listing(("column_property", "value"), tuple(rows))
+
+
+def _of_all_partitions(catalog: Catalog, table: Table, column: Column) -> ColumnStatistics | None:
+    """None where those of a partition are not known."""
+    known = []
+    for partition in catalog.list_partitions(table.name):
+        found = catalog.column_statistics(table.name, column.name, partition=partition.values)
+        if found is None:
+            return None
+        known.append(found)
+    return ColumnStatistics.together(known) if known else None
 
 
 def _bounds(column: Column, found: ColumnStatistics | None) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hiveacid.client import DEFAULT_DATABASE
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.locks import LockInfo, LockState
@@ -88,7 +88,18 @@ def _names(column: str, names: tuple[str, ...]) -> Listing:
 
 
 def abort_transactions(metastore: Metastore, statement: ddl.AbortTransactions) -> None:
-    """ABORT TRANSACTIONS: ids that are not open are passed over, as Hive does."""
+    """ABORT TRANSACTIONS: ids that have ended are passed over; Hive passes over unknown ones, too.
+
+    Raises:
+        NotFoundError: an id that was never given out; nothing is aborted.
+    """
+    highest = metastore.get_open_txns().hwm
+    unknown = [str(txn) for txn in statement.transactions if not 0 < txn <= highest]
+    if unknown:
+        raise NotFoundError(
+            f"No such transaction: {', '.join(unknown)}; the highest id given out is {highest}",
+            txns=unknown,
+        )
     metastore.abort_txns(statement.transactions, reason=AbortReason.ABORT_QUERY)
 
 

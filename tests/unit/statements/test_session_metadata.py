@@ -354,7 +354,11 @@ def test_transactions_locks_and_abort(acid: Session) -> None:
     assert lock[1:5] == ("default", "t", None, "ACQUIRED")
     assert (lock[6], lock[7]) == ("SHARED_READ", str(txn.id))
     assert rows(acid, "show locks database d") == ()
-    acid.sql(f"abort transactions {txn.id} 999")
+    with pytest.raises(NotFoundError, match=r"No such transaction: 999; .* given out is"):
+        acid.sql(f"abort transactions {txn.id} 999")
+    assert len(rows(acid, "show locks")) == 1
+    acid.sql(f"abort transactions {txn.id}")
+    acid.sql(f"abort transactions {txn.id}")
     assert rows(acid, "show locks") == ()
     (row,) = rows(acid, "show transactions")
     assert row[1] == "ABORTED"
