@@ -84,17 +84,20 @@ def handler_of(statement: object) -> Handler:
 
 
 def _changes(
-    plan: Callable[[ExecutionContext, Any, Look], Work],
+    plan: Callable[[Any, Look], Work], *, needs_spark: Callable[[Any], bool] = lambda _: True
+) -> Handler:
+    return _writes(lambda _, statement, look: (plan(statement, look),), needs_spark=needs_spark)
+
+
+def _writes(
+    plan: run.Planner,
     *,
     needs: Needs | None = None,
     needs_spark: Callable[[Any], bool] = lambda _: True,
 ) -> Handler:
-    def plans(context: ExecutionContext, statement: Any, look: Look) -> Sequence[Work]:
-        return (plan(context, statement, look),)
-
-    wanted = needs or run.needs_of(plans)
+    wanted = needs or run.needs_of(plan)
     return Handler(
-        carry_out=lambda context, bound: run.change(context, bound, plans, wanted)[0],
+        carry_out=lambda context, bound: run.change(context, bound, plan, wanted)[0],
         needs=wanted,
         needs_spark=needs_spark,
         joins_transaction=True,
@@ -107,24 +110,21 @@ def _branches(context: ExecutionContext, statement: dml.Inserts, look: Look) -> 
     return [insert.plan(branch, look) for branch in statement.branches]
 
 
-def _update(context: ExecutionContext, statement: dml.Update, look: Look) -> Work:
+def _update(statement: dml.Update, look: Look) -> Work:
     from hiveacid.statements import update  # needs pyspark
 
-    del context
     return update.plan(statement, look)
 
 
-def _delete(context: ExecutionContext, statement: dml.Delete, look: Look) -> Work:
+def _delete(statement: dml.Delete, look: Look) -> Work:
     from hiveacid.statements import delete  # needs pyspark
 
-    del context
     return delete.plan(statement, look)
 
 
-def _merge(context: ExecutionContext, statement: dml.Merge, look: Look) -> Work:
+def _merge(statement: dml.Merge, look: Look) -> Work:
     from hiveacid.statements import merge  # needs pyspark
 
-    del context
     return merge.plan(statement, look)
 
 
@@ -143,23 +143,21 @@ _INSERTS: Final = Handler(
 _ROWS: Final[Mapping[type, Handler]] = {
     dml.Query: _QUERY,
     dml.Insert: _changes(
-        lambda _, value, look: insert.plan(value, look),
+        insert.plan,
         needs_spark=lambda value: isinstance(value.source, dml.Query),
     ),
     dml.Inserts: _INSERTS,
     dml.Update: _changes(_update),
     dml.Delete: _changes(_delete),
     dml.Merge: _changes(_merge),
-    ddl.Truncate: _changes(
-        lambda _, value, look: truncate.plan(value, look), needs_spark=_no_spark
+    ddl.Truncate: _changes(truncate.plan, needs_spark=_no_spark),
+    Load: _writes(
+        lambda context, statement, look: (load.plan(context, statement, look),),
+        needs=load.needs,
+        needs_spark=_no_spark,
     ),
-    Load: _changes(load.plan, needs=load.needs, needs_spark=_no_spark),
-    ArrowDelete: _changes(
-        lambda _, value, look: arrow_changes.plan(value, look), needs_spark=_no_spark
-    ),
-    ArrowMerge: _changes(
-        lambda _, value, look: arrow_changes.plan(value, look), needs_spark=_no_spark
-    ),
+    ArrowDelete: _changes(arrow_changes.plan, needs_spark=_no_spark),
+    ArrowMerge: _changes(arrow_changes.plan, needs_spark=_no_spark),
 }
 
 
