@@ -23,6 +23,7 @@ from hiveacid.model.compactions import (
     CompactionType,
 )
 from hiveacid.model.tables import TableName
+from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import (
     CompactionOrder,
     abort_compactions,
@@ -250,6 +251,7 @@ def _is_unfinished(entry: CompactionInfo) -> bool:
     return entry.state in _UNFINISHED
 
 
+@checked
 class CompactionMethods:
     """What a session offers about compactions; a table's are on its handle."""
 

@@ -31,9 +31,9 @@ class CompactorSettings:
     compactor_delta_pct_threshold: float = setting(
         0.1,
         "compactor.delta_pct_threshold",
-        "One whose deltas hold more than this fraction of the bytes of its base is compacted, "
-        "major. The table property `compactorthreshold.hive.compactor.delta.pct.threshold` goes "
-        "before it.",
+        "A table or partition whose deltas hold more than this fraction of the bytes of its base "
+        "is compacted, major. The table property "
+        "`compactorthreshold.hive.compactor.delta.pct.threshold` goes before it.",
         hive=("hive.compactor.delta.pct.threshold",),
     )
     compactor_insert_only: bool = setting(

@@ -158,7 +158,7 @@ class CardinalityError(InvalidInputError):
 
 
 class ConversionError(InvalidInputError):
-    """A value cannot be converted to the column's type (``store_assignment=ansi``) or breaks a
+    """A value cannot be converted to the column's type (``hiveacid.store_assignment``) or breaks a
     constraint.
     """
 

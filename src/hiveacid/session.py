@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from os import PathLike, fspath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,7 @@ from hiveacid.client import DEFAULT_DATABASE, Client, open_client
 from hiveacid.compacting import Compacting, CompactionMethods
 from hiveacid.errors import InvalidInputError, spark_needed
 from hiveacid.model.ids import LockId, TxnId
-from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
 from hiveacid.sql import (
@@ -34,6 +35,7 @@ from hiveacid.sql import (
     resolved,
 )
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.arguments import checked
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.create_as import create_from
 from hiveacid.statements.ddl.definitions import bucket_spec
@@ -42,6 +44,7 @@ from hiveacid.statements.handlers import handler_of
 from hiveacid.statements.leases import Keep, Lease, open_lease
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.listing_frame import listing_frame
+from hiveacid.statements.query_columns import columns_of_struct
 from hiveacid.statements.run import commit as commit_unit
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
@@ -55,7 +58,7 @@ from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from hiveacid.statements.arrow_changes import ArrowChange
@@ -68,12 +71,13 @@ _SERIAL = itertools.count()
 _NOTHING: Mapping[str, str] = {}
 
 
+@checked
 def connect(
     spark: SparkSession | None,
-    url: str,
+    url: str | PathLike[str],
     *,
-    warehouse: str | None = None,
-    settings: Settings | Mapping[str, str] | None = None,
+    warehouse: str | PathLike[str] | None = None,
+    settings: Settings | Mapping[str, object] | None = None,
 ) -> Session:
     """Opens the metastore at ``url`` (``sqlite:///path``; made where it does not exist).
 
@@ -90,16 +94,15 @@ def connect(
         InvalidInputError: a wrong URL, location or setting.
         SparkNeededError: a package that Spark needs is not installed.
     """
-    chosen = settings if isinstance(settings, Settings) else Settings()
-    if settings is not None and not isinstance(settings, Settings):
-        for name, text in settings.items():
-            chosen = chosen.with_(name, text)
-    session = Session(open_client(url, warehouse=warehouse, settings=chosen))
+    chosen = settings if isinstance(settings, Settings) else Settings.of(settings or {})
+    root = None if warehouse is None else fspath(warehouse)
+    session = Session(open_client(fspath(url), warehouse=root, settings=chosen))
     if spark is not None:
         session.use_spark(spark)
     return session
 
 
+@checked
 class Session(CompactionMethods, TakeoverMethods):
     """A client of a metastore with a Spark session (or none), a current database and settings."""
 
@@ -342,7 +345,7 @@ class Session(CompactionMethods, TakeoverMethods):
     def create_table(
         self,
         name: str,
-        schema: DataFrame | StructType | str,
+        schema: object,
         *,
         partitioned_by: Sequence[str] = (),
         bucketed_by: Sequence[str] = (),
@@ -353,11 +356,11 @@ class Session(CompactionMethods, TakeoverMethods):
         location: str | None = None,
         if_not_exists: bool = False,
     ) -> AcidTable:
-        """Makes a table; from a DataFrame it also takes the rows. Returns its handle.
+        """Makes a table; from rows it also takes these. Returns its handle.
 
-        ``schema`` is a DataFrame, a StructType or Hive's text (``"id int, name string"``), the
-        partition columns included. ``transactional`` makes a full ACID table (``properties`` may
-        say ``insert_only``).
+        ``schema`` is Hive's text (``"id int, name string"``), a StructType, or rows as
+        ``AcidTable.insert`` takes them, the partition columns included. ``transactional`` makes
+        a full ACID table (``properties`` may say ``insert_only``).
 
         Raises:
             AlreadyExistsError: the table exists, and not ``if_not_exists``.
@@ -376,13 +379,11 @@ class Session(CompactionMethods, TakeoverMethods):
         if isinstance(schema, str):
             make_table(context, value, columns=parse_columns(schema))
         elif hasattr(schema, "fieldNames"):
-            from hiveacid.spark.types import hive_type
-
-            fields = cast("StructType", schema).fields
-            columns = tuple(Column(f.name.lower(), hive_type(f.dataType)) for f in fields)
-            make_table(context, value, columns=columns)
+            make_table(context, value, columns=columns_of_struct(cast("StructType", schema)))
         else:
-            create_from(self._context(spark=self.spark), value, cast("DataFrame", schema))
+            from hiveacid.tabular import frame_or_table
+
+            create_from(self._context(), value, frame_or_table(schema, argument="schema"))
         return self.table(name)
 
     def table_name(self, name: str) -> TableName:

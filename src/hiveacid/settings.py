@@ -1,12 +1,12 @@
 """All settings of a session, as one frozen value; ``docs/settings.md`` is made from it.
 
 A setting has a dotted name (``hiveacid.lock.timeout_s``) for SQL's SET; Hive's names for the same
-thing
-are understood, all other names are kept as text and have no effect on hiveacid itself.
+thing are understood, all other names are kept as text and have no effect on hiveacid itself.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -30,6 +30,47 @@ _UNITS_S: Final[Mapping[str, float]] = {
 }
 
 
+_LOG: Final = logging.getLogger(__name__)
+_HIVE: Final = ("hive.", "metastore.", "datanucleus.", "tez.", "mapred.", "mapreduce.", "orc.")
+"""What names that Hive knows begin with."""
+HIVE_ONLY: Final[Mapping[str, tuple[str, str]]] = {
+    "hive.acid.direct.insert.enabled": ("true", "Files are always staged, then renamed."),
+    "hive.compactor.initiator.on": ("", "`hiveacid.compactor.auto` says who compacts."),
+    "hive.compactor.worker.threads": ("", "`hiveacid compactor run --workers` says how many."),
+    "hive.exec.dynamic.partition": ("true", "Partitions that the rows decide are always allowed."),
+    "hive.exec.dynamic.partition.mode": ("nonstrict", "All partitions may be dynamic."),
+    "hive.lock.numretries": ("", "`hiveacid.lock.timeout_s` says how long a lock is waited for."),
+    "hive.merge.cardinality.check": ("true", "MERGE always checks it."),
+    "hive.metastore.uris": ("", "The URL given to `hiveacid.connect` is the metastore."),
+    "hive.metastore.warehouse.dir": ("", "`hiveacid.connect(..., warehouse=...)` says where."),
+    "hive.query.reexecution.enabled": ("true", "`hiveacid.conflict.retries` says how often."),
+    "hive.stats.autogather": ("true", "Row counts are always kept; ANALYZE counts the rest."),
+    "hive.support.concurrency": ("true", "Transactions are always on."),
+    "hive.txn.manager": (
+        "org.apache.hadoop.hive.ql.lockmgr.dbtxnmanager",
+        "Transactions are always on.",
+    ),
+    "hive.txn.strict.locking.mode": (
+        "false",
+        "Writers of tables without transactions never wait for each other; LOCK TABLE keeps them "
+        "apart.",
+    ),
+    "hive.txn.xlock.iow": ("false", "Of two overwrites of a table one ends in a ConflictError."),
+    "hive.txn.xlock.write": ("false", "`hiveacid.conflict.unit` says what writers exclude."),
+    "hive.vectorized.execution.enabled": ("true", "Spark carries queries out."),
+}
+"""Settings of Hive's that change nothing here: the value that asks for what is done anyway, and
+what to do instead.
+"""
+
+
+def _warn_of_what_changes_nothing(name: str, text: str) -> None:
+    anyway, instead = HIVE_ONLY.get(name, ("", ""))
+    if name.startswith(_HIVE) and text != anyway:
+        text = f"{name} changes nothing in hiveacid. {instead}".strip()
+        _LOG.warning("%s", text, extra={"setting": name})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(CompactorSettings):
     """Settings with their defaults; seconds and counts are checked to be sensible.
@@ -46,7 +87,10 @@ class Settings(CompactorSettings):
         300.0, "lock.timeout_s", "How long a statement waits for its locks before it fails."
     )
     lock_poll_min_s: float = _setting(
-        0.02, "lock.poll_min_s", "First pause between two looks at a lock; it doubles each time."
+        0.02,
+        "lock.poll_min_s",
+        "How long a statement that waits for a lock pauses before it looks again the first time; "
+        "the pause doubles each time.",
     )
     lock_poll_max_s: float = _setting(
         2.0,
@@ -77,7 +121,10 @@ class Settings(CompactorSettings):
         hive=("hive.query.reexecution.max.count",),
     )
     conflict_backoff_s: float = _setting(
-        0.1, "conflict.backoff_s", "Pause before the first such retry; it doubles each time."
+        0.1,
+        "conflict.backoff_s",
+        "How long a statement that lost to another transaction pauses before it is run again the "
+        "first time; the pause doubles each time.",
     )
     conflict_unit: str = _setting(
         "row",
@@ -131,10 +178,12 @@ class Settings(CompactorSettings):
         hive=("metastore.acid.housekeeper.interval",),
     )
     store_assignment: str = _setting(
-        "hive",
+        "default",
         "store_assignment",
-        "What a value that does not fit its column becomes: NULL as in Hive, or an error.",
-        choices=("hive", "ansi"),
+        "What a value that does not fit its column becomes: with `hive` NULL, as in Hive; with "
+        "`ansi` the statement fails. `default` is `ansi` for rows that Python hands in (a "
+        "DataFrame in `insert`, or as the source of `merge`) and `hive` for SQL.",
+        choices=("default", "hive", "ansi"),
     )
     count_from_statistics: bool = _setting(
         True,
@@ -197,6 +246,7 @@ class Settings(CompactorSettings):
         86400.0,
         "compactor.wait_timeout_s",
         "How long COMPACT ... AND WAIT waits for a compaction that another process does.",
+        hive=("hive.compactor.wait.timeout",),
     )
     compactor_process_bytes: int = _setting(
         8 * 1024 * 1024,
@@ -261,6 +311,24 @@ class Settings(CompactorSettings):
         if self.txn_timeout_s <= 0:
             raise InvalidInputError("Setting hiveacid.txn.timeout_s must be positive")
 
+    @staticmethod
+    def of(texts: Mapping[str, object]) -> Settings:
+        """The defaults with some changed, each as SET name=text does.
+
+        Raises:
+            InvalidInputError: as ``with_``.
+        """
+        settings = Settings()
+        for name, text in texts.items():
+            settings = settings.with_(name, str(text))
+        return settings
+
+    def assigns_ansi(self, *, handed_in: bool) -> bool:
+        """Whether a value that does not fit its column is an error, in SQL or in rows that Python
+        handed in.
+        """
+        return self.store_assignment == "ansi" or (handed_in and self.store_assignment == "default")
+
     def with_(self, name: str, text: str) -> Settings:
         """These settings with one changed, as SET name=text does.
 
@@ -276,6 +344,8 @@ class Settings(CompactorSettings):
                     setting=key,
                     note=f"Known are: {', '.join(sorted(self.names()))}",
                 )
+            if key not in self.passive:
+                _warn_of_what_changes_nothing(key, text.strip().lower())
             return replace(self, passive={**self.passive, key: text.strip()})
         value = _parse(key, text.strip(), type(found.default))
         changed: dict[str, Any] = {found.name: value}
@@ -330,8 +400,10 @@ def settings_table() -> str:
         "# Settings",
         "",
         "`SET name = value` in SQL, `hiveacid.connect(..., settings=Settings(...))` in Python.",
-        "Other names are kept and have no effect on hiveacid itself; an unknown name that starts",
-        "with `hiveacid.` is an error.",
+        "Hive's names are understood where the table has them. Other names of Hive's change",
+        "nothing: the first SET of one logs a warning (unless it asks for what is done anyway).",
+        "Names of other programs are kept as they are; an unknown name that starts with",
+        "`hiveacid.` is an error.",
         "",
         "| setting | default | meaning | Hive's name |",
         "|---|---|---|---|",
@@ -344,6 +416,10 @@ def settings_table() -> str:
             meaning += f" One of {', '.join(f'`{c}`' for c in one.metadata['choices'])}."
         hive = ", ".join(f"`{name}`" for name in one.metadata["hive"])
         lines.append(f"| `{_name(one)}` | {_text(one.default)} | {meaning} | {hive} |")
+    lines += ["", "## Settings of Hive's that change nothing", ""]
+    lines += ["| Hive's name | done anyway | instead |", "|---|---|---|"]
+    for name, (anyway, instead) in HIVE_ONLY.items():
+        lines.append(f"| `{name}` | {f'`{anyway}`' if anyway else ''} | {instead} |")
     return "\n".join(lines) + "\n"
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from hiveacid.errors import InvalidInputError
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Table, TableName
+from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.results import (
     DeleteResult,
@@ -68,6 +71,7 @@ class Executor(Protocol):
         """A snapshot under a read transaction."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class AcidTable:
     """A handle on a table; holds nothing but its name, so it is never out of date."""
@@ -113,26 +117,28 @@ class AcidTable:
 
     def insert(
         self,
-        rows: DataFrame,
+        rows: object,
         *,
         columns: Sequence[str] = (),
         partition: Mapping[str, object] | None = None,
         by_name: bool = True,
     ) -> InsertResult:
-        """Append the rows of a DataFrame, its columns found by name (``by_name=False``: by
-        position).
+        """Append rows, their columns found by name (``by_name=False``: by position).
 
-        ``partition`` fixes partition columns by their text; the others come from the rows.
+        ``rows`` is a DataFrame, or what the driver has (Arrow, pandas, Polars, a list of dicts),
+        which it writes without a Spark job. ``columns`` are those that the rows have; the others
+        get their default. ``partition`` fixes partition columns by their text; the others come
+        from the rows.
 
         Raises:
             InvalidInputError: the columns do not fit.
-            ConversionError: a value cannot be stored (``store_assignment=ansi``).
+            ConversionError: a value does not fit its column (unless ``store_assignment=hive``).
         """
         return self._insert(rows, columns, partition, by_name, overwrite=False)
 
     def overwrite(
         self,
-        rows: DataFrame,
+        rows: object,
         *,
         columns: Sequence[str] = (),
         partition: Mapping[str, object] | None = None,
@@ -148,16 +154,18 @@ class AcidTable:
 
     def _insert(
         self,
-        rows: DataFrame,
+        rows: object,
         columns: Sequence[str],
         partition: Mapping[str, object] | None,
         by_name: bool,
         *,
         overwrite: bool,
     ) -> InsertResult:
+        from hiveacid.tabular import frame_or_table
+
         statement = Insert(
             table=self.name,
-            source=rows,
+            source=frame_or_table(rows, argument="rows"),
             columns=tuple(columns),
             partition=dict(partition_texts(partition)),
             overwrite=overwrite,
@@ -186,14 +194,17 @@ class AcidTable:
         return cast("LoadResult | InsertResult", self.session.execute(statement))
 
     def update(
-        self, assignments: Mapping[str, Expression], *, where: Expression | None = None
+        self, assignments: Mapping[str, object], *, where: Expression | None = None
     ) -> UpdateResult:
-        """UPDATE SET column = expression for the rows that meet ``where``.
+        """UPDATE SET column = value for the rows that meet ``where``.
+
+        A value is SQL text (``"pay * 2"``, ``"'Ann'"``), a ``Column``, or any other value of
+        Python's: a number, a date, bytes, a list, None.
 
         Raises:
-            InvalidInputError: 10292, 10297, 10302, 10408, 10414 as Hive.
+            InvalidInputError: 10292, 10297, 10302, 10408, 10414 as Hive; a value of no such type.
         """
-        statement = Update(self.name, tuple(assignments.items()), where)
+        statement = Update(self.name, _assigned(assignments), _condition(where))
         return cast(UpdateResult, self.session.execute(statement))
 
     def delete(self, *, where: Expression | None = None) -> DeleteResult:
@@ -202,7 +213,7 @@ class AcidTable:
         Raises:
             InvalidInputError: 10297, 10414 as Hive.
         """
-        return cast(DeleteResult, self.session.execute(Delete(self.name, where)))
+        return cast(DeleteResult, self.session.execute(Delete(self.name, _condition(where))))
 
     def analyze(
         self,
@@ -267,12 +278,28 @@ class AcidTable:
         return cast("tuple[Verdict, ...]", self.session.execute(WhyCompact(self.name)))
 
     def merge(
-        self, source: DataFrame, *, on: Expression, alias: str = "t", source_alias: str = "s"
+        self,
+        source: object,
+        *,
+        on: Expression | Sequence[str],
+        alias: str = "t",
+        source_alias: str = "s",
     ) -> MergeBuilder:
-        """Begin a MERGE; expressions name the target's columns ``t.x`` and the source's ``s.x``."""
+        """Begin a MERGE; expressions name the target's columns ``t.x`` and the source's ``s.x``.
+
+        ``source`` is rows as ``insert`` takes them. ``on`` is a condition, or the names of columns
+        that are equal on both sides: ``on="id"``, ``on=["id", "day"]``.
+
+        Raises:
+            InvalidInputError: an argument that is of no such type.
+        """
+        from hiveacid.tabular import frame_or_table
+
+        rows = frame_or_table(source, argument="source")
+        condition = _equal_columns(on, alias, source_alias)
         return MergeBuilder(
             self.session,
-            Merge(self.name, source, on, (), alias=alias, source_alias=source_alias),
+            Merge(self.name, rows, condition, (), alias=alias, source_alias=source_alias),
         )
 
     def lock(
@@ -336,6 +363,7 @@ class AcidTable:
         )
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class MergeBuilder:
     """A MERGE in the making: each method returns a new builder, ``run`` carries it out.
@@ -351,40 +379,41 @@ class MergeBuilder:
         return f"<MergeBuilder {self.statement.table} [{kinds}]>"
 
     def when_matched_update(
-        self, assignments: Mapping[str, Expression], *, where: Expression | None = None
+        self, assignments: Mapping[str, object], *, where: Expression | None = None
     ) -> MergeBuilder:
-        """WHEN MATCHED [AND where] THEN UPDATE SET ..."""
-        return self._with(MatchedUpdate(tuple(assignments.items()), where))
+        """WHEN MATCHED [AND where] THEN UPDATE SET ...; values as those of ``AcidTable.update``."""
+        return self._with(MatchedUpdate(_assigned(assignments), _condition(where)))
 
     def when_matched_update_all(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN MATCHED [AND where] THEN UPDATE SET *: every column from the source's of the same
         name.
         """
-        return self._with(MatchedUpdate((), where, all_columns=True))
+        return self._with(MatchedUpdate((), _condition(where), all_columns=True))
 
     def when_matched_delete(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN MATCHED [AND where] THEN DELETE."""
-        return self._with(MatchedDelete(where))
+        return self._with(MatchedDelete(_condition(where)))
 
     def when_not_matched_insert(
-        self, values: Mapping[str, Expression], *, where: Expression | None = None
+        self, values: Mapping[str, object], *, where: Expression | None = None
     ) -> MergeBuilder:
         """WHEN NOT MATCHED [AND where] THEN INSERT (columns) VALUES (...)."""
-        return self._with(NotMatchedInsert(tuple(values), tuple(values.values()), where))
+        given = tuple(value for _, value in _assigned(values))
+        return self._with(NotMatchedInsert(tuple(values), given, _condition(where)))
 
     def when_not_matched_insert_all(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN NOT MATCHED [AND where] THEN INSERT *."""
-        return self._with(NotMatchedInsert((), (), where, all_columns=True))
+        return self._with(NotMatchedInsert((), (), _condition(where), all_columns=True))
 
     def when_not_matched_by_source_update(
-        self, assignments: Mapping[str, Expression], *, where: Expression | None = None
+        self, assignments: Mapping[str, object], *, where: Expression | None = None
     ) -> MergeBuilder:
         """WHEN NOT MATCHED BY SOURCE [AND where] THEN UPDATE SET ..."""
-        return self._with(NotMatchedBySourceUpdate(tuple(assignments.items()), where))
+        return self._with(NotMatchedBySourceUpdate(_assigned(assignments), _condition(where)))
 
     def when_not_matched_by_source_delete(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN NOT MATCHED BY SOURCE [AND where] THEN DELETE."""
-        return self._with(NotMatchedBySourceDelete(where))
+        return self._with(NotMatchedBySourceDelete(_condition(where)))
 
     def run(self) -> MergeResult:
         """Carry the MERGE out.
@@ -398,3 +427,46 @@ class MergeBuilder:
     def _with(self, clause: MergeClause) -> MergeBuilder:
         clauses = (*self.statement.clauses, clause)
         return replace(self, statement=replace(self.statement, clauses=clauses))
+
+
+_NAME: Final = re.compile(r"\s*(?!\d+\s*$)(\w+|`[^`]+`)\s*")
+
+
+def _condition(value: object) -> Expression | None:
+    return None if value is None else _expression("where", value)
+
+
+def _assigned(values: Mapping[str, object]) -> tuple[tuple[str, Expression], ...]:
+    return tuple((name, _expression(name, value)) for name, value in values.items())
+
+
+def _expression(name: str, value: object) -> Expression:
+    """SQL text and Columns as they are, other values as literals."""
+    if isinstance(value, str) or _is_column(value):
+        return cast("Expression", value)
+    from hiveacid.sql.parameters import literal_of
+
+    try:
+        return literal_of(value)
+    except ValueError as error:
+        said = "SQL text, a Column or a plain value"
+        raise wrong_argument(name, said, value) from error
+
+
+def _is_column(value: object) -> bool:
+    return type(value).__module__.startswith("pyspark.sql") and hasattr(value, "isNull")
+
+
+def _equal_columns(on: object, alias: str, source_alias: str) -> Expression:
+    """A condition from the names of columns that are equal; another condition as it is."""
+    if isinstance(on, str) and not _NAME.fullmatch(on):
+        return on
+    if _is_column(on):
+        return cast("Expression", on)
+    names = [on] if isinstance(on, str) else on
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise wrong_argument("on", "a condition, or names of columns", on)
+    if not names:
+        raise InvalidInputError("on names no column")
+    quoted = ["`" + name.strip().strip("`") + "`" for name in names]
+    return " AND ".join(f"{alias}.{name} = {source_alias}.{name}" for name in quoted)

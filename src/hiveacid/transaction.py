@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.model.transactions import Isolation
+from hiveacid.statements.arguments import checked
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.values_locks import LockStatement
 from hiveacid.statements.values_transactions import (
@@ -62,6 +63,7 @@ class Within(Protocol):
         """Ends the transaction, or sets a savepoint."""
 
 
+@checked
 class AcidTransaction:
     """An open transaction: several statements on several tables, one snapshot, one commit.
 

@@ -1,8 +1,9 @@
 """Writing without Spark, for small jobs: Arrow data inserted, deleted by, merged into a table.
 
 The data is held in memory, and the statement runs in one transaction like any other: locks,
-conflict check, again where another transaction won. ``data`` is a ``pyarrow.Table`` or anything
-with ``__arrow_c_stream__``: a reader, a Polars or pandas frame, a DuckDB relation.
+conflict check, again where another transaction won. ``data`` is a ``pyarrow.Table``, anything
+with ``__arrow_c_stream__`` (a reader, a Polars or pandas frame, a DuckDB relation), or a list of
+dicts.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.predicates import ANYTHING
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.reading.conditions import condition_of
+from hiveacid.statements.arguments import checked
 from hiveacid.statements.arrow_changes import ArrowChange, ArrowDelete, ArrowMerge, WhenMatched
-from hiveacid.statements.arrow_rows import lower_names, typed_column
+from hiveacid.statements.arrow_rows import typed_column
 from hiveacid.statements.checks import check_row_changes
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult
 from hiveacid.statements.values import Insert
 from hiveacid.storage.arrow_types import hive_type
 from hiveacid.storage.plan.arrow_conditions import Condition
+from hiveacid.tabular import arrow_table
 from hiveacid.txn.view import Look
 
 
@@ -48,6 +51,7 @@ class Handle(Protocol):
         """The table."""
 
 
+@checked
 def write_arrow(
     table: Handle,
     data: object,
@@ -86,6 +90,7 @@ def write_arrow(
         return Insert(
             definition.name,
             rows,
+            columns=tuple(rows.schema.names),
             partition=static,
             dynamic_partition=tuple(open_keys),
             overwrite=overwrite,
@@ -95,6 +100,7 @@ def write_arrow(
     return cast(InsertResult, table.session.execute(statement))
 
 
+@checked
 def delete_arrow(table: Handle, keys_or_filter: object) -> DeleteResult:
     """Delete the rows that meet a filter, or that equal a row of ``data`` in all its columns.
 
@@ -123,6 +129,7 @@ def delete_arrow(table: Handle, keys_or_filter: object) -> DeleteResult:
     return cast(DeleteResult, table.session.execute(statement))
 
 
+@checked
 def merge_arrow(
     table: Handle,
     data: object,
@@ -170,26 +177,6 @@ def merge_arrow(
         )
 
     return cast(MergeResult, table.session.execute(statement))
-
-
-def arrow_table(data: object) -> pa.Table:
-    """The data as an Arrow table with column names in lower case.
-
-    Raises:
-        InvalidInputError: it is no Arrow data.
-    """
-    try:
-        if isinstance(data, pa.Table):
-            return lower_names(data)
-        if isinstance(data, pa.RecordBatch):
-            return lower_names(pa.Table.from_batches([data]))
-        if hasattr(data, "__arrow_c_stream__"):
-            return lower_names(pa.RecordBatchReader.from_stream(data).read_all())
-    except (pa.ArrowException, TypeError) as error:
-        raise InvalidInputError(f"the data cannot be read as Arrow: {error}") from error
-    raise InvalidInputError(
-        f"{type(data).__name__} is no Arrow data: an object with __arrow_c_stream__ is wanted"
-    )
 
 
 def _when_matched(given: str | None) -> WhenMatched:

@@ -21,12 +21,7 @@ from hiveacid.model.compactions import CompactionRequest, CompactionState, Compa
 from hiveacid.model.tables import TableName
 from hiveacid.storage.filesystem import file_system_for
 
-PLACES: tuple[tuple[str, str | None], ...] = (
-    ("t", None),
-    ("p", "g=0"),
-    ("p", "g=1"),
-    ("ledger", None),
-)
+PLACES = (("t", None), ("p", "g=0"), ("p", "g=1"), ("ledger", None))
 _ENDED = (CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING)
 
 

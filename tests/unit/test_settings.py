@@ -58,7 +58,37 @@ def test_wrong_names_and_values_are_refused(name: str, text: str) -> None:
 
 
 def test_the_text_of_each_setting_stands_alone() -> None:
-    rows = [line.split(" | ") for line in settings_table().splitlines() if line.startswith("| `")]
+    rows = [line.split(" | ") for line in settings_table().splitlines() if line.startswith("| `hiveacid.")]
     assert len(rows) >= 45
     broken = [row[0] for row in rows if not re.fullmatch(r"[A-Z`].*\.", row[2].strip())]
     assert broken == []
+
+
+def test_a_setting_of_hives_that_changes_nothing_is_named_once_with_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = Settings().with_("hive.compactor.worker.threads", "4")
+    settings.with_("HIVE.compactor.worker.threads", "5").with_("hive.no.such", "1")
+    texts = [record.getMessage() for record in caplog.records]
+    assert texts == [
+        "hive.compactor.worker.threads changes nothing in hiveacid. "
+        "`hiveacid compactor run --workers` says how many.",
+        "hive.no.such changes nothing in hiveacid.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hive.merge.cardinality.check", "TRUE"),
+        ("hive.exec.dynamic.partition.mode", "nonstrict"),
+        ("hive.txn.timeout", "60"),
+        ("spark.sql.shuffle.partitions", "2"),
+        ("my.variable", "x"),
+    ],
+)
+def test_what_is_done_anyway_or_is_not_hives_is_no_warning(
+    name: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Settings().with_(name, text)
+    assert not caplog.records

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice
 from hiveacid.reading.rows import chosen_names, open_rows, schema_of
 from hiveacid.reading.source import Leasing, Source, source_of
+from hiveacid.statements.arguments import checked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,10 +44,11 @@ _Columns: TypeAlias = "str | Sequence[str] | None"
 _Filter: TypeAlias = "str | pc.Expression | Predicate | None"
 
 
+@checked
 def dataset(
-    table: str | Leasing,
+    table: str | PathLike[str] | Leasing,
     *,
-    partitions: PartitionChoice = None,
+    partitions: str | Mapping[str, object] | Sequence[Mapping[str, object]] | None = None,
     valid_write_ids: str | ValidWriteIdList | None = None,
     valid_txns: str | ValidTxnList | None = None,
 ) -> Dataset:

@@ -9,6 +9,7 @@ import logging
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,7 @@ from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice, chosen_expression, condition_of
 from hiveacid.reading.source import Leasing, PathSource, Source, TableSource, source_of
+from hiveacid.statements.arguments import checked
 from hiveacid.storage.arrow_texts import readable
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.expiry import noticing_cleaning
@@ -34,12 +36,13 @@ from hiveacid.txn.view import is_same
 _log = logging.getLogger(__name__)
 
 
+@checked
 def read_arrow(
-    table: str | Leasing,
+    table: str | PathLike[str] | Leasing,
     *,
     columns: str | Sequence[str] | None = None,
     filter: str | pc.Expression | None = None,
-    partitions: PartitionChoice = None,
+    partitions: str | Mapping[str, object] | Sequence[Mapping[str, object]] | None = None,
     valid_write_ids: str | ValidWriteIdList | None = None,
     valid_txns: str | ValidTxnList | None = None,
     row_ids: bool = False,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike, fspath
 from typing import Protocol
 
 from hiveacid.errors import InvalidInputError
@@ -95,7 +96,7 @@ class PathSource:
 
 
 def source_of(
-    table: str | Leasing,
+    table: str | PathLike[str] | Leasing,
     *,
     valid_write_ids: str | ValidWriteIdList | None,
     valid_txns: str | ValidTxnList | None,
@@ -108,6 +109,8 @@ def source_of(
         NotFoundError: the table was dropped.
         SnapshotExpiredError: what these lists need was compacted away.
     """
+    if isinstance(table, PathLike):
+        table = fspath(table)
     if not isinstance(table, str):
         return _table_source(table, lists=(valid_write_ids, valid_txns))
     fs, root = file_system_for(table)

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from hiveacid.errors import ConversionError
+from hiveacid.storage.arrow_types import arrow_type, hive_type
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -36,6 +39,30 @@ def given_rows(
     columns = zip(zip(*given, strict=True), types.types, strict=True)
     arrays = [pa.array(column, type=its_type) for column, its_type in columns]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=types), schema)
+
+
+def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """An Arrow table, its columns of the types that tables have; by way of Python workers before
+    Spark 4.
+
+    Raises:
+        InvalidInputError: a column of a type that no table has.
+        ConversionError: a value that its type there cannot hold.
+    """
+
+    def stored(kind: pa.DataType) -> pa.DataType:
+        return kind if pa.types.is_null(kind) else arrow_type(hive_type(kind))
+
+    try:
+        rows = rows.cast(pa.schema([(field.name, stored(field.type)) for field in rows.schema]))
+    except pa.ArrowInvalid as error:
+        raise ConversionError(f"the rows cannot be handed to Spark: {error}") from error
+    if takes_arrow(spark):
+        return spark.createDataFrame(rows)
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    given = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    return spark.createDataFrame(given, from_arrow_schema(rows.schema))
 
 
 def without_rows(spark: SparkSession, schema: StructType) -> DataFrame:

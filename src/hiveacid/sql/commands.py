@@ -18,7 +18,6 @@ from hiveacid.sql.lexer import TokenKind, tokenize
 from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements import values_locks as lock_values
 from hiveacid.statements import values_transactions as txn_values
-from hiveacid.statements.arguments import check_arguments
 from hiveacid.statements.values_compactions import (
     Compact,
     ShowCompactions,
@@ -217,7 +216,6 @@ def parse_sort_items(text: str) -> tuple[SortItem, ...]:
         UnsupportedError: an expression is in it.
         InvalidInputError: it is no text.
     """
-    check_arguments(str, order_by=text)
     cursor = Cursor(source=text, tokens=tokenize(text))
     found = cursor.listed(_sort_item)
     cursor.end_statement()

@@ -51,7 +51,6 @@ from hiveacid.sql.parsed import Fragment, Scope
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.show import parse_abort, parse_describe, parse_show
 from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.arguments import check_arguments
 from hiveacid.statements.values_transactions import TransactionStatement
 
 
@@ -228,9 +227,7 @@ def parse_table_name(text: str) -> TableName:
 
     Raises:
         SqlSyntaxError: it is neither.
-        InvalidInputError: it is no text.
     """
-    check_arguments(str, table=text)
     cursor = Cursor(source=text, tokens=tokenize(text))
     name = cursor.table_name()
     cursor.end_statement()

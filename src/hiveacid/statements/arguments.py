@@ -2,34 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
+from typing import Any, Final, TypeVar
 
 from hiveacid.errors import InvalidInputError
 
-_SAID: Final[Mapping[type, str]] = {str: "a text", int: "a whole number"}
+_Checked = TypeVar("_Checked", bound=Callable[..., Any])
+_KINDS: Final[Mapping[str, tuple[Any, str]]] = {
+    "str": (str, "a text"),
+    "bool": (bool, "True or False"),
+    "int": (int, "a whole number"),
+    "None": (NoneType, ""),
+    "PathLike": (os.PathLike, ""),
+    "Mapping": (Mapping, "a mapping"),
+    "Sequence": (Sequence, "a list"),
+}
+_TABLES: Final = frozenset({"Handle", "Leasing"})
+_ALIASES: Final = frozenset({"object", "Any", "Expression", "Keep", "Arguments"})
+"""What stands for several types; the function checks these."""
+_SHOWN: Final = 60
+"""characters of a wrong value that an error shows"""
 
 
-def check_arguments(kind: type, **given: object) -> None:
-    """Each argument is None or of this type: ``str``, or ``int`` (which True is not).
+def checked(public: _Checked) -> _Checked:
+    """A function, or a class with its public methods, whose arguments are held against their
+    annotations before it is called; annotations that name other types are left to the function.
 
     Raises:
-        InvalidInputError: one is something else.
+        InvalidInputError: an argument is of another type.
     """
-    for name, value in given.items():
-        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-            raise InvalidInputError(f"{name} is {_SAID[kind]}, not {value!r}", argument=name)
+    if inspect.isclass(public):
+        for name, member in list(vars(public).items()):
+            if inspect.isfunction(member) and not name.startswith("_"):
+                setattr(public, name, checked(member))
+        return public
+    signature = inspect.signature(public)
+    wanted = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if isinstance(parameter.annotation, str)
+        and not any(head in _ALIASES or head[0] == "_" for head, _ in _parts(parameter.annotation))
+    }
+
+    @functools.wraps(public)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            if name in wanted and not _fits(value, wanted[name]):
+                raise wrong_argument(name, _said(wanted[name]), value)
+        return public(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
 
 
-def check_properties(properties: object) -> None:
-    """A mapping of texts to texts, as TBLPROPERTIES are.
+def wrong_argument(name: str, said: str, value: object) -> InvalidInputError:
+    """The argument ``name`` is what ``said`` says, not ``value``."""
+    shown = repr(value).replace("\n", " ")
+    if len(shown) > _SHOWN or not isinstance(value, str | int | float | NoneType):
+        shown = f"of type {type(value).__name__}"
+    return InvalidInputError(f"{name} is {said}, not {shown}", argument=name)
 
-    Raises:
-        InvalidInputError: it is something else.
-    """
-    if not isinstance(properties, Mapping) or not all(
-        isinstance(text, str) for pair in properties.items() for text in pair
-    ):
-        raise InvalidInputError(
-            f"properties maps texts to texts, not {properties!r}", argument="properties"
+
+def _parts(annotation: str) -> list[tuple[str, str]]:
+    """The alternatives, each as its name and what is in its brackets."""
+    parts = (part.strip().removesuffix("]").partition("[") for part in annotation.split("|"))
+    return [(head, inside) for head, _, inside in parts]
+
+
+def _said(annotation: str) -> str:
+    words = []
+    for head, inside in _parts(annotation):
+        kind = "a table" if head in _TABLES else f"a {head.rpartition('.')[2]}"
+        word = _KINDS[head][1] if head in _KINDS else kind
+        words.append(f"{word} of texts" if inside.endswith("str") and word else word)
+    return " or ".join(dict.fromkeys(filter(None, words)))
+
+
+def _fits(value: Any, annotation: str) -> bool:
+    return any(_is(value, head, inside) for head, inside in _parts(annotation))
+
+
+def _is(value: Any, head: str, inside: str) -> bool:
+    if head in _TABLES:
+        return hasattr(value, "definition")
+    if head not in _KINDS:  # the class itself may be one that is imported late, or never
+        return any(base.__name__ == head.rpartition(".")[2] for base in type(value).__mro__)
+    if not isinstance(value, _KINDS[head][0]) or (isinstance(value, bool) and head == "int"):
+        return False
+    if isinstance(value, Mapping):
+        keys, _, texts = inside.partition(", ")
+        return all(isinstance(key, str) for key in value) and (
+            texts != keys or all(isinstance(text, str) for text in value.values())
         )
+    if head == "Sequence":
+        return not isinstance(value, str | bytes) and (
+            inside in _ALIASES or all(_fits(one, inside) for one in value)
+        )
+    return True

@@ -240,12 +240,15 @@ def check_width(found: int, table: Table, *, expected: int) -> None:
 
 
 def check_has_columns(found: Sequence[str], wanted: Sequence[str], table: Table) -> None:
-    """Data that is matched by name has all columns that are written.
+    """Data that is matched by name has all columns that are written, and no others.
 
     Raises:
-        InvalidInputError: 10004.
+        InvalidInputError: 10004 columns are missing; it has others.
     """
     there = {name.lower() for name in found}
+    others = [name for name in found if name.lower() not in wanted]
+    if others:
+        raise extra_columns(others, table)
     missing = [name for name in wanted if name not in there]
     if missing:
         raise InvalidInputError(
@@ -255,6 +258,17 @@ def check_has_columns(found: Sequence[str], wanted: Sequence[str], table: Table)
             table=str(table.name),
             note="Name the columns that are given: insert(frame, columns=[...]).",
         )
+
+
+def extra_columns(names: Sequence[str], table: Table) -> InvalidInputError:
+    """Data has columns that nothing of it goes to."""
+    known = ", ".join(column.name for column in table.all_columns)
+    return InvalidInputError(
+        f"The data has columns that would be lost: {', '.join(names)}; {table.name} has {known}",
+        table=str(table.name),
+        columns=tuple(names),
+        note="Leave them out of the data, or let the table have them: evolve=True.",
+    )
 
 
 def _check_column_list(columns: Sequence[str], table: Table) -> None:

@@ -16,7 +16,6 @@ from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.model.compactions import CompactionId, CompactionRequest, CompactionType
 from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import FILE_NAMES, HIVE_4, AcidMode, Partition, Table, TableKind
-from hiveacid.statements.arguments import check_arguments, check_properties
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import normal_spec
 from hiveacid.statements.values_compactions import AbortCompactions, Compact
@@ -53,11 +52,8 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
         NotFoundError: 10001 no such table, 10006 no such partition.
         InvalidInputError: 10002 (no such column), 10282 (type), 10284 (several partitions), 10286
             (not transactional), a table that is not compacted, or what this type of compaction
-            cannot do with this table; an argument that is of no such type.
+            cannot do with this table.
     """
-    check_arguments(str, pool=value.pool)
-    check_arguments(int, buckets=value.buckets)
-    check_properties(value.properties)
     kind = _TYPES.get(value.kind)
     if kind is None:
         raise InvalidInputError(

@@ -13,7 +13,7 @@ from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.ddl import tables, views
 from hiveacid.statements.ddl.change import carry_out
 from hiveacid.statements.ddl.definitions import check_query_columns
-from hiveacid.statements.query_columns import columns_of
+from hiveacid.statements.query_columns import columns_of, columns_of_rows, renamed
 from hiveacid.statements.values import Insert
 from hiveacid.statements.values_views import CreateView
 from hiveacid.txn import footprint
@@ -21,6 +21,7 @@ from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
+    from pyarrow import Table as ArrowTable
     from pyspark.sql import DataFrame
 
 _SOME_COLUMN: Final = Column("c", PrimitiveType("int"))
@@ -36,20 +37,21 @@ def create_table(context: ExecutionContext, bound: Bound) -> None:
     create_from(context, statement, select.open_query(context, query))
 
 
-def create_from(context: ExecutionContext, statement: ddl.CreateTable, frame: DataFrame) -> None:
-    """Make the table with the frame's columns and put its rows in; all or nothing."""
-    columns = columns_of(frame.schema)
+def create_from(
+    context: ExecutionContext, statement: ddl.CreateTable, rows: DataFrame | ArrowTable
+) -> None:
+    """Make the table with the columns of the rows and put them in; all or nothing."""
+    columns = columns_of_rows(rows)
     check_query_columns(statement, columns)
-    names = [column.name for column in columns]
     plain = replace(statement, query=None)
-    rows = Insert(plain.name, frame.toDF(*names), by_name=True)
+    filled = Insert(plain.name, renamed(rows, columns), by_name=True)
 
     def plan(_: ExecutionContext, statement: Insert, look: Look) -> list[insert.InsertWork]:
         return [insert.plan(statement, look)]
 
     with tables.created_as(context, plain, columns) as made:
         if made:
-            bound = Bound.to(context.look(), fixed(rows))
+            bound = Bound.to(context.look(), fixed(filled))
             run.change(context, bound, plan, run.needs_of(plan))
 
 

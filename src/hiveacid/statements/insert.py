@@ -111,7 +111,7 @@ class InsertWork:
         if isinstance(statement.source, pa.Table):
             from hiveacid.statements.driver_write import write_arrow
 
-            arrays = stored_arrays(table, statement.source, self.stored_columns)
+            arrays = stored_arrays(table, self._named(statement.source), self.stored_columns)
             return self._completed(job, target, write_arrow(arrays, target=target))
         written = self._write_literals(job, target)
         if written is None:
@@ -126,7 +126,7 @@ class InsertWork:
         from hiveacid.statements.driver_write import write_arrow
 
         source = self.statement.source
-        if not isinstance(source, Literals) or job.context.settings.store_assignment == "ansi":
+        if not isinstance(source, Literals) or self._is_ansi(job):
             return None
         given = {column.name: i for i, column in enumerate(self.source_columns)}
         missing = [c for c in self.stored_columns if c.name not in given]
@@ -147,12 +147,11 @@ class InsertWork:
         from hiveacid.spark.write import write_rows
 
         spark = job.context.session()
-        is_strict = job.context.settings.store_assignment == "ansi"
         assigned = [
             assign(
                 self._in_order(self._source(job, source)),
                 self.stored_columns,
-                ansi=is_strict,
+                ansi=self._is_ansi(job),
                 ansi_session=is_ansi(spark),
             )
             for source in (self.statement.source, *self.statement.also)
@@ -166,6 +165,19 @@ class InsertWork:
             checks=constraints(self.table),
         )
         return write_rows(spark, rows, target=target)
+
+    def _is_ansi(self, job: Job) -> bool:
+        handed_in = not isinstance(self.statement.source, Query | Literals)
+        return job.context.settings.assigns_ansi(handed_in=handed_in)
+
+    def _named(self, rows: pa.Table) -> pa.Table:
+        """The rows under the names of the columns that they are for."""
+        names = [c.name for c in self.source_columns]
+        if self.statement.by_name:
+            check_has_columns(rows.schema.names, names, self.table)
+            return rows
+        check_width(rows.num_columns, self.table, expected=len(names))
+        return rows.rename_columns(names)
 
     def _source(self, job: Job, source: Query | Literals | DataFrame | pa.Table) -> DataFrame:
         from hiveacid.statements.select import query_frame

@@ -11,6 +11,7 @@ target rows for WHEN NOT MATCHED BY SOURCE. Columns of the target that no clause
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -21,8 +22,10 @@ from hiveacid.layout.plan import ScanPlan
 from hiveacid.model.tables import Column, Table
 from hiveacid.spark.assign import assigned_text, constrained
 from hiveacid.spark.conf import is_ansi
+from hiveacid.spark.driver_rows import arrow_frame
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, IDENTITY
+from hiveacid.statements.checks import extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns
 from hiveacid.statements.events import column, identity_columns, resolved, select_as
 from hiveacid.statements.job import Job
@@ -41,6 +44,7 @@ from hiveacid.statements.values import (
 from hiveacid.storage.stage import DELETE, INSERT, TOUCH, UPDATE
 
 if TYPE_CHECKING:
+    from pyarrow import Table as ArrowTable
     from pyspark.sql import DataFrame
 
     from hiveacid.statements.values import Expression
@@ -71,7 +75,7 @@ def merge_events(job: Job, plan: ScanPlan, statement: Merge) -> DataFrame:
         if not isinstance(clause, _DELETES)
     }
     frame = _with_values(chosen, table, writing, alias=alias)
-    events = frame.selectExpr(*_event_columns(job, table, statement.clauses, frame, list(writing)))
+    events = frame.selectExpr(*_event_columns(job, table, statement, frame, list(writing)))
     if not writing:
         return events
     return constrained(
@@ -91,7 +95,8 @@ def _paired(
     aliases: tuple[str, str],
 ) -> DataFrame:
     source = statement.source
-    right = query_frame(job, source) if isinstance(source, Query) else source
+    right = _source(job, source)
+    check_source(statement, right.columns, plan.snapshot.table)
     right = right.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
     left, _ = job.scan_target(plan)
     left = left.selectExpr("*", f"true as {_IN_TARGET}")
@@ -108,6 +113,32 @@ def _paired(
         (True, True): "full",
     }[inserts, by_source]
     return left.join(right, column(resolved(statement.on, views)), how)
+
+
+def _source(job: Job, source: Query | DataFrame | ArrowTable) -> DataFrame:
+    if isinstance(source, Query):
+        return query_frame(job, source)
+    return source if hasattr(source, "toDF") else arrow_frame(job.context.session(), source)
+
+
+def check_source(statement: Merge, columns: Sequence[str], table: Table) -> None:
+    """No column of the source is lost where a clause takes all: the table has it, or an expression
+    names it.
+
+    Raises:
+        InvalidInputError: one would be lost.
+    """
+    if not any(getattr(clause, "all_columns", False) for clause in statement.clauses):
+        return
+    known = {column.name for column in table.all_columns}
+    texts = [statement.on]
+    for clause in statement.clauses:
+        given = [value for _, value in getattr(clause, "assignments", ())]
+        texts += [clause.condition or "", *given, *getattr(clause, "values", ())]
+    named = set(re.findall(r"\w+", " ".join(map(str, texts)).lower()))
+    lost = [name for name in columns if name.lower() not in known | named]
+    if lost:
+        raise extra_columns(lost, table)
 
 
 def _with_clause(
@@ -162,16 +193,18 @@ def _with_values(
 def _event_columns(
     job: Job,
     table: Table,
-    clauses: Sequence[MergeClause],
+    statement: Merge,
     frame: DataFrame,
     writing: Sequence[int],
 ) -> list[str]:
     """Action, identity, partition columns and the new row, by clause, as texts."""
+    clauses = statement.clauses
+    handed_in = not isinstance(statement.source, Query)
+    ansi = job.context.settings.assigns_ansi(handed_in=handed_in)
     actions = " ".join(f"when {i} then {_action(clause)}" for i, clause in enumerate(clauses))
     case = f"case {_CLAUSE} {actions} when {_TOUCHED} then {TOUCH} end"
     texts = [f"cast({case} as tinyint) as {ACTION}", *IDENTITY]
     types = {field.name: field.dataType for field in frame.schema.fields}
-    ansi = job.context.settings.store_assignment == "ansi"
     ansi_session = is_ansi(job.context.session())
 
     def stored(index: int, number: int, target: Column) -> str:

@@ -12,7 +12,6 @@ from hiveacid.layout.names import parse_partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
-from hiveacid.statements.arguments import check_arguments
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import normal_spec
 from hiveacid.statements.values_compactions import ShowCompactions
@@ -105,8 +104,6 @@ def find_compactions(
     Raises:
         NotFoundError, InvalidInputError: as ``show_compactions``.
     """
-    check_arguments(str, pool=statement.pool, type=statement.kind, status=statement.status)
-    check_arguments(int, limit=statement.limit)
     if statement.limit is not None and statement.limit < 0:
         raise InvalidInputError(
             f"The limit must not be negative: {statement.limit}", limit=statement.limit

@@ -86,7 +86,7 @@ class UpdateWork:
         events = assign(
             frame,
             table.columns,
-            ansi=job.context.settings.store_assignment == "ansi",
+            ansi=job.context.settings.assigns_ansi(handed_in=False),
             ansi_session=is_ansi(spark),
         )
         events = constrained(

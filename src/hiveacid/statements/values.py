@@ -215,7 +215,7 @@ class Merge:
     """
 
     table: TableName
-    source: Query | DataFrame
+    source: Query | DataFrame | ArrowTable
     on: Expression
     clauses: tuple[MergeClause, ...]
     alias: str | None = None

@@ -1,0 +1,76 @@
+"""Tabular data as a caller has it (Arrow, pandas, Polars, DuckDB, lists of dicts or rows), as the
+one Arrow table that statements take; DataFrames of Spark stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.statements.arguments import wrong_argument
+from hiveacid.statements.arrow_rows import lower_names
+from hiveacid.statements.query_columns import is_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_WANTED = "rows of Spark, Arrow, pandas or Polars, or a list of dicts"
+
+
+def frame_or_table(data: object, *, argument: str) -> DataFrame | pa.Table:
+    """A DataFrame of Spark as it is (of pandas on Spark: its DataFrame), all else as Arrow.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    if hasattr(data, "to_spark"):
+        data = data.to_spark()
+    if is_frame(data):
+        return data
+    return arrow_table(data, argument=argument)
+
+
+def arrow_table(data: Any, *, argument: str = "data") -> pa.Table:
+    """The data as an Arrow table with column names in lower case; a pandas index is no column.
+
+    Raises:
+        InvalidInputError: it is no such data, or columns have one name.
+    """
+    try:
+        if isinstance(data, pa.Table):
+            rows = data
+        elif isinstance(data, pa.RecordBatch):
+            rows = pa.Table.from_batches([data])
+        elif type(data).__module__.startswith("pandas.") and hasattr(data, "columns"):
+            rows = pa.Table.from_pandas(data, preserve_index=False)
+        elif hasattr(data, "__arrow_c_stream__"):
+            rows = pa.RecordBatchReader.from_stream(data).read_all()
+        elif hasattr(data, "collect_schema"):  # a LazyFrame of Polars
+            rows = data.collect().to_arrow()
+        elif isinstance(data, list | tuple) and data and all(map(_is_row, data)):
+            rows = _from_dicts([_as_dict(row) for row in data])
+        else:
+            raise wrong_argument(argument, _WANTED, data)
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidInputError(f"{argument} cannot be read as Arrow: {error}") from error
+    return lower_names(rows)
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, Mapping) or hasattr(row, "asDict") or hasattr(row, "_asdict")
+
+
+def _as_dict(row: Any) -> Mapping[str, object]:
+    if isinstance(row, Mapping):
+        return row
+    found: Mapping[str, object] = row.asDict() if hasattr(row, "asDict") else row._asdict()
+    return found
+
+
+def _from_dicts(rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    """NULL where a row lacks a column that another one has."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({str(name): pa.array([row.get(name) for row in rows]) for name in names})

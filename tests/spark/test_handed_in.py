@@ -1,0 +1,151 @@
+"""What users hand in: frames of every library, Python's values, names of columns; wrong ones."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from tests.wrong_arguments import bare_errors
+
+from hiveacid.errors import ConversionError, InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from hiveacid.session import Session
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+DATA: dict[str, list[Any]] = {"id": [2, 3], "name": ["Joe", "Jim"]}
+FORMS: dict[str, Callable[[SparkSession], Any]] = {
+    "spark": lambda spark: spark.createDataFrame([(2, "Joe"), (3, "Jim")], "id int, name string"),
+    "pandas": lambda _: pd.DataFrame(DATA, index=[7, 8]),
+    "polars": lambda _: pl.DataFrame(DATA),
+    "lazy polars": lambda _: pl.LazyFrame(DATA),
+    "arrow": lambda _: pa.table(DATA),
+    "batch": lambda _: pa.RecordBatch.from_pydict(DATA),
+    "reader": lambda _: pa.table(DATA).to_reader(),
+    "dicts": lambda _: [{"id": 2, "name": "Joe"}, {"name": "Jim", "id": 3}],
+    "rows": lambda spark: spark.sql("select 2 id, 'Joe' name union all select 3, 'Jim'").collect(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_every_library_are_inserted_merged_and_make_tables(
+    acid: Session, rows: Callable[[str], list[tuple[Any, ...]]], spark: SparkSession, form: str
+) -> None:
+    made = acid.create_table("made", FORMS[form](spark))
+    assert made.columns == ("id", "name")
+    assert rows("select * from made") == [(2, "Joe"), (3, "Jim")]
+    table = acid.create_table("t", "id int, name string")
+    table.insert([{"id": 1, "name": "Ann"}, {"id": 2, "name": "old"}])
+    result = (
+        table.merge(FORMS[form](spark), on="id")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .run()
+    )
+    assert (result.updated, result.inserted) == (1, 1)
+    assert table.insert(FORMS[form](spark)).rows == 2
+    assert rows("select * from t") == [
+        *((1, "Ann"), (2, "Joe"), (2, "Joe"), (3, "Jim"), (3, "Jim"))
+    ]
+    table.overwrite(FORMS[form](spark))
+    assert rows("select * from t") == [(2, "Joe"), (3, "Jim")]
+
+
+def test_values_of_python_are_assigned(
+    acid: Session, rows: Callable[[str], list[tuple[Any, ...]]]
+) -> None:
+    acid.sql(
+        "create table v (id int, i int, l bigint, d double, m decimal(10,2), s string, b boolean, "
+        f"day date, at timestamp, raw binary, a array<int>) {ACID}"
+    )
+    acid.sql("insert into v (id) values (1), (2)")
+    values = {
+        "i": -5,
+        "l": 2**40,
+        "d": 1.5,
+        "m": Decimal("-2.50"),
+        "s": "concat('x', id)",
+        "b": True,
+        "day": datetime.date(2024, 2, 29),
+        "at": datetime.datetime(2024, 2, 29, 1, 2, 3, 500000),
+        "raw": b"\x00'",
+        "a": [1, 2],
+    }
+    acid.table("v").update(values, where="id = 1")
+    expected = {**values, "s": "x1", "raw": bytearray(b"\x00'")}
+    ((_, *found),) = rows("select * from v where id = 1")
+    assert dict(zip(values, found, strict=True)) == expected
+    acid.table("v").update(dict.fromkeys(values))
+    assert rows("select * from v where id = 1") == [(1, *[None] * len(values))]
+    changes = pd.DataFrame({"id": [1, 9]})
+    builder = acid.table("v").merge(changes, on=["id"]).when_matched_update({"i": 7, "b": False})
+    builder.when_not_matched_insert({"id": "s.id", "m": Decimal("0.1")}).run()
+    assert rows("select id, i, b, m from v") == [
+        *((1, 7, False, None), (2, None, None, None), (9, None, None, Decimal("0.10")))
+    ]
+
+
+def test_columns_of_a_frame_that_the_table_lacks_are_named(
+    acid: Session, spark: SparkSession, rows: Callable[[str], list[tuple[Any, ...]]]
+) -> None:
+    table = acid.create_table("t", "id int, name string")
+    table.insert([{"id": 1, "name": "Ann"}])
+    wide = spark.sql("select 1 id, 'Bob' name, 'U' op, 5 more")
+    for given in (wide, wide.toPandas()):
+        with pytest.raises(InvalidInputError, match=r"op, more; default\.t has id, name"):
+            table.insert(given)
+        merge = table.merge(given, on="id")
+        with pytest.raises(InvalidInputError, match=r"lost: op, more"):
+            merge.when_matched_update_all().run()
+        with pytest.raises(InvalidInputError, match=r"lost: more"):
+            merge.when_matched_delete(where="s.op = 'D'").when_matched_update_all().run()
+    wide.createOrReplaceTempView("wide")
+    with pytest.raises(InvalidInputError, match=r"lost: op, more"):
+        acid.sql(
+            "merge into t using (select * from wide) s on t.id = s.id "
+            "when not matched then insert *"
+        )
+    named = wide.drop("more")
+    table.merge(named, on="id").when_matched_update_all(where="s.op = 'U'").run()
+    assert rows("select * from t") == [(1, "Bob")]
+
+
+def test_what_does_not_fit_is_an_error_in_frames_and_null_in_sql(
+    acid: Session, spark: SparkSession, rows: Callable[[str], list[tuple[Any, ...]]]
+) -> None:
+    table = acid.create_table("t", "id int, name varchar(3)")
+    wrong = spark.sql("select 'many' id, 'abcd' name")
+    for column, given in (("id", "3000000000L id, 'a' name"), ("name", "1 id, 'abcd' name")):
+        frame = spark.sql(f"select {given}")
+        for run in (
+            lambda frame=frame: table.insert(frame),
+            lambda frame=frame: table.merge(frame, on="id").when_not_matched_insert_all().run(),
+        ):
+            with pytest.raises(ConversionError, match=column):
+                run()
+    acid.sql("insert into t values ('many', 'abcd')")
+    assert rows("select * from t") == [(None, "abc")]
+    acid.sql("set hiveacid.store_assignment = hive")
+    table.insert(wrong)
+    assert rows("select * from t") == [(None, "abc"), (None, "abc")]
+    acid.sql("set hiveacid.store_assignment = ansi")
+    with pytest.raises(ConversionError):
+        acid.sql("insert into t values ('many', 'abcd')")
+
+
+def test_no_wrong_argument_ends_in_a_bare_error_with_spark(
+    acid: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a name is a path, too
+    wrong = list(bare_errors(acid, tmp_path))
+    assert not wrong, "\n".join(wrong)
