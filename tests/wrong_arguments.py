@@ -37,7 +37,10 @@ NATURAL: Final[Mapping[str, Any]] = {
     "name": "t",
     "spark": None,
 }
-FOR_THE_HOUSE: Final = {"execute", "lease", "table_definition", "close", "runtime", "client"}
+FOR_THE_HOUSE: Final = {
+    *("execute", "lease", "table_definition", "close", "client"),
+    *("use_database", "control", "compactions_listing", "definition_context"),
+}
 """Not what users call, or the end of the session."""
 
 

@@ -31,6 +31,7 @@ notes.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -155,6 +156,21 @@ class CardinalityError(InvalidInputError):
     """More than one source row matched a target row in MERGE."""
 
     kind = "merge-cardinality"
+
+
+def cardinality_error(row: object, keys: Mapping[str, object]) -> CardinalityError:
+    """Several source rows match the target row with this ROW__ID and these values in the columns
+    that they are matched by.
+    """
+    values = ", ".join(f"{name} = {value!r}" for name, value in keys.items())
+    which = f"{row} ({values})" if values else f"{row}"
+    order = f"partition by {', '.join(keys) or 'the key'} order by ..."
+    return CardinalityError(
+        f"Cardinality Violation in Merge statement: {which} is matched by more than one source row",
+        note=f"Let the source have one row of each key: row_number() over ({order}) = 1.",
+        row=row,
+        keys=dict(keys),
+    )
 
 
 class ConversionError(InvalidInputError):

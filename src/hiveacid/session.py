@@ -22,6 +22,7 @@ from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
+from hiveacid.spark.conf import jobs_described
 from hiveacid.sql import (
     Arguments,
     Statement,
@@ -40,7 +41,7 @@ from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.create_as import create_from
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import make_table
-from hiveacid.statements.handlers import handler_of
+from hiveacid.statements.handlers import handler_of, title_of
 from hiveacid.statements.leases import Keep, Lease, open_lease
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.listing_frame import listing_frame
@@ -243,7 +244,8 @@ class Session(CompactionMethods, TakeoverMethods):
         isolation = self._control.begin_where_it_must() if handler.joins_transaction else None
         spark = self.spark if handler.needs_spark(statement) else self._spark
         context = self._context(spark=spark, isolation=isolation)
-        with spark_errors_mapped(statement):
+        what = f"hiveacid: {title_of(statement)}"
+        with jobs_described(spark, what), spark_errors_mapped(statement):
             answer = handler.carry_out(context, bound)
         if isinstance(answer, Listing) and self._spark is not None:
             return listing_frame(self._spark, answer)

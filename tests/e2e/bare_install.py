@@ -49,7 +49,8 @@ def outcome(call: Callable[[], object]) -> str:
 def public(value: object) -> list[str]:
     """Names of the public methods."""
     kind = type(value)
-    return [name for name in dir(kind) if name[0] != "_" and callable(getattr(kind, name))]
+    names = [name for name in dir(kind) if name[0] != "_" and callable(getattr(kind, name))]
+    return [name for name in names if name not in FOR_STATEMENTS]
 
 
 def functions(where: Path) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -135,7 +136,13 @@ def natural_arguments(
         "commit": lambda f: f(),
         "rollback": lambda f: f(),
         "close": lambda f: f(),
+        "attach": lambda f: f("/nowhere", name="taken"),
+        "detach": lambda f: f("p"),
     }
+
+
+FOR_STATEMENTS = {"use_database", "control", "compactions_listing", "definition_context"}
+"""What a session does for its statements, not for users."""
 
 
 def delete_of(table: Any) -> object:

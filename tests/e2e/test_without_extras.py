@@ -80,5 +80,5 @@ def test_all_else_works(outcomes: dict[str, str]) -> None:
     assert not failed
 
 
-_REFUSED = {"AcidTable.load", "AcidTransaction.rollback", "Session.use_spark"}
-"""No file of ORC is at hand, the transaction has been committed, and there is no session."""
+_REFUSED = {"AcidTable.load", "Session.attach", "AcidTransaction.rollback", "Session.use_spark"}
+"""No files are at hand, the transaction has been committed, and there is no session."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.wrong_arguments import bare_errors
 
-from hiveacid.errors import ConversionError, InvalidInputError
+from hiveacid.errors import CardinalityError, ConversionError, InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,6 +142,70 @@ def test_what_does_not_fit_is_an_error_in_frames_and_null_in_sql(
     acid.sql("set hiveacid.store_assignment = ansi")
     with pytest.raises(ConversionError):
         acid.sql("insert into t values ('many', 'abcd')")
+
+
+def test_a_cardinality_violation_names_the_key_and_the_remedy(
+    acid: Session, spark: SparkSession
+) -> None:
+    table = acid.create_table("t", "id int, day string, n int")
+    table.insert([{"id": 5, "day": "mon", "n": 1}, {"id": 6, "day": "mon", "n": 1}])
+    twice = spark.sql("select 5 id, 'mon' day, 2 n union all select 5, 'mon', 3")
+    with pytest.raises(CardinalityError, match=r"\(id = 5, day = 'mon'\) is matched") as caught:
+        table.merge(twice, on=["id", "day"]).when_matched_update_all().run()
+    assert caught.value.context["keys"] == {"id": 5, "day": "mon"}
+    assert "row_number() over (partition by id, day" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("stored", "error"),
+    [
+        ("stored as orc", r"10297.*not transactional"),
+        (
+            "stored as orc tblproperties ('transactional'='true', "
+            "'transactional_properties'='insert_only')",
+            "insert-only",
+        ),
+        ("stored as parquet", "10297"),
+        ("stored as textfile", "10297"),
+    ],
+)
+def test_merge_needs_a_full_acid_table_also_where_it_only_inserts(
+    acid: Session, stored: str, error: str
+) -> None:
+    acid.sql(f"create table t (id int) {stored}")
+    with pytest.raises(InvalidInputError, match=error):
+        acid.sql(
+            "merge into t using (select 1 id) s on t.id = s.id "
+            "when not matched then insert values (1)"
+        )
+
+
+@pytest.mark.jvm
+def test_jobs_are_called_by_their_statement(acid: Session, spark: SparkSession) -> None:
+    spark.sparkContext.setJobDescription("mine")
+    seen: list[str | None] = []
+    table = acid.create_table("t", "id int")
+
+    def look(_: Any) -> int:
+        seen.append(spark.sparkContext.getLocalProperty("spark.job.description"))
+        return 1
+
+    class Watched(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            look(record)
+
+    log = logging.getLogger("hiveacid.statements")
+    watched = Watched()
+    log.addHandler(watched)
+    log.setLevel(logging.INFO)
+    try:
+        table.insert(spark.range(3).selectExpr("cast(id as int) id"))
+    finally:
+        log.removeHandler(watched)
+        log.setLevel(logging.NOTSET)
+    assert seen == ["hiveacid: INSERT INTO default.t"]
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == "mine"
+    spark.sparkContext.setLocalProperty("spark.job.description", None)
 
 
 def test_no_wrong_argument_ends_in_a_bare_error_with_spark(

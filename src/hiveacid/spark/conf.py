@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_DESCRIPTION: Final = "spark.job.description"
 
 
 @contextmanager
@@ -31,6 +34,21 @@ def session_conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[Non
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+@contextmanager
+def jobs_described(spark: SparkSession | None, text: str) -> Iterator[None]:
+    """Lets Spark's web page call the jobs of a block ``text``; on Spark Connect nothing happens."""
+    context = None if spark is None else getattr(spark, "_sc", None)
+    if context is None:
+        yield
+        return
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)
 
 
 def is_ansi(spark: SparkSession) -> bool:

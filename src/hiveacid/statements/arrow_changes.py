@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.errors import CardinalityError, InvalidInputError
+from hiveacid.errors import InvalidInputError, cardinality_error
 from hiveacid.layout.names import default_partition_value
 from hiveacid.layout.target import WriteResult, WriteTarget, WrittenFile, write_result
 from hiveacid.model.ids import WriteId
@@ -220,7 +220,7 @@ class ArrowMergeWork:
             found.seen[by] = True
             if not changes or not len(at):
                 continue
-            _check_once(rows, at)
+            _check_once(rows, at, statement.on)
             delete = statement.deletes[by]
             if statement.when_matched is WhenMatched.DELETE:
                 delete = np.ones(len(by), dtype=np.bool_)
@@ -374,12 +374,13 @@ def _column_predicate(name: str, values: pa.ChunkedArray) -> Predicate:
     return conjunction((low, high))
 
 
-def _check_once(rows: pa.Table, at: _Places) -> None:
+def _check_once(rows: pa.Table, at: _Places, on: Sequence[str]) -> None:
     values, counts = np.unique(at, return_counts=True)
     if (counts > 1).any():
-        first = rows.column(ROW_ID_NAME)[int(values[counts > 1][0])].as_py()
+        place = int(values[counts > 1][0])
+        first = rows.column(ROW_ID_NAME)[place].as_py()
         row = [first["writeid"], first["bucketid"], first["rowid"]]
-        raise CardinalityError(f"Cardinality Violation in Merge statement: {row}", row=row)
+        raise cardinality_error(row, {name: rows.column(name)[place].as_py() for name in on})
 
 
 def _same(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import AcidMode, Table, TableKind
 from hiveacid.statements.values import (
     Delete,
@@ -133,6 +133,13 @@ def check_merge(statement: Merge, table: Table) -> None:
     for clause in statement.clauses:
         if isinstance(clause, NotMatchedInsert):
             _check_merge_insert(clause, table)
+            if table.acid_mode is AcidMode.INSERT_ONLY:
+                raise UnsupportedError(
+                    f"MERGE into {table.name} is not supported: it is insert-only transactional",
+                    table=str(table.name),
+                    note="Say it as INSERT INTO t SELECT ... FROM s LEFT ANTI JOIN t ON ...",
+                )
+            check_row_changes(table)
             continue
         check_row_changes(table)
         if isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):

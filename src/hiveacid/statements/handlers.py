@@ -11,6 +11,7 @@ which shows what would be done; nobody else decides by the kind of a statement. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -78,6 +79,26 @@ def _no_spark(statement: object) -> bool:
 def handler_of(statement: object) -> Handler:
     """How the statement is carried out."""
     return HANDLERS[type(statement)]
+
+
+def title_of(statement: object) -> str:
+    """What a statement is called where people look: ``MERGE INTO default.t``."""
+    kind = type(statement)
+    words = _TITLES.get(kind) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).upper()
+    table = getattr(statement, "table", None) or getattr(statement, "name", None)
+    return f"{words} {table}" if table else words
+
+
+_TITLES: Final[Mapping[type, str]] = {
+    dml.Query: "SELECT",
+    dml.Insert: "INSERT INTO",
+    dml.Inserts: "FROM ... INSERT",
+    dml.Delete: "DELETE FROM",
+    dml.Merge: "MERGE INTO",
+    Load: "LOAD DATA INTO",
+    ArrowDelete: "DELETE FROM",
+    ArrowMerge: "MERGE INTO",
+}
 
 
 # -------------------------------------------------------------------- rows

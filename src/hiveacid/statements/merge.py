@@ -7,15 +7,20 @@ lie side by side (format.md 8.4).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from hiveacid.errors import CardinalityError, cardinality_error
+from hiveacid.layout.plan import ScanPlan
 from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.spark.conf import session_conf
+from hiveacid.spark.scan import ROW_ID_COLUMN
+from hiveacid.spark.text import quoted
 from hiveacid.spark.write import write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.events import count_places
@@ -118,7 +123,23 @@ class MergeWork:
         with session_conf(spark, _JOIN | sizes):
             events = merge_events(job, plan, self.statement)
             places = count_places(plan)
-            return write_events(spark, events, target=target, places=places)
+            try:
+                return write_events(spark, events, target=target, places=places)
+            except CardinalityError as error:
+                row = [int(number) for number in re.findall(r"\d+", str(error.context["row"]))]
+                raise cardinality_error(row, self._keys(job, plan, row)) from None
+
+    def _keys(self, job: Job, plan: ScanPlan, row: Sequence[int]) -> Mapping[str, object]:
+        """What the row that is matched twice has in the columns that ON names."""
+        on = set(re.findall(r"\w+", str(self.statement.on).lower()))
+        names = [quoted(c.name) for c in self.table.all_columns if c.name in on]
+        if not names or len(row) != 3:
+            return {}
+        write_id, bucket, number = row
+        which = f"{ROW_ID_COLUMN}.writeid = {write_id} and {ROW_ID_COLUMN}.bucketid = {bucket}"
+        rows = job.scan(plan, row_ids=True).where(f"{which} and {ROW_ID_COLUMN}.rowid = {number}")
+        found = rows.select(*names).head()
+        return {} if found is None else found.asDict()
 
     def result(self, written: WriteResult, write_id: WriteId) -> MergeResult:
         """Rows by what happened to them."""

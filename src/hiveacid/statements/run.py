@@ -5,6 +5,7 @@ stage, publish, commit; from the first look again where another transaction won.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,6 +36,7 @@ from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look, View
 
 _LOG = logging.getLogger(__name__)
+_STATEMENTS = logging.getLogger("hiveacid.statements")
 
 Planner = Callable[[ExecutionContext, Any, Look], Sequence[Work]]
 """How a statement is carried out given the definitions of a look or of a view: a work for each
@@ -93,6 +95,7 @@ def _once(
 ) -> tuple[Result, ...]:
     held = locked(context, bound, needs)
     with UnitOfWork(lambda: held.txn) as unit:
+        assert unit.txn is held.txn  # now the unit's to end, also where the plan fails
         with unit.statement():
             works = plan(context, held.value, held.view)
             results = _written_and_published(context, unit, works, held.view)
@@ -127,13 +130,32 @@ def _written_and_published(
     context: ExecutionContext, unit: UnitOfWork, works: Sequence[Work], view: View
 ) -> tuple[Result, ...]:
     """Staged files of all works, published when all have been read."""
+    clock = context.client.clock
+    began_s = clock.monotonic_s()
     staged = [_stage(context, unit, work, view) for work in works]
     for work, (job, written) in zip(works, staged, strict=True):
         _publish(unit, job, work, written)
+        _log_written(work, job, written, seconds=clock.monotonic_s() - began_s)
     return tuple(
         work.result(written, job.write_id)
         for work, (job, written) in zip(works, staged, strict=True)
     )
+
+
+def _log_written(work: Work, job: Job, written: WriteResult, *, seconds: float) -> None:
+    """One line for each table that a statement has written to; the commit comes after it."""
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(work).__name__.removesuffix("Work")).upper()
+    facts = {
+        "statement": kind,
+        "table": str(work.table.name),
+        "rows": written.rows_inserted + written.rows_updated + written.rows_deleted,
+        "files": len(written.files),
+        "bytes": sum(file.size_bytes for file in written.files),
+        "seconds": round(seconds, 3),
+        "write_id": int(job.write_id),
+    }
+    text = "%(statement)s %(table)s: %(rows)d rows, %(files)d files, %(bytes)d bytes, "
+    _STATEMENTS.info(text + "%(seconds).3f s, write id %(write_id)d", facts, extra=facts)
 
 
 def _overlap(context: ExecutionContext, txn: Transaction) -> Overlap:
