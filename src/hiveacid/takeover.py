@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hiveacid.errors import InvalidInputError
 from hiveacid.sql import parse_columns
 from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.arguments import checked
 from hiveacid.statements.attach import ACCEPT_ALL, VALID_TXNS, VALID_WRITE_IDS
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import make_table
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, str] = {}
 
 
+@checked
 class TakeoverMethods:
     """What a session has of it."""
 

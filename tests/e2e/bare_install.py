@@ -201,6 +201,8 @@ def commands(where: Path) -> Iterator[tuple[str, list[str]]]:
         "ls": ["ls", "t", *store],
         "read": ["read", "t", *store],
         "dump": ["dump", str(files[0])],
+        "attach": ["attach", "/nowhere", "--name", "taken", *store],
+        "detach": ["detach", "made", *store],
         "txns": ["txns", *store],
         "locks": ["locks", *store],
         "compact": ["compact", "t", "--wait", *store],

@@ -80,5 +80,11 @@ def test_all_else_works(outcomes: dict[str, str]) -> None:
     assert not failed
 
 
-_REFUSED = {"AcidTable.load", "Session.attach", "AcidTransaction.rollback", "Session.use_spark"}
+_REFUSED = {
+    "AcidTable.load",
+    "Session.attach",
+    "$ attach",
+    "AcidTransaction.rollback",
+    "Session.use_spark",
+}
 """No files are at hand, the transaction has been committed, and there is no session."""

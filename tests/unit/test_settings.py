@@ -58,7 +58,11 @@ def test_wrong_names_and_values_are_refused(name: str, text: str) -> None:
 
 
 def test_the_text_of_each_setting_stands_alone() -> None:
-    rows = [line.split(" | ") for line in settings_table().splitlines() if line.startswith("| `hiveacid.")]
+    rows = [
+        line.split(" | ")
+        for line in settings_table().splitlines()
+        if line.startswith("| `hiveacid.")
+    ]
     assert len(rows) >= 45
     broken = [row[0] for row in rows if not re.fullmatch(r"[A-Z`].*\.", row[2].strip())]
     assert broken == []

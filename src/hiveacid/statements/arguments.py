@@ -22,8 +22,14 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "Sequence": (Sequence, "a list"),
 }
 _TABLES: Final = frozenset({"Handle", "Leasing"})
-_ALIASES: Final = frozenset({"object", "Any", "Expression", "Keep", "Arguments"})
-"""What stands for several types; the function checks these."""
+_CLASSES: Final = frozenset(
+    {
+        *("Path", "pc.Expression", "Settings", "SparkSession", "TableName"),
+        *("ValidTxnList", "ValidWriteIdList"),
+    }
+)
+"""Told by name: the module of one may be imported late, or never."""
+_CHECKED: Final = _TABLES | _CLASSES | _KINDS.keys()
 _SHOWN: Final = 60
 """characters of a wrong value that an error shows"""
 
@@ -45,7 +51,7 @@ def checked(public: _Checked) -> _Checked:
         name: parameter.annotation
         for name, parameter in signature.parameters.items()
         if isinstance(parameter.annotation, str)
-        and not any(head in _ALIASES or head[0] == "_" for head, _ in _parts(parameter.annotation))
+        and all(head in _CHECKED for head, _ in _parts(parameter.annotation))
     }
 
     @functools.wraps(public)
@@ -88,7 +94,7 @@ def _fits(value: Any, annotation: str) -> bool:
 def _is(value: Any, head: str, inside: str) -> bool:
     if head in _TABLES:
         return hasattr(value, "definition")
-    if head not in _KINDS:  # the class itself may be one that is imported late, or never
+    if head in _CLASSES:
         return any(base.__name__ == head.rpartition(".")[2] for base in type(value).__mro__)
     if not isinstance(value, _KINDS[head][0]) or (isinstance(value, bool) and head == "int"):
         return False
@@ -99,6 +105,7 @@ def _is(value: Any, head: str, inside: str) -> bool:
         )
     if head == "Sequence":
         return not isinstance(value, str | bytes) and (
-            inside in _ALIASES or all(_fits(one, inside) for one in value)
+            (inside not in _KINDS and not inside.startswith("Mapping"))
+            or all(_fits(one, inside) for one in value)
         )
     return True
