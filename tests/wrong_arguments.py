@@ -35,6 +35,9 @@ NATURAL: Final[Mapping[str, Any]] = {
     "values": {"id": "s.id"},
     "path": "/nowhere",
     "name": "t",
+    "locks": 1,
+    "transactions": 1,
+    "ids": 1,
     "spark": None,
 }
 FOR_THE_HOUSE: Final = {
@@ -84,11 +87,15 @@ def _calls(label: str, call: Any, own: Mapping[str, Any]) -> Iterator[str]:
         name: natural[name]
         for name, parameter in parameters.items()
         if parameter.default is inspect.Parameter.empty
+        and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
     }
     for name in parameters:
         for value in WRONG:
             try:
-                _use(call(**{**needed, name: value}))
+                if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                    _use(call(value, **needed))
+                else:
+                    _use(call(**{**needed, name: value}))
             except InternalError as error:  # noqa: PERF203 - each call by itself
                 yield f"{label}({name}={value!r}): {error!r}"
             except AcidError:

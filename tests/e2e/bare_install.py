@@ -110,8 +110,6 @@ def natural_arguments(
         "transaction": lambda f: f().rollback(),
         "create_table": lambda f: f("made", "id int, name string"),
         "use_spark": lambda f: f(object()),
-        "lease": lambda f: f(table.name, keep=None).close(),
-        "AcidTable.lease": lambda f: f(keep=None).close(),
         "AcidTransaction.sql": lambda f: f("insert into t values (8, 'y', 8)"),
         "compactions": lambda f: f("t"),
         "clean": lambda f: f(),
@@ -136,12 +134,15 @@ def natural_arguments(
         "commit": lambda f: f(),
         "rollback": lambda f: f(),
         "close": lambda f: f(),
+        "abort_locks": lambda f: f(4242),
+        "abort_transactions": lambda f: f(4242),
+        "reading": lambda f: f(),
         "attach": lambda f: f("/nowhere", name="taken"),
         "detach": lambda f: f("p"),
     }
 
 
-FOR_STATEMENTS = {"use_database", "control", "compactions_listing", "definition_context"}
+FOR_STATEMENTS = {"lease", "use_database", "control", "compactions_listing", "definition_context"}
 """What a session does for its statements, not for users."""
 
 
@@ -202,6 +203,7 @@ def commands(where: Path) -> Iterator[tuple[str, list[str]]]:
         "read": ["read", "t", *store],
         "dump": ["dump", str(files[0])],
         "attach": ["attach", "/nowhere", "--name", "taken", *store],
+        "abort": ["abort", "--lock", "4242", *store],
         "detach": ["detach", "made", *store],
         "txns": ["txns", *store],
         "locks": ["locks", *store],

@@ -86,5 +86,6 @@ _REFUSED = {
     "$ attach",
     "AcidTransaction.rollback",
     "Session.use_spark",
+    *("Session.abort_locks", "Session.abort_transactions", "$ abort"),
 }
-"""No files are at hand, the transaction has been committed, and there is no session."""
+"""There are no such files, transactions, locks and sessions."""

@@ -57,8 +57,10 @@ def checked(public: _Checked) -> _Checked:
     @functools.wraps(public)
     def call(*args: Any, **kwargs: Any) -> Any:
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            if name in wanted and not _fits(value, wanted[name]):
-                raise wrong_argument(name, _said(wanted[name]), value)
+            several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+            for one in value if several else (value,):
+                if name in wanted and not _fits(one, wanted[name]):
+                    raise wrong_argument(name, _said(wanted[name]), one)
         return public(*args, **kwargs)
 
     return call  # type: ignore[return-value]
