@@ -8,7 +8,7 @@ import pytest
 from hiveacid.layout.plan import ScanPlan
 from hiveacid.spark import arrow_scan, local_scan
 from hiveacid.spark import scan as native
-from hiveacid.statements.job import Job
+from hiveacid.statements.job import Reader
 
 ARROW_FRAMES = int(pyspark.__version__.partition(".")[0]) >= 4
 here = pytest.mark.skipif(not ARROW_FRAMES, reason="PySpark 3.5 takes no Arrow table")
@@ -19,13 +19,13 @@ ACID = "stored as orc tblproperties ('transactional'='true', 'orc.stripe.size'='
 def plans(monkeypatch):
     """The plans that statements make, as they come."""
     made: list[ScanPlan] = []
-    original = Job.plan
+    original = Reader.plan
 
     def plan(self, *arguments, **names):
         made.append(original(self, *arguments, **names))
         return made[-1]
 
-    monkeypatch.setattr(Job, "plan", plan)
+    monkeypatch.setattr(Reader, "plan", plan)
     return made
 
 

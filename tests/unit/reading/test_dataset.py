@@ -177,6 +177,7 @@ def test_a_dataset_of_a_path_is_pickled(tmp_path: Path) -> None:
 def test_a_reading_that_is_given_up_ends_its_lease(
     acid: Session, data: Dataset, emp: AcidTable
 ) -> None:
+    acid.sql("set hiveacid.reads.lease = always")
     batches = iter(data.reader())
     next(batches)
     assert len(acid.sql("show transactions").rows) == 1
