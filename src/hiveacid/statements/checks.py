@@ -274,7 +274,7 @@ def extra_columns(names: Sequence[str], table: Table) -> InvalidInputError:
         f"The data has columns that would be lost: {', '.join(names)}; {table.name} has {known}",
         table=str(table.name),
         columns=tuple(names),
-        note="Leave them out of the data, or let the table have them: evolve=True.",
+        note="Leave them out of the data, or add them to the table: ALTER TABLE ... ADD COLUMNS.",
     )
 
 
