@@ -14,7 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hiveacid.errors import ConflictError
+from hiveacid.metastore.api import Catalog
+from hiveacid.model.tables import Table
 from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.killed_rename import undo_killed_rename
 from hiveacid.txn.footprint import Footprint, lock_components
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look, View, is_another
@@ -98,6 +101,9 @@ def _lock_and_look(
     footprint = needs(context, bound.value, bound.look)
     txn.lock(footprint)
     view = bound.look.under_locks(lambda: txn.pending)
+    catalog = context.client.metastore
+    if [name for name in view.names if _undone(catalog, view.table(name))]:
+        view = view.under_locks(lambda: txn.pending)
     changed = view.changed_since(bound.look)
     if changed:
         names = ", ".join(map(str, sorted(changed)))
@@ -111,6 +117,10 @@ def _lock_and_look(
         _LOG.info("Partitions changed before the locks were had", extra={"txn": txn.id})
         return replace(bound, look=view)
     return Locked(txn, bound.value, view)
+
+
+def _undone(catalog: Catalog, table: Table | None) -> bool:
+    return table is not None and undo_killed_rename(catalog, table)
 
 
 def _never_the_same(bound: Bound) -> ConflictError:

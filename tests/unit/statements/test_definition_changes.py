@@ -3,6 +3,7 @@ left by a process that is killed in the middle."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 from tests.e2e.tables import committed, rows_of
 
 import hiveacid
-from hiveacid.errors import AlreadyExistsError
+from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.session import Session
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
@@ -85,3 +86,60 @@ def test_a_conversion_that_is_killed_loses_nothing_and_can_be_repeated(
     acid.sql(f"alter table t set {MM}")
     acid.sql("insert into t values (3, 'c')")
     assert committed(acid) == rows_of(acid) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+_RENAME = """
+import os, hiveacid
+from hiveacid.metastore.sql.metastore import SqlMetastore
+alter, calls = SqlMetastore.alter_table, []
+def killed(self, name, change):
+    calls.append(name)
+    return alter(self, name, change) if len(calls) < 2 else os._exit(9)
+SqlMetastore.alter_table = killed
+with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
+    session.sql("alter table p rename to q")
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "insert into p partition (k='z') values (7)",
+        "alter table p rename to other",
+        "alter table p set tblproperties ('a'='b')",
+        "alter table p add columns (c int)",
+    ],
+)
+def test_a_rename_that_is_killed_loses_no_rows(
+    acid: Session, metastore_url: str, tmp_path: Path, text: str
+) -> None:
+    acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
+    acid.sql("insert into p partition (k='x') values (1)")
+    code = _RENAME.format(url=metastore_url, warehouse=tmp_path / "wh")
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == 9
+    assert (tmp_path / "wh/q/k=x").exists() and not (tmp_path / "wh/p").exists()
+    store = acid.client.metastore
+    store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
+    acid.sql(text)
+    name = "other" if "other" in text else "p"
+    kept = (1, None, "x") if "columns" in text else (1, "x")
+    assert kept in rows_of(acid, name)
+    assert not (tmp_path / "wh/q").exists()
+    assert not [row for row in acid.sql(f"show tblproperties {name}").rows if "renaming" in row[0]]
+
+
+def test_what_a_killed_drop_left_is_not_taken_for_rows_of_a_new_table(
+    acid: Session, tmp_path: Path
+) -> None:
+    acid.sql(f"create table t (id int) {ACID}")
+    acid.sql("insert into t values (1)")
+    left = tmp_path / "left"
+    shutil.copytree(tmp_path / "wh/t", left)
+    acid.sql("drop table t")
+    shutil.copytree(left, tmp_path / "wh/t")
+    with pytest.raises(InvalidInputError, match="holds files already"):
+        acid.sql(f"create table t (id int) {ACID}")
+    shutil.rmtree(tmp_path / "wh/t")
+    acid.sql(f"create table t (id int) {ACID}")
+    assert rows_of(acid, "t") == []

@@ -18,6 +18,7 @@ from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.tables import AcidMode, Database, Table, TableKind, TableName
 from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.killed_rename import undo_killed_rename
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn.footprint import Footprint
 from hiveacid.txn.transaction import Transaction
@@ -66,6 +67,10 @@ def carry_out(context: ExecutionContext, plan: Callable[[], Change]) -> Any:
         with context.client.transactions.begin() as transaction:
             transaction.lock(Footprint(definitions=change.locks + change.guards))
             seen, change = change, plan()
+            if change.table is not None and undo_killed_rename(
+                context.client.metastore, change.table
+            ):
+                change = plan()
             if change.fits(seen):
                 answer = change.run(transaction)
                 transaction.commit()
@@ -120,6 +125,18 @@ def delete_location(location: str) -> None:
         files.delete_directory(path)
 
 
+def check_free(location: str) -> None:
+    """Nothing is there yet.
+
+    Raises:
+        AlreadyExistsError: something is.
+        StorageError: the file system failed.
+    """
+    files, path = file_system_for(location)
+    if files.exists(path):
+        raise AlreadyExistsError(f"New location already exists: {location}", path=location)
+
+
 def move_location(source: str, target: str) -> None:
     """Moves a directory, where it is there, to a place where nothing is.
 
@@ -129,10 +146,9 @@ def move_location(source: str, target: str) -> None:
     """
     if source == target:
         return
+    check_free(target)
     files, path = file_system_for(source)
     _, target_path = file_system_for(target)
-    if files.exists(target_path):
-        raise AlreadyExistsError(f"New location already exists: {target}", path=target)
     files.create_directory(target_path.rpartition("/")[0])
     if files.exists(path):
         files.rename(path, target=target_path)

@@ -22,16 +22,17 @@ from hiveacid.errors import (
 )
 from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import initial_statistics
-from hiveacid.model.tables import Column, FileFormat, Partition, Table, TableKind
+from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table, TableKind
 from hiveacid.settings import Settings
 from hiveacid.statements import values_ddl as values
-from hiveacid.statements.attach import Attached, examine, mark_dead, take_lists
+from hiveacid.statements.attach import Attached, Lists, examine, mark_dead, take_lists
 from hiveacid.statements.constraints import check_constraint_texts, constraint_properties
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import (
     NO_CHANGE,
     Change,
     carry_out,
+    check_free,
     delete_location,
     move_location,
     owns_files,
@@ -41,6 +42,7 @@ from hiveacid.statements.ddl.change import (
     use_write_id,
 )
 from hiveacid.statements.ddl.definitions import checked
+from hiveacid.statements.killed_rename import noted, undo_killed_rename, without_note
 from hiveacid.statements.locations import check_partitions, check_place
 from hiveacid.statements.partition_values import full_values
 from hiveacid.storage.filesystem import file_system_for
@@ -60,15 +62,15 @@ def make_table(
         AcidError: as ``create_table`` and ``attach.examine``.
     """
     attached: Attached | None = None
-    if statement.location is not None and not statement.external:
+    if not statement.external:
         if _is_there(context, statement):
             return
         plain = statement if columns is None else _with_query_columns(statement, columns)
         table, lists = take_lists(definition_of(context, plain))
-        check_place(context.client.metastore, table)
-        attached = examine(table, lists, format=statement.format)
-        if attached.takeover is not None:  # the locks' own transaction has a higher id, too
-            context.client.metastore.assume_committed(TxnId(attached.takeover.highest_txn))
+        if statement.location is not None or lists.are_given:
+            attached = _attached(context, table, lists, format=statement.format)
+        elif table.acid_mode is not AcidMode.NONE:
+            _check_empty(table)
     carry_out(
         context, partial(create_table, context, statement, columns=columns, attached=attached)
     )
@@ -115,6 +117,29 @@ def create_table(
 
     locks = footprint.create_table(table.name.database)
     return Change(locks, run, guards=footprint.alter_table(table.name))
+
+
+def _attached(
+    context: ExecutionContext, table: Table, lists: Lists, *, format: FileFormat | None
+) -> Attached:
+    check_place(context.client.metastore, table)
+    attached = examine(table, lists, format=format)
+    if attached.takeover is not None:  # the locks' own transaction has a higher id, too
+        context.client.metastore.assume_committed(TxnId(attached.takeover.highest_txn))
+    return attached
+
+
+def _check_empty(table: Table) -> None:
+    """What lies where a new table goes would become its rows: a DROP that was killed leaves it."""
+    files, path = file_system_for(table.location)
+    if files.list_directory(path):
+        raise InvalidInputError(
+            f"{table.location}, where {table.name} is to be, holds files already",
+            table=str(table.name),
+            location=table.location,
+            note="Remove them where a dropped table left them; name the directory as LOCATION to "
+            "take them over (docs/takeover.md).",
+        )
 
 
 def _is_there(context: ExecutionContext, statement: values.CreateTable) -> bool:
@@ -299,13 +324,16 @@ def rename_table(context: ExecutionContext, statement: values.RenameTable) -> Ch
         if location != table.location:
             moved = replace(table, name=new_name, location=location)
             check_place(metastore, moved, but=(str(table.name),))
-        move_location(table.location, location)
+            check_free(location)
+            metastore.alter_table(table.name, lambda now: noted(now, location))
         try:
+            move_location(table.location, location)
             metastore.alter_table(
-                table.name, lambda now: replace(now, name=new_name, location=location)
+                table.name,
+                lambda now: replace(without_note(now), name=new_name, location=location),
             )
         except AcidError:
-            move_location(location, table.location)
+            undo_killed_rename(metastore, noted(table, location))
             raise
 
     locks = footprint.rename_table(table.name, new_name)
