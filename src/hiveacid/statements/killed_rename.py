@@ -1,9 +1,10 @@
 """A RENAME that was killed between the move of the files and the catalog is undone by whoever
 locks the table next.
 
-RENAME notes the new place in the table's property ``RENAMING_TO`` before it moves anything, and
-takes the note away in the same step of the catalog that gives the table its new name. So a table
-that has the note under somebody else's lock was left by a process that is gone.
+RENAME of a table, and of a partition, notes in the table's properties what it moves, and where to,
+before it moves anything; the note goes when the catalog has the new name. Both hold the table
+exclusively. So a table that has the note under somebody else's lock was left by a process that is
+gone.
 """
 
 from __future__ import annotations
@@ -16,24 +17,27 @@ from hiveacid.model.tables import Table
 from hiveacid.statements.locations import check_place
 from hiveacid.storage.filesystem import file_system_for
 
+RENAMING_FROM: Final = "hiveacid.renaming_from"
 RENAMING_TO: Final = "hiveacid.renaming_to"
-"""A table property of ours: where RENAME moves the files; there while it does so only."""
+"""Table properties of ours, there while RENAME is at work: which directory moves, and where."""
 
 
-def noted(table: Table, location: str) -> Table:
-    """The table with the note that its files are moved to ``location``."""
-    return replace(table, properties={**table.properties, RENAMING_TO: location})
+def noted(table: Table, source: str, target: str) -> Table:
+    """The table with the note that the files at ``source`` are moved to ``target``."""
+    note = {RENAMING_FROM: source, RENAMING_TO: target}
+    return replace(table, properties={**table.properties, **note})
 
 
 def without_note(table: Table) -> Table:
     """The table without the note."""
-    kept = {key: value for key, value in table.properties.items() if key != RENAMING_TO}
+    note = (RENAMING_FROM, RENAMING_TO)
+    kept = {key: value for key, value in table.properties.items() if key not in note}
     return replace(table, properties=kept)
 
 
 def undo_killed_rename(catalog: Catalog, table: Table) -> bool:
-    """Whether the table had the note; its files are at its own place again. To be called under a
-    lock of the table.
+    """Whether the table had the note; its files are where the catalog says again. To be called
+    under a lock of the table.
 
     Raises:
         InvalidInputError: another table lies where the files were moved to.
@@ -42,10 +46,15 @@ def undo_killed_rename(catalog: Catalog, table: Table) -> bool:
     target = table.properties.get(RENAMING_TO)
     if target is None:
         return False
-    check_place(catalog, replace(table, location=target), but=(str(table.name),))
-    files, path = file_system_for(table.location)
+    source = table.properties.get(RENAMING_FROM, table.location)
+    if source == table.location:
+        check_place(catalog, replace(table, location=target), but=(str(table.name),))
+        is_done = False
+    else:
+        is_done = any(one.location == target for one in catalog.list_partitions(table.name))
+    files, path = file_system_for(source)
     _, moved = file_system_for(target)
-    if not files.exists(path) and files.exists(moved):
+    if not is_done and not files.exists(path) and files.exists(moved):
         files.rename(moved, target=path)
     catalog.alter_table(table.name, without_note)
     return True

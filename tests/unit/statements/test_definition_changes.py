@@ -129,6 +129,43 @@ def test_a_rename_that_is_killed_loses_no_rows(
     assert not [row for row in acid.sql(f"show tblproperties {name}").rows if "renaming" in row[0]]
 
 
+_RENAME_PARTITION = """
+import os, hiveacid
+from hiveacid.metastore.sql.metastore import SqlMetastore
+{killed}
+with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
+    session.sql("alter table p partition (k='x') rename to partition (k='y')")
+"""
+_BEFORE_THE_CATALOG = "SqlMetastore.alter_partition = lambda *_: os._exit(9)"
+_AFTER_THE_CATALOG = """
+alter = SqlMetastore.alter_partition
+SqlMetastore.alter_partition = lambda *args: (alter(*args), os._exit(9))
+"""
+
+
+@pytest.mark.parametrize(
+    ("killed", "value", "written"),
+    [
+        (_BEFORE_THE_CATALOG, "x", "x"),
+        (_BEFORE_THE_CATALOG, "x", "y"),
+        (_AFTER_THE_CATALOG, "y", "x"),
+    ],
+)
+def test_a_rename_of_a_partition_that_is_killed_loses_no_rows(
+    acid: Session, metastore_url: str, tmp_path: Path, killed: str, value: str, written: str
+) -> None:
+    acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
+    acid.sql("insert into p partition (k='x') values (1)")
+    code = _RENAME_PARTITION.format(killed=killed, url=metastore_url, warehouse=tmp_path / "wh")
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    store = acid.client.metastore
+    store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
+    assert rows_of(acid, "p") == [(1, value)]
+    acid.sql(f"insert into p partition (k='{written}') values (2)")
+    assert rows_of(acid, "p") == [(1, value), (2, written)]
+    assert not [row for row in acid.sql("show tblproperties p").rows if "renaming" in row[0]]
+
+
 def test_what_a_killed_drop_left_is_not_taken_for_rows_of_a_new_table(
     acid: Session, tmp_path: Path
 ) -> None:

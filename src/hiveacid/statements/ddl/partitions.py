@@ -16,12 +16,14 @@ from hiveacid.statements import values_ddl as values
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import (
     Change,
+    check_free,
     delete_location,
     move_location,
     owns_files,
     table_to_alter,
     use_write_id,
 )
+from hiveacid.statements.killed_rename import noted, undo_killed_rename, without_note
 from hiveacid.statements.locations import check_partitions
 from hiveacid.statements.partition_conditions import meets
 from hiveacid.statements.partition_values import full_values, normal_text, partition_column
@@ -112,14 +114,19 @@ def rename_partition(context: ExecutionContext, statement: values.RenamePartitio
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)
-        move_location(old.location, location)
+        if location != old.location:
+            check_free(location)
+            metastore.alter_table(table.name, lambda now: noted(now, old.location, location))
         try:
+            move_location(old.location, location)
             metastore.alter_partition(
                 table.name, old.values, lambda now: replace(now, values=texts, location=location)
             )
         except AcidError:
-            move_location(location, old.location)
+            undo_killed_rename(metastore, noted(table, old.location, location))
             raise
+        if location != old.location:
+            metastore.alter_table(table.name, without_note)
 
     return Change(footprint.alter_table(table.name), run, table)
 

@@ -325,7 +325,7 @@ def rename_table(context: ExecutionContext, statement: values.RenameTable) -> Ch
             moved = replace(table, name=new_name, location=location)
             check_place(metastore, moved, but=(str(table.name),))
             check_free(location)
-            metastore.alter_table(table.name, lambda now: noted(now, location))
+            metastore.alter_table(table.name, lambda now: noted(now, now.location, location))
         try:
             move_location(table.location, location)
             metastore.alter_table(
@@ -333,7 +333,7 @@ def rename_table(context: ExecutionContext, statement: values.RenameTable) -> Ch
                 lambda now: replace(without_note(now), name=new_name, location=location),
             )
         except AcidError:
-            undo_killed_rename(metastore, noted(table, location))
+            undo_killed_rename(metastore, noted(table, table.location, location))
             raise
 
     locks = footprint.rename_table(table.name, new_name)
