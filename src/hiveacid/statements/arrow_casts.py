@@ -25,6 +25,66 @@ from hiveacid.model.types import (
 )
 
 
+def by_field_name(given: pa.Array, kind: HiveType) -> pa.Array:
+    """``given`` with the fields of its structs, at any depth, in the order that ``kind`` has them.
+
+    Raises:
+        ConversionError: a struct has fields of other names.
+    """
+    if isinstance(kind, StructType) and pa.types.is_struct(given.type):
+        return _struct_by_field_name(given, kind)
+    if isinstance(kind, ListType) and _is_list(given.type):
+        values = given.flatten()
+        ordered = by_field_name(values, kind.element)
+        if ordered is values:
+            return given
+        return pa.LargeListArray.from_arrays(_offsets(given), ordered)
+    if isinstance(kind, MapType) and pa.types.is_map(given.type):
+        keys, items = _entries(given).flatten()
+        ordered_keys, ordered = by_field_name(keys, kind.key), by_field_name(items, kind.value)
+        if ordered_keys is keys and ordered is items:
+            return given
+        entry = pa.list_(pa.struct([("key", keys.type), ("value", items.type)]))
+        offsets = _offsets(given.cast(entry)).cast(pa.int32())
+        return pa.MapArray.from_arrays(offsets, ordered_keys, ordered)
+    return given
+
+
+def _struct_by_field_name(given: pa.StructArray, kind: StructType) -> pa.StructArray:
+    names = [given.type.field(i).name.lower() for i in range(given.type.num_fields)]
+    wanted = [name.lower() for name, _ in kind.fields]
+    if sorted(names) != sorted(wanted):
+        raise ConversionError(
+            f"a struct of the fields {', '.join(names)} does not fit {kind}", type=str(kind)
+        )
+    children = given.flatten()
+    given_in_order = [children[names.index(name)] for name in wanted]
+    ordered = [
+        by_field_name(child, child_kind)
+        for child, (_, child_kind) in zip(given_in_order, kind.fields, strict=True)
+    ]
+    same = all(one is other for one, other in zip(ordered, given_in_order, strict=True))
+    if same and names == wanted:
+        return given
+    return pa.StructArray.from_arrays(ordered, names=wanted, mask=given.is_null())
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(arrow)
+        or pa.types.is_large_list(arrow)
+        or pa.types.is_fixed_size_list(arrow)
+    )
+
+
+def _offsets(lists: pa.Array) -> pa.Array:
+    """Where each list begins in ``lists.flatten()``, None for a NULL, and the end of the last."""
+    lengths = pc.list_value_length(lists).fill_null(0).cast(pa.int64())
+    ends = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    absent = pa.concat_arrays([lists.is_null(), pa.array([False])])
+    return pc.if_else(absent, pa.scalar(None, pa.int64()), ends)
+
+
 def check_kept(given: pa.Array, found: pa.Array, kind: HiveType) -> None:
     """``found``, which is ``given`` cast to ``kind``, holds the same values.
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import DecimalType, HiveType, UnionType
-from hiveacid.statements.arrow_casts import check_kept
+from hiveacid.statements.arrow_casts import by_field_name, check_kept
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.storage.arrow_types import arrow_type, conform
 
@@ -67,6 +67,7 @@ def typed_column(rows: pa.Table, column: Column) -> pa.Array:
         if pa.types.is_integer(array.type) and isinstance(column.type, DecimalType):
             array = array.cast(pa.decimal128(38, min(column.type.scale, _BIGINT_SCALE)))
         kind: HiveType = column.type
+        array = by_field_name(array, kind)
         found = conform(array, kind)
         if isinstance(kind, UnionType):  # a struct until it is written
             kind = kind.as_struct

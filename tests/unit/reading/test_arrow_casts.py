@@ -52,6 +52,36 @@ def test_a_value_is_never_changed_silently(
 
 
 @pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("struct<a:int,b:int>", [{"b": 1, "a": 2}, None, {"b": None, "a": 3}]),
+        ("array<struct<a:int,b:int>>", [[{"b": 1, "a": 2}], None, [], [{"b": 3, "a": 4}, None]]),
+        ("struct<x:struct<a:int,b:int>>", [{"x": {"b": 1, "a": 2}}, {"x": None}, None]),
+    ],
+)
+def test_fields_of_structs_are_found_by_name(acid: Session, kind: str, given: list[Any]) -> None:
+    """Also in a slice, whose offsets do not begin at 0."""
+    acid.sql(f"create table structs (v {kind}) {ACID}")
+    acid.table("structs").write_arrow([{"v": v} for v in given])
+    acid.table("structs").write_arrow(pa.table({"v": pa.array(given)[1:]}))
+    assert read_arrow(acid.table("structs")).read_all()["v"].to_pylist() == given + given[1:]
+
+
+def test_fields_of_structs_in_maps_are_found_by_name(acid: Session) -> None:
+    acid.sql(f"create table maps (v map<string,struct<a:int,b:int>>) {ACID}")
+    kind = pa.map_(pa.string(), pa.struct([("b", pa.int32()), ("a", pa.int32())]))
+    given = [[("k", {"b": 1, "a": 2})], None, [("l", {"b": 3, "a": 4}), ("m", None)]]
+    acid.table("maps").write_arrow(pa.table({"v": pa.array(given, kind)[1:]}))
+    assert read_arrow(acid.table("maps")).read_all()["v"].to_pylist() == given[1:]
+
+
+def test_a_struct_with_other_fields_is_refused(acid: Session) -> None:
+    acid.sql(f"create table structs (v struct<a:int,b:int>) {ACID}")
+    with pytest.raises(ConversionError, match="column v: a struct of the fields a, z does not fit"):
+        acid.table("structs").write_arrow([{"v": {"a": 1, "z": 2}}])
+
+
+@pytest.mark.parametrize(
     ("kind", "given", "expected"),
     [
         ("decimal(5,2)", pa.array([1.24, None], pa.float32()), [Decimal("1.24"), None]),
