@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+_AT_EXIT_S: Final = 10.0
+"""how long the end of the process waits for what a thread is doing"""
+_running: Final[dict[threading.Event, Callable[[float], None]]] = {}
+"""Of each thread what stops it, and its ``join``."""
 
 
 class Threads(Protocol):
@@ -22,12 +28,27 @@ class DaemonThreads:
         stopped = threading.Event()
 
         def run() -> None:
-            while not stopped.wait(seconds):
-                work()
+            try:
+                while not stopped.wait(seconds):
+                    work()
+            finally:
+                _running.pop(stopped, None)
 
         # This is the door that the ban leaves open.
-        threading.Thread(target=run, name=name, daemon=True).start()  # noqa: TID251
+        thread = threading.Thread(target=run, name=name, daemon=True)  # noqa: TID251
+        _running[stopped] = thread.join
+        thread.start()
         return stopped.set
+
+
+@atexit.register
+def _stop_all() -> None:
+    """A thread that is inside Arrow when the interpreter ends aborts the whole process."""
+    threads = dict(_running)
+    for stopped in threads:
+        stopped.set()
+    for join in threads.values():
+        join(_AT_EXIT_S)
 
 
 class NoThreads:

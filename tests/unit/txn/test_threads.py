@@ -1,0 +1,27 @@
+"""Threads in the background end in order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import threading, time
+from hiveacid.txn.threads import DaemonThreads
+
+begun = threading.Event()
+
+def work():
+    begun.set()
+    time.sleep(0.5)
+    print("ended")
+
+DaemonThreads().every(0.0, work, name="work")
+begun.wait()
+"""
+
+
+def test_the_end_of_the_process_waits_for_work_under_way() -> None:
+    """The interpreter would cut it off, which aborts the process where it is inside Arrow."""
+    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    assert run.stdout == "ended\n"
