@@ -52,6 +52,12 @@ def arrow_table(data: Any, *, argument: str = "data") -> pa.Table:
             rows = data.collect().to_arrow()
         elif isinstance(data, list | tuple) and data and all(map(_is_row, data)):
             rows = _from_dicts([_as_dict(row) for row in data])
+        elif isinstance(data, list | tuple) and not data:
+            raise InvalidInputError(
+                f"{argument} is an empty list, which tells no columns: leave the call out, or give"
+                " Arrow data without rows",
+                argument=argument,
+            )
         else:
             raise wrong_argument(argument, _WANTED, data)
     except (pa.ArrowException, TypeError) as error:

@@ -56,7 +56,11 @@ def checked(public: _Checked) -> _Checked:
 
     @functools.wraps(public)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
+        try:
+            arguments = signature.bind(*args, **kwargs).arguments
+        except TypeError:  # Python's own message names the function
+            return public(*args, **kwargs)
+        for name, value in arguments.items():
             several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
             for one in value if several else (value,):
                 if name in wanted and not _fits(one, wanted[name]):

@@ -142,11 +142,11 @@ class InsertWork:
         return None if arrays is None else write_arrow(arrays, target=target)
 
     def _write_frame(self, job: Job, target: WriteTarget) -> WriteResult:
+        spark = job.context.session()  # before modules that import PySpark
         from hiveacid.spark.assign import assign, constrained
         from hiveacid.spark.conf import is_ansi
         from hiveacid.spark.write import write_rows
 
-        spark = job.context.session()
         assigned = [
             assign(
                 self._in_order(self._source(job, source)),

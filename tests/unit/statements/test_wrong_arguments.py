@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from tests.wrong_arguments import bare_errors
 
 import hiveacid
+from hiveacid.errors import InvalidInputError, SparkNeededError
 
 
 def test_no_wrong_argument_ends_in_a_bare_error(
@@ -18,3 +20,32 @@ def test_no_wrong_argument_ends_in_a_bare_error(
     with hiveacid.connect(None, url, warehouse=str(tmp_path / "w")) as acid:
         wrong = list(bare_errors(acid, tmp_path))
     assert not wrong, "\n".join(wrong)
+
+
+def test_arguments_too_many_are_told_with_the_function(tmp_path: Path) -> None:
+    with hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/w") as acid:
+        table = acid.create_table("t", "id int")
+        with pytest.raises(TypeError, match=r"delete\(\) takes 1 positional argument"):
+            table.delete("id = 1")  # type: ignore[misc]
+
+
+def test_an_empty_list_is_told_as_such(tmp_path: Path) -> None:
+    with hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/w") as acid:
+        table = acid.create_table("t", "id int")
+        with pytest.raises(
+            InvalidInputError, match="data is an empty list, which tells no columns"
+        ):
+            table.write_arrow([])
+
+
+@pytest.mark.parametrize("value", ["'abc'", "99999999999"])
+def test_values_that_spark_must_cast_ask_for_it_where_pyspark_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    for module in [m for m in sys.modules if m.startswith(("pyspark", "hiveacid.spark."))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/w") as acid:
+        acid.create_table("t", "id int")
+        with pytest.raises(SparkNeededError):
+            acid.sql(f"insert into t values ({value})")
