@@ -31,12 +31,13 @@ from hiveacid.layout.resolve import Entry
 from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
 from hiveacid.model.properties import NO_CLEANUP
-from hiveacid.model.tables import Table, TableKind, TableName
+from hiveacid.model.tables import RENAMING_TO, Table, TableKind, TableName
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
 from hiveacid.txn.retention import retained_until_ms, retention_s
 
 _LOG = logging.getLogger(__name__)
+_RENAMED = "a RENAME of the table is under way, or was killed"
 
 
 class CleaningOutcome(Enum):
@@ -190,6 +191,9 @@ class Cleaner:
                 size_bytes += _bytes_below(path, entries)
             entries = list_partition(fs, root) if removed else entries
             left.append(today.plan(entries, table, aborted_only=aborted_only))
+        if self._may_have_moved(entry, table):
+            self._store.note_cleaning(entry, started=False)
+            return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, _RENAMED)
         waiting = [path for plan in left for path in plan.remove]
         if waiting:
             self._store.note_cleaning(entry, started=False)
@@ -201,6 +205,13 @@ class Cleaner:
             failed_compactions=today.txns.aborted,
         )
         return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed), size_bytes)
+
+    def _may_have_moved(self, entry: CompactionInfo, table: Table) -> bool:
+        """Whether a RENAME moved the files before they were listed: what is not there is not gone,
+        and nothing of it may be forgotten. One that was killed is undone by the next statement.
+        """
+        now = find_table(self._store, entry)
+        return now is None or now.location != table.location or RENAMING_TO in now.properties
 
     def _settled(
         self, entry: CompactionInfo, left: Sequence[CleaningPlan], lists: Lists

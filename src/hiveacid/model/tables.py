@@ -25,6 +25,9 @@ HIVE_3: Final = "hive3"
 HIVE_4: Final = "hive4"
 RETENTION: Final = "hiveacid.retention"
 """A table property of ours: how long what a compaction replaced is kept, as ``12h`` or ``7d``."""
+RENAMING_FROM: Final = "hiveacid.renaming_from"
+RENAMING_TO: Final = "hiveacid.renaming_to"
+"""Table properties of ours, there while RENAME is at work: which directory moves, and where."""
 ISOLATION: Final = "hiveacid.isolation"
 """A table property of ours: what transactions that write are kept apart from where they read or
 write the table, ``snapshot`` (default) or ``serializable``.

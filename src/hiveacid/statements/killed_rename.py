@@ -10,16 +10,11 @@ gone.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from hiveacid.metastore.api import Catalog
-from hiveacid.model.tables import Table
+from hiveacid.model.tables import RENAMING_FROM, RENAMING_TO, Table
 from hiveacid.statements.locations import check_place
 from hiveacid.storage.filesystem import file_system_for
-
-RENAMING_FROM: Final = "hiveacid.renaming_from"
-RENAMING_TO: Final = "hiveacid.renaming_to"
-"""Table properties of ours, there while RENAME is at work: which directory moves, and where."""
 
 
 def noted(table: Table, source: str, target: str) -> Table:

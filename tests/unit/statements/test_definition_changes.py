@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.tables import committed, rows_of
 
 import hiveacid
+from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.session import Session
 
@@ -164,6 +165,33 @@ def test_a_rename_of_a_partition_that_is_killed_loses_no_rows(
     acid.sql(f"insert into p partition (k='{written}') values (2)")
     assert rows_of(acid, "p") == [(1, value), (2, written)]
     assert not [row for row in acid.sql("show tblproperties p").rows if "renaming" in row[0]]
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_cleaner_forgets_no_aborted_rows_of_a_table_whose_rename_was_killed(
+    acid: Session, metastore_url: str, tmp_path: Path, partitioned: bool
+) -> None:
+    acid.sql(f"create table p (id int) {'partitioned by (k string)' * partitioned} {ACID}")
+    into = "p partition (k='x')" if partitioned else "p"
+    acid.sql(f"insert into {into} values (1)")
+    txn = acid.transaction()
+    txn.sql(f"insert into {into} values (2)")
+    store = acid.client.metastore
+    store.abort_txns([one.id for one in store.show_txns()])
+    acid.sql(f"insert into {into} values (3)")
+    form, killed = (_RENAME_PARTITION, _BEFORE_THE_CATALOG) if partitioned else (_RENAME, "")
+    code = form.format(killed=killed, url=metastore_url, warehouse=tmp_path / "wh")
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
+    cleaning = {"hiveacid.compactor.aborts_threshold": "0", "hiveacid.compactor.aborts_age_s": "0"}
+    with hiveacid.connect(None, metastore_url, settings=cleaning) as other:
+        Cleaner(other.client).run()
+        store.run_housekeeping(interval_s=0)
+        assert [row[0] for row in rows_of(acid, "p")] == [1, 3]
+        acid.sql(f"insert into {into} values (4)")
+        Cleaner(other.client).run()
+        store.run_housekeeping(interval_s=0)
+    assert [row[0] for row in rows_of(acid, "p")] == [1, 3, 4]
 
 
 def test_what_a_killed_drop_left_is_not_taken_for_rows_of_a_new_table(
