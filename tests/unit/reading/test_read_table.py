@@ -273,6 +273,7 @@ def open_transactions(acid: Session) -> int:
 def test_a_reader_is_a_lease_until_it_is_exhausted_or_dropped(
     acid: Session, emp: AcidTable
 ) -> None:
+    acid.sql("set hiveacid.reads.lease = always")
     before = open_transactions(acid)
     reader = read_arrow(emp)
     assert open_transactions(acid) == before + 1
