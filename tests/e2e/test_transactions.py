@@ -305,6 +305,7 @@ def test_a_closed_session_ends_the_transactions_it_handed_out_and_its_leases(
     acid.sql("insert into t values (1, 'a')")
     before = directories(acid)
     session = hiveacid.connect(None, url, warehouse=str(tmp_path / "wh"))
+    session.sql("set hiveacid.reads.lease = always")
     done, left = session.transaction(), session.transaction()
     done.sql("insert into t values (2, 'b')")
     done.rollback()

@@ -110,12 +110,13 @@ def test_columns_of_a_frame_that_the_table_lacks_are_named(
             merge.when_matched_update_all().run()
         with pytest.raises(InvalidInputError, match=r"lost: more"):
             merge.when_matched_delete(where="s.op = 'D'").when_matched_update_all().run()
-    wide.createOrReplaceTempView("wide")
+    wide.createOrReplaceTempView("handed_in")
     with pytest.raises(InvalidInputError, match=r"lost: op, more"):
         acid.sql(
-            "merge into t using (select * from wide) s on t.id = s.id "
+            "merge into t using (select * from handed_in) s on t.id = s.id "
             "when not matched then insert *"
         )
+    spark.catalog.dropTempView("handed_in")
     named = wide.drop("more")
     table.merge(named, on="id").when_matched_update_all(where="s.op = 'U'").run()
     assert rows("select * from t") == [(1, "Bob")]

@@ -99,7 +99,7 @@ def _fits(value: Any, annotation: str) -> bool:
 
 def _is(value: Any, head: str, inside: str) -> bool:
     if head in _TABLES:
-        return hasattr(value, "definition")
+        return hasattr(type(value), "definition")  # of the value itself it asks the catalog
     if head in _CLASSES:
         return any(base.__name__ == head.rpartition(".")[2] for base in type(value).__mro__)
     if not isinstance(value, _KINDS[head][0]) or (isinstance(value, bool) and head == "int"):

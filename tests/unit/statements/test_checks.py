@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import BucketSpec, Column, Table, TableName
 from hiveacid.model.types import PrimitiveType
 from hiveacid.statements.checks import check, check_inserts
@@ -82,6 +82,11 @@ REFUSED = [
 ]  # fmt: skip
 
 
+def test_a_merge_that_only_inserts_is_refused_by_name_in_an_insert_only_table() -> None:
+    with pytest.raises(UnsupportedError, match="insert-only transactional"):
+        check(merge(NotMatchedInsert(all_columns=True)), INSERT_ONLY)
+
+
 @pytest.mark.parametrize(("statement", "target", "code"), REFUSED)
 def test_refused(statement: Insert | Update | Delete | Merge, target: Table, code: int) -> None:
     with pytest.raises(InvalidInputError) as caught:
@@ -95,7 +100,6 @@ ACCEPTED = [
     (Delete(NAME), INSERT_ONLY),
     (Delete(NAME, "id=1"), ACID),
     (merge(MatchedUpdate(UPDATE_V, "x"), MatchedDelete("y"), MatchedDelete()), ACID),
-    (merge(NotMatchedInsert(all_columns=True)), INSERT_ONLY),
     (merge(NotMatchedInsert(("id",), ("1",), "c"), NotMatchedInsert(values=("1",) * 5)), ACID),
     (Insert(NAME, rows(5, 5)), PLAIN),
     (Insert(NAME, rows(2), ("Q", "id")), ACID),
