@@ -208,3 +208,31 @@ def test_what_a_killed_drop_left_is_not_taken_for_rows_of_a_new_table(
     shutil.rmtree(tmp_path / "wh/t")
     acid.sql(f"create table t (id int) {ACID}")
     assert rows_of(acid, "t") == []
+
+
+_DROP_PARTITION = """
+import os, hiveacid
+from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.statements.ddl import partitions
+{killed} = lambda *_: os._exit(9)
+with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
+    session.sql("alter table p drop partition (k='x')")
+"""
+
+
+@pytest.mark.parametrize("killed", ["SqlMetastore.drop_partitions", "partitions.delete_location"])
+def test_rows_of_a_partition_whose_drop_was_killed_do_not_come_back(
+    acid: Session, metastore_url: str, tmp_path: Path, killed: str
+) -> None:
+    acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
+    acid.sql("insert into p partition (k='x') values (1)")
+    acid.sql("insert into p partition (k='y') values (2)")
+    code = _DROP_PARTITION.format(killed=killed, url=metastore_url, warehouse=tmp_path / "wh")
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    store = acid.client.metastore
+    store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
+    assert rows_of(acid, "p") == [(2, "y")]
+    acid.sql("insert into p partition (k='x') values (3)")
+    assert rows_of(acid, "p") == [(2, "y"), (3, "x")]
+    acid.sql("alter table p drop partition (k='x')")
+    assert rows_of(acid, "p") == [(2, "y")]

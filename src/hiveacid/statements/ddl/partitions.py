@@ -6,10 +6,11 @@ use up a write id of a transactional table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hiveacid.errors import AcidError, AlreadyExistsError
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Partition, Table
 from hiveacid.statements import values_ddl as values
@@ -80,16 +81,44 @@ def drop_partitions(context: ExecutionContext, statement: values.DropPartitions)
     for partition in context.client.metastore.list_partitions(table.name):
         texts = dict(zip(columns, partition.values, strict=True))
         if any(meets(table, texts, conditions) for conditions in statement.conditions):
-            doomed.append(partition.values)
+            doomed.append(partition)
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)
-        for partition in context.client.metastore.drop_partitions(table.name, doomed):
-            if owns_files(table):
-                delete_location(partition.location)
+        if owns_files(table):
+            _drop_with_files(context, table, doomed, transaction)
+        else:
+            context.client.metastore.drop_partitions(table.name, [one.values for one in doomed])
 
-    names = [partition_name(columns, texts) for texts in doomed]
+    names = [partition_name(columns, one.values) for one in doomed]
     return Change(footprint.drop_partitions(table.name, names), run, table)
+
+
+def _drop_with_files(
+    context: ExecutionContext,
+    table: Table,
+    doomed: Sequence[Partition],
+    transaction: Transaction,
+) -> None:
+    """Hides the directories, forgets the partitions, deletes: killed anywhere in between, it leaves
+    nothing whose rows would come back with a new partition of the same name; what is hidden is the
+    cleaner's.
+    """
+    root = table.location.rstrip("/")
+    hidden = f"{root}/{staging_name(transaction.id, 'dropped')}"
+    inside = [one for one in doomed if one.location.startswith(f"{root}/")]
+    for number, partition in enumerate(inside):
+        move_location(partition.location, f"{hidden}/{number}")
+    try:
+        context.client.metastore.drop_partitions(table.name, [one.values for one in doomed])
+    except AcidError:
+        for number, partition in enumerate(inside):
+            move_location(f"{hidden}/{number}", partition.location)
+        raise
+    for partition in doomed:
+        if partition not in inside:
+            delete_location(partition.location)
+    delete_location(hidden)
 
 
 def rename_partition(context: ExecutionContext, statement: values.RenamePartition) -> Change:
