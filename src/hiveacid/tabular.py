@@ -26,10 +26,11 @@ def frame_or_table(data: object, *, argument: str) -> DataFrame | pa.Table:
     Raises:
         InvalidInputError: it is neither.
     """
-    if hasattr(data, "to_spark"):
-        data = data.to_spark()
-    if is_frame(data):
+    if is_frame(data):  # first: a frame of Spark Connect has every attribute, as a column
         return data
+    if hasattr(data, "to_spark"):
+        frame: DataFrame = data.to_spark()
+        return frame
     return arrow_table(data, argument=argument)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -190,9 +191,12 @@ class Three:
         if database in store.list_databases():
             for name in store.list_tables(database):
                 table = store.get_table(TableName(database, name))
-                told.append(repr(table))
+                told.append(repr(replace(table, properties=dict(sorted(table.properties.items())))))
                 if table.partition_columns:
-                    told += map(repr, store.list_partitions(table.name))
+                    told += [
+                        repr(replace(one, properties=dict(sorted(one.properties.items()))))
+                        for one in store.list_partitions(table.name)
+                    ]
         root = Path(self.r.client.warehouse, f"{database}.db")
         told += sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir())
         return tuple(_same(text, database) for text in told)
