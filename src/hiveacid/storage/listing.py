@@ -90,7 +90,7 @@ def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]
     beside others that go deeper, is none.
 
     Raises:
-        FormatError: the directories do not agree on the partition columns.
+        FormatError: the directories do not agree on the partition columns, or are tables.
         MissingFileError: no such directory.
         StorageError: listing failed.
     """
@@ -101,6 +101,7 @@ def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]
     depth = max((len(one.names) for one, _ in leaves), default=0)
     found = [one for one, is_empty in leaves if not is_empty or len(one.names) == depth]
     if not found:
+        _refuse_tables_within(fs, path)
         return (FoundPartition(names=(), values=(), path=path),)
     names = found[0].names
     for partition in found:
@@ -112,6 +113,21 @@ def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]
                 found="/".join(partition.names),
             )
     return tuple(found)
+
+
+def _refuse_tables_within(fs: FileSystem, path: str) -> None:
+    """A directory of tables, such as a warehouse, is no table: their rows would be mixed."""
+    for info in fs.list_directory(path):
+        name = info.path.rpartition("/")[2]
+        if not info.is_directory or is_hidden(name) or looks_acid(name):
+            continue
+        for inner in fs.list_directory(info.path):
+            below = inner.path.rpartition("/")[2]
+            if inner.is_directory and (looks_acid(below) or "=" in below):
+                raise FormatError(
+                    f"{path} is no table, but holds the directory of one: {info.path}",
+                    path=info.path,
+                )
 
 
 def _walk(

@@ -396,3 +396,9 @@ def test_changed_types_are_read_as_hive_reads_them(acid: Session) -> None:
     table = acid.table("changed")
     assert len(changes) > 70
     assert not wrong_answers(read_arrow(table).read_all().sort_by("n"), changes)
+
+
+def test_a_directory_of_tables_is_not_read_as_one(acid: Session, emp: AcidTable) -> None:
+    warehouse = emp.definition.location.rpartition("/")[0]
+    with pytest.raises(FormatError, match="is no table, but holds the directory of one"):
+        read_arrow(warehouse)
