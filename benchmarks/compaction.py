@@ -76,7 +76,7 @@ def _read_after(bench: Bench) -> None:
     bench.ours.run("alter table {table} compact 'minor' and wait", _TABLE)
     rows = bench.made.loaded.rows
 
-    def runner(name: str, side: str) -> Callable[[bool], None]:
+    def runner(name: str, side: str) -> Callable[[bool], object]:
         work = lambda: collect(bench.ours.query(Q1, name))  # noqa: E731
         return lambda kept: bench.meter.measure("minor_read", side, work, rows=rows, kept=kept)
 

@@ -35,7 +35,7 @@ def lookup(bench: Bench) -> None:
     point = f"select * from {{table}} where l_orderkey = {KEY}"
     expected = collect(bench.ours.query(f"{point} and rand() >= 0", _PLACED))
 
-    def full(workload: str, table: str) -> Callable[[bool], None]:
+    def full(workload: str, table: str) -> Callable[[bool], object]:
         work = lambda: noop(bench.ours.query(_ALL, table))  # noqa: E731
         return lambda kept: bench.meter.measure(workload, OTHER, work, rows=rows, kept=kept)
 
@@ -101,7 +101,7 @@ def deltas(bench: Bench) -> None:
         bench.ours.load(table, bench.lineitem().where(part).coalesce(1))
     bench.ours.run("delete from {table} where pmod(hash(l_orderkey, l_linenumber), 100) = 0", table)
 
-    def runner(name: str, side: str) -> Callable[[bool], None]:
+    def runner(name: str, side: str) -> Callable[[bool], object]:
         work = lambda: collect(bench.ours.query(Q1, name))  # noqa: E731
         rows = bench.made.loaded.rows
         return lambda kept: bench.meter.measure("deltas", side, work, rows=rows, kept=kept)

@@ -1,4 +1,4 @@
-"""hiveacid beside Delta Lake and Iceberg in one run: ``../shared/bench`` with our adapter.
+"""hiveacid beside Delta Lake, Iceberg and plain files in one run.
 
 The run has a virtual environment of its own (the PySpark that the peers support) and their jars
 from Maven (``pom.xml``). Which figures have a limit is in ``LIMITS``.
@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-SHARED: Final = ROOT.parent / "shared" / "bench"
 VENV: Final = ROOT / ".venv-peers"
 DATA: Final = ROOT / "bench-data" / "peers"
 JARS: Final = DATA / "jars"
@@ -62,9 +61,6 @@ _B9: Final = ("commits", "aborts", "wall_s")
 def main() -> int:
     """The command line; 0 where every limit is met, 2 where there is nothing to run with."""
     options, rest = _parser().parse_known_args()
-    if not (SHARED / "run.py").is_file():
-        print(f"bench-peers: {SHARED} is not here, nothing to compare with")
-        return 0
     if shutil.which("mvn") is None:
         print("bench-peers: needs Maven for the peers' jars (apt install maven)", file=sys.stderr)
         return 2
@@ -74,15 +70,13 @@ def main() -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     command = [
         str(VENV / "bin" / "python"),
-        str(SHARED / "run.py"),
-        "--adapter=benchmarks.peer_adapter:HiveAcid",
+        "-m",
+        "benchmarks.peer_run",
         f"--systems={options.systems}",
         f"--workloads={options.workloads}",
         f"--scale={options.scale:g}",
         f"--jars={JARS}",
         f"--data={DATA}",
-        f"--work={DATA / 'work'}",
-        f"--tpchgen={VENV / 'bin' / 'tpchgen-cli'}",
         f"--out={out}",
         *rest,
     ]
@@ -103,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.peers",
         description=__doc__,
-        epilog="Other options go to ../shared/bench/run.py (--reps, --inserts, --conf ...).",
+        epilog="Other options go to benchmarks.peer_run (--rounds, --inserts, --updates, --conf).",
     )
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor (1)")
     parser.add_argument(

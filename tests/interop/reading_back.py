@@ -17,7 +17,13 @@ from tests.interop.answers import ROW_ID, HiveAnswer, Rows, Shape, differences, 
 import hiveacid
 from hiveacid.cli.files import ls
 from hiveacid.errors import AcidError
-from hiveacid.layout.names import BaseName, looks_acid, parse_directory, parse_partition_name
+from hiveacid.layout.names import (
+    BaseName,
+    DeltaName,
+    looks_acid,
+    parse_directory,
+    parse_partition_name,
+)
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import ROW_ID_COLUMN, scan
@@ -160,8 +166,13 @@ def _named_once(folder: Path, part: dict[str, Any], meta: dict[str, Any]) -> Ite
 
 def _rows_lie_in_chosen(answer: HiveAnswer, parts: list[dict[str, Any]]) -> Iterator[str]:
     names = [parse_directory(name) for part in parts for name in part["deltas"]]
-    ranges = [(n.min_write_id, n.max_write_id) for n in names if n and not n.is_delete]
-    bases = [parse_directory(part["base"]).write_id for part in parts if part["base"]]
+    ranges = [
+        (int(name.min_write_id), int(name.max_write_id))
+        for name in names
+        if isinstance(name, DeltaName) and not name.is_delete
+    ]
+    named = [parse_directory(part["base"]) for part in parts if part["base"]]
+    bases = [name.write_id for name in named if isinstance(name, BaseName)]
     if bases:
         ranges.append((0, max(0, *bases)))  # that of originals alone is the lowest number
     if any(part["originals"] for part in parts):

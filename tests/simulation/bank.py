@@ -182,8 +182,8 @@ def change(
         done = table.merge_arrow(rows, on=keys, when_not_matched=None)
         assert done.updated == 1, f"account {account} is not there: {done}"
     elif way < 0.8 or group is None:
-        done = table.delete_arrow(rows.select(keys))
-        assert done.rows == 1, f"account {account} is not there: {done}"
+        deleted = table.delete_arrow(rows.select(keys))
+        assert deleted.rows == 1, f"account {account} is not there: {deleted}"
         table.write_arrow(rows)
     else:
         whole = {key: changed[key] for key, of in GROUPS.items() if of == group}

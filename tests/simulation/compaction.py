@@ -21,7 +21,12 @@ from hiveacid.model.compactions import CompactionRequest, CompactionState, Compa
 from hiveacid.model.tables import TableName
 from hiveacid.storage.filesystem import file_system_for
 
-PLACES = (("t", None), ("p", "g=0"), ("p", "g=1"), ("ledger", None))
+PLACES: tuple[tuple[str, str | None], ...] = (
+    ("t", None),
+    ("p", "g=0"),
+    ("p", "g=1"),
+    ("ledger", None),
+)
 _ENDED = (CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING)
 
 

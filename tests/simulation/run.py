@@ -130,10 +130,10 @@ def main() -> int:
     for _, text, held in sorted(outcomes):
         if chosen.digests or not held:
             print(text)
-    held = sum(held for _, _, held in outcomes)
+    count = sum(held for _, _, held in outcomes)
     seconds = time.monotonic() - started
-    print(f"{chosen.database}: {held} of {chosen.runs} histories held, {seconds:.0f} s")
-    return 0 if held == chosen.runs else 1
+    print(f"{chosen.database}: {count} of {chosen.runs} histories held, {seconds:.0f} s")
+    return 0 if count == chosen.runs else 1
 
 
 if __name__ == "__main__":
