@@ -3,8 +3,10 @@
 Rooms of the package (``storage`` for a file of ``src/hiveacid/storage``, ``session`` for
 ``src/hiveacid/session.py``) and paths of tests, with commas between; ``all`` where that cannot be
 told, or where something changed that every test stands on. HIVEACID_BASE names the commit to
-compare with; else it is where the branch left ``origin/main`` or ``main``, and on that branch
-itself the commit before.
+compare with: a CI that is told of a push of many commits sets it to the commit before the push.
+Else it is where the branch left ``origin/main`` or ``main``. On that branch itself, and in a clone
+that has no other, it is the last tag, so that nothing since the last release is left out; where
+there is none, the commit before.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ def changed() -> set[str]:
     """The names."""
     base = _base()
     files = None if base is None else _git("diff", "--name-only", base)
-    return {"all"} if files is None else names_of(files.splitlines())
+    new = _git("ls-files", "--others", "--exclude-standard", "--full-name") or ""
+    return {"all"} if files is None else names_of([*files.splitlines(), *new.splitlines()])
 
 
 def names_of(files: list[str]) -> set[str]:
@@ -52,7 +55,8 @@ def _base() -> str | None:
     head = _git("rev-parse", "HEAD")
     bases = [base for base in (_git("merge-base", "HEAD", name) for name in MAIN) if base]
     left_at = next((base for base in bases if base != head), None)
-    return left_at or _git("rev-parse", "--verify", "--quiet", "HEAD~1")
+    tag = _git("describe", "--tags", "--abbrev=0", "HEAD~1")
+    return left_at or tag or _git("rev-parse", "--verify", "--quiet", "HEAD~1")
 
 
 def _git(*arguments: str) -> str | None:

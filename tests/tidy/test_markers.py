@@ -71,6 +71,19 @@ def test_in_a_clone_without_history_everything_counts_as_changed(
     _git(*author, "commit", "--quiet", "-m", "third")
     _git(*author, "commit", "--quiet", "--allow-empty", "-m", "fourth")
     assert changed.changed() == {"cli"}, "on a branch: since it left main"
+    (tmp_path / "src/hiveacid/table.py").touch()
+    assert changed.changed() == {"cli", "table"}, "a file that is in no commit yet"
+    (tmp_path / "src/hiveacid/table.py").unlink()
+    _git("branch", "--quiet", "--delete", "--force", "main")
+    assert changed.changed() == set(), "no other branch, no tag: since the commit before"
+    _git("tag", "v1", "HEAD~2")
+    assert changed.changed() == {"cli"}, "since the last tag"
+    _git("tag", "v2")
+    assert changed.changed() == {"cli"}, "a tag of the commit itself is no base"
+    monkeypatch.setenv("HIVEACID_BASE", "HEAD~1")
+    assert changed.changed() == set(), "since the commit that is named"
+    monkeypatch.setenv("HIVEACID_BASE", "0000000000000000000000000000000000000000")
+    assert changed.changed() == {"all"}, "a new branch has no commit before the push"
 
 
 def _git(*arguments: str) -> None:
