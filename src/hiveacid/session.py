@@ -398,12 +398,12 @@ class Session(CompactionMethods, TakeoverMethods):
         return found if found.database else TableName(self._database, found.table)
 
     def table_definition(self, name: TableName) -> Table:
-        """The table as the catalog has it now.
+        """The table as the catalog has it now, with what the session's transaction adds to it.
 
         Raises:
             NotFoundError: 10001.
         """
-        return self._client.metastore.get_table(name)
+        return self._context().look().definition(name)
 
     def lease(self, expected: Table, *, keep: Keep) -> Lease:
         """A snapshot of a table without Spark, under a read transaction of its own; ``expected`` is

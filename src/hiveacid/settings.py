@@ -185,6 +185,13 @@ class Settings(CompactorSettings):
         "DataFrame in `insert`, or as the source of `merge`) and `hive` for SQL.",
         choices=("default", "hive", "ansi"),
     )
+    schema_evolve: bool = _setting(
+        False,
+        "schema.evolve",
+        "SQL adds columns that its rows have and the table lacks: those that the column list of "
+        "INSERT INTO t (...) SELECT names, those that MERGE assigns by name, and with INSERT * and "
+        "UPDATE SET * those of the source that no condition names. In Python: `evolve=True`.",
+    )
     count_from_statistics: bool = _setting(
         True,
         "count_from_statistics",

@@ -122,19 +122,21 @@ class AcidTable:
         columns: Sequence[str] = (),
         partition: Mapping[str, object] | None = None,
         by_name: bool = True,
+        evolve: bool = False,
     ) -> InsertResult:
         """Append rows, their columns found by name (``by_name=False``: by position).
 
         ``rows`` is a DataFrame, or what the driver has (Arrow, pandas, Polars, a list of dicts),
         which it writes without a Spark job. ``columns`` are those that the rows have; the others
         get their default. ``partition`` fixes partition columns by their text; the others come
-        from the rows.
+        from the rows. With ``evolve`` columns that the table lacks are added to it, by the same
+        commit, and those that the rows lack get their default.
 
         Raises:
             InvalidInputError: the columns do not fit.
             ConversionError: a value does not fit its column (unless ``store_assignment=hive``).
         """
-        return self._insert(rows, columns, partition, by_name, overwrite=False)
+        return self._insert(rows, columns, partition, by_name, evolve, overwrite=False)
 
     def overwrite(
         self,
@@ -143,6 +145,7 @@ class AcidTable:
         columns: Sequence[str] = (),
         partition: Mapping[str, object] | None = None,
         by_name: bool = True,
+        evolve: bool = False,
     ) -> InsertResult:
         """INSERT OVERWRITE: replace the table, its partition ``partition``, or the partitions the
         rows go to.
@@ -150,7 +153,7 @@ class AcidTable:
         Raises:
             InvalidInputError, ConversionError: as ``insert``.
         """
-        return self._insert(rows, columns, partition, by_name, overwrite=True)
+        return self._insert(rows, columns, partition, by_name, evolve, overwrite=True)
 
     def _insert(
         self,
@@ -158,11 +161,14 @@ class AcidTable:
         columns: Sequence[str],
         partition: Mapping[str, object] | None,
         by_name: bool,
+        evolve: bool,
         *,
         overwrite: bool,
     ) -> InsertResult:
         from hiveacid.tabular import frame_or_table
 
+        if evolve and not by_name:
+            raise InvalidInputError("evolve finds columns by name: leave by_name=False out")
         statement = Insert(
             table=self.name,
             source=frame_or_table(rows, argument="rows"),
@@ -170,6 +176,7 @@ class AcidTable:
             partition=dict(partition_texts(partition)),
             overwrite=overwrite,
             by_name=by_name,
+            evolve=evolve,
         )
         return cast(InsertResult, self.session.execute(statement))
 
@@ -284,11 +291,14 @@ class AcidTable:
         on: Expression | Sequence[str],
         alias: str = "t",
         source_alias: str = "s",
+        evolve: bool = False,
     ) -> MergeBuilder:
         """Begin a MERGE; expressions name the target's columns ``t.x`` and the source's ``s.x``.
 
         ``source`` is rows as ``insert`` takes them. ``on`` is a condition, or the names of columns
-        that are equal on both sides: ``on="id"``, ``on=["id", "day"]``.
+        that are equal on both sides: ``on="id"``, ``on=["id", "day"]``. With ``evolve`` the table
+        gets the columns of the source that clauses assign by name, and of those that ``*`` takes
+        all that no condition names.
 
         Raises:
             InvalidInputError: an argument that is of no such type.
@@ -299,7 +309,15 @@ class AcidTable:
         condition = _equal_columns(on, alias, source_alias)
         return MergeBuilder(
             self.session,
-            Merge(self.name, rows, condition, (), alias=alias, source_alias=source_alias),
+            Merge(
+                self.name,
+                rows,
+                condition,
+                (),
+                alias=alias,
+                source_alias=source_alias,
+                evolve=evolve,
+            ),
         )
 
     def lock(
@@ -329,11 +347,12 @@ class AcidTable:
         *,
         overwrite: bool = False,
         partition: Mapping[str, object] | None = None,
+        evolve: bool = False,
     ) -> InsertResult:
         """``hiveacid.write_arrow`` to this table."""
         from hiveacid.writing import write_arrow
 
-        return write_arrow(self, data, overwrite=overwrite, partition=partition)
+        return write_arrow(self, data, overwrite=overwrite, partition=partition, evolve=evolve)
 
     def delete_arrow(self, keys_or_filter: object) -> DeleteResult:
         """``hiveacid.delete_arrow`` from this table."""
@@ -349,6 +368,7 @@ class AcidTable:
         when_matched: str | None = "update",
         when_not_matched: str | None = "insert",
         delete_where: str | None = None,
+        evolve: bool = False,
     ) -> MergeResult:
         """``hiveacid.merge_arrow`` into this table."""
         from hiveacid.writing import merge_arrow
@@ -360,6 +380,7 @@ class AcidTable:
             when_matched=when_matched,
             when_not_matched=when_not_matched,
             delete_where=delete_where,
+            evolve=evolve,
         )
 
 

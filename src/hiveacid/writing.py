@@ -22,7 +22,8 @@ from hiveacid.reading.conditions import condition_of
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.arrow_changes import ArrowChange, ArrowDelete, ArrowMerge, WhenMatched
 from hiveacid.statements.arrow_rows import typed_column
-from hiveacid.statements.checks import check_row_changes
+from hiveacid.statements.checks import EVOLVE, check_has_partition_columns, check_row_changes
+from hiveacid.statements.evolve import added_columns, given_by_arrow, with_columns
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult
 from hiveacid.statements.values import Insert
@@ -58,6 +59,7 @@ def write_arrow(
     *,
     overwrite: bool = False,
     partition: Mapping[str, object] | None = None,
+    evolve: bool = False,
 ) -> InsertResult:
     """Insert the rows of ``data``, its columns found by name; those it lacks get their default or
     NULL.
@@ -65,7 +67,8 @@ def write_arrow(
     ``partition`` gives values of partition columns that ``data`` does not have. ``overwrite``
     replaces the table, the partition ``partition``, or the partitions that get rows. Casts are
     safe: what would overflow, be rounded or be cut is an error (a double in a float column becomes
-    the nearest float).
+    the nearest float). With ``evolve`` columns that the table lacks are added to it, by the same
+    commit.
 
     Raises:
         InvalidInputError: a column that the table does not have.
@@ -78,15 +81,10 @@ def write_arrow(
     def statement(look: Look) -> Insert:
         definition = look.definition(table.name)
         open_columns = {column.name for column in definition.all_columns} - set(static)
-        _refuse_unknown(rows, open_columns, definition)
+        if not evolve:
+            _refuse_unknown(rows, open_columns, definition, note=f"{EVOLVE} adds it.")
         open_keys = [c.name for c in definition.partition_columns if c.name not in static]
-        missing = [key for key in open_keys if key not in rows.schema.names]
-        if missing:
-            raise InvalidInputError(
-                f"data for {definition.name} lacks the partition columns {', '.join(missing)}",
-                table=str(definition.name),
-                note="Give them as columns, or with partition={...}.",
-            )
+        check_has_partition_columns(rows.schema.names, definition, static=static)
         return Insert(
             definition.name,
             rows,
@@ -95,6 +93,7 @@ def write_arrow(
             dynamic_partition=tuple(open_keys),
             overwrite=overwrite,
             by_name=True,
+            evolve=evolve,
         )
 
     return cast(InsertResult, table.session.execute(statement))
@@ -138,6 +137,7 @@ def merge_arrow(
     when_matched: str | None = "update",
     when_not_matched: str | None = "insert",
     delete_where: str | None = None,
+    evolve: bool = False,
 ) -> MergeResult:
     """MERGE the rows of ``data`` into the table; a row matches where all columns of ``on`` (a
     text is one name) are equal.
@@ -145,7 +145,8 @@ def merge_arrow(
     ``when_matched``: ``update`` sets the columns that ``data`` has, ``delete`` deletes, None leaves
     the row. ``when_not_matched``: ``insert``, or None. ``delete_where`` is SQL text over the
     columns of ``data``: such rows delete what they match and are never inserted; it may name
-    columns that the table does not have, and these are not written.
+    columns that the table does not have, and these are not written. With ``evolve`` all other
+    columns that the table lacks are added to it.
 
     Raises:
         CardinalityError: two rows of ``data`` match one row.
@@ -165,7 +166,14 @@ def merge_arrow(
         known = {column.name for column in definition.all_columns}
         _check_keys(keys, rows, known, definition)
         deletes, extra = _marked(rows, delete_where)
-        _refuse_unknown(rows, known | extra, definition)
+        added: tuple[Column, ...] = ()
+        if evolve:
+            others = set(rows.schema.names) - extra
+            added = added_columns(given_by_arrow(rows), definition, wanted=others)
+            definition = with_columns(definition, added)
+        else:
+            _refuse_unknown(rows, known | extra, definition, note=f"{EVOLVE} adds it.")
+        known.update(column.name for column in added)
         names = [name for name in rows.schema.names if name in known]
         return ArrowMerge(
             definition.name,
@@ -174,6 +182,7 @@ def merge_arrow(
             when_matched=chosen,
             inserts=when_not_matched is not None,
             deletes=deletes,
+            added=added,
         )
 
     return cast(MergeResult, table.session.execute(statement))
@@ -187,13 +196,16 @@ def _when_matched(given: str | None) -> WhenMatched:
     return WhenMatched(given)
 
 
-def _refuse_unknown(rows: pa.Table, known: set[str], table: Table) -> None:
+def _refuse_unknown(
+    rows: pa.Table, known: set[str], table: Table, *, note: str | None = None
+) -> None:
     unknown = [name for name in rows.schema.names if name not in known]
     if unknown:
         raise NotFoundError(
             f"{table.name} has no column {', '.join(unknown)}",
             table=str(table.name),
             column=unknown[0],
+            note=note,
         )
 
 

@@ -3,8 +3,9 @@ write, read and compact them.
 
 Tables move among the names a, b and c and are never dropped: each row that somebody was told is in
 one of them has to be in exactly one at the end, each column and property that was added has to be
-there. x and y are dropped and made again, over and over: what was dropped stays away. Every
-directory of the warehouse has to be that of a table.
+there, and of the columns that came with rows those of rows that are there, with their values.
+x and y are dropped and made again, over and over: what was dropped stays away. Every directory of
+the warehouse has to be that of a table.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class DefinitionHistory:
         self._rows: set[int] = set()
         self._doomed: set[int] = set()
         self._columns: set[str] = set()
+        self._evolved: set[str] = set()
         self._properties: set[str] = set()
 
     @property
@@ -88,9 +90,13 @@ class DefinitionHistory:
             name = self._random.choice((*MOVED, *DROPPED))
             number = next(self._numbers)
             table = pa.table({"id": pa.array([number], pa.int32())})
-            write = partial(self._insert, client.session, name, table)
-            if self._try(f"{number} into {name}", write):
+            evolves = self._random.random() < 0.4
+            if evolves:
+                table = table.append_column(f"e{number}", pa.array([number], pa.int32()))
+            write = partial(self._insert, client.session, name, table, evolve=evolves)
+            if self._try(f"{number} into {name}{' with a column' * evolves}", write):
                 (self._doomed if name in DROPPED else self._rows).add(number)
+                self._evolved |= {f"e{number}"} if evolves and name in MOVED else set()
 
     def _define(self, client: SimulatedClient) -> None:
         for _ in range(6):
@@ -162,8 +168,8 @@ class DefinitionHistory:
         return True
 
     @staticmethod
-    def _insert(session: Session, name: str, rows: pa.Table) -> None:
-        session.table(name).write_arrow(rows)
+    def _insert(session: Session, name: str, rows: pa.Table, *, evolve: bool) -> None:
+        session.table(name).write_arrow(rows, evolve=evolve)
 
     @staticmethod
     def _ids(session: Session, name: str) -> list[int]:
@@ -184,6 +190,19 @@ class DefinitionHistory:
         columns = [column.name for table in tables for column in table.columns]
         lost = self._columns - set(columns)
         assert not lost, f"columns are lost: {lost}"
+        came = {
+            column.name
+            for table in tables
+            if table.name.table in MOVED
+            for column in table.columns
+            if column.name.startswith("e")
+        }
+        assert came == self._evolved, f"rows and their columns: {came ^ self._evolved}"
+        for name in moved:
+            for row in hiveacid.read_arrow(session.table(name)).read_all().to_pylist():
+                values = {key: value for key, value in row.items() if key.startswith("e")}
+                wanted = {f"e{row['id']}": row["id"]} if f"e{row['id']}" in came else {}
+                assert {k: v for k, v in values.items() if v is not None} == wanted, row
         lost = self._properties - {key for table in tables for key in table.properties}
         assert not lost, f"properties are lost: {lost}"
         for name in set(names) & set(DROPPED):

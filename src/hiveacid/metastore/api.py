@@ -21,7 +21,7 @@ from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Writt
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
-from hiveacid.model.tables import Database, Partition, Table, TableKind, TableName
+from hiveacid.model.tables import Column, Database, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
@@ -272,6 +272,7 @@ class TxnStore(Protocol):
         checked: Collection[TxnId] = (),
         reads: ReadSet | None = None,
         statistics: Sequence[StatisticsChange] = (),
+        columns: Sequence[tuple[TableName, Column]] = (),
     ) -> tuple[CommittedWrite, ...]:
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
 
@@ -282,6 +283,7 @@ class TxnStore(Protocol):
 
         ``excl_write_enabled`` says that exclusive write locks were held: no conflict check.
         ``statistics`` change with the commit; those of what was written without are given up.
+        ``columns`` are appended to their tables, which the transaction holds exclusively.
         With ``reads``, what a serializable transaction read, it is aborted where it wrote anything
         and another transaction committed a write to what it read that it does not see; such
         commits take place one after the other.

@@ -8,13 +8,24 @@ decimals round half up, what cannot be converted is NULL. ``ansi`` raises instea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as t
 
+from hiveacid.errors import ConversionError
 from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column
-from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+)
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
 
@@ -73,12 +84,12 @@ def assigned_text(
 ) -> str:
     """What a value of type ``given``, in the column ``name``, becomes in ``column``, as text."""
     target = spark_type(column.type)
-    text = name
+    text, given = _by_field_name(name, given, column.type, column=column, strict=ansi)
     if isinstance(given, t.BooleanType) and isinstance(target, t.StringType):
         text = f"upper(cast({name} as string))"
     elif given != target:
         word = "try_cast" if ansi or ansi_session else "cast"
-        text = f"{word}({name} as {target.simpleString()})"
+        text = f"{word}({text} as {target.simpleString()})"
     if isinstance(column.type, CharType | VarcharType):
         cut = f"substring({text}, 1, {column.type.length})"
         lost = f"rtrim({text}) <> rtrim({cut})" if ansi else None
@@ -93,6 +104,62 @@ def assigned_text(
         )
     stored = stored_type(column.type)
     return text if stored == target else f"cast({text} as {stored.simpleString()})"
+
+
+def _by_field_name(
+    text: str, given: t.DataType, kind: HiveType, *, column: Column, strict: bool, depth: int = 0
+) -> tuple[str, t.DataType]:
+    """``text`` with the fields of its structs, at any depth, in the order of ``kind``, and its
+    type then: a cast of Spark's goes by position.
+
+    Fields that share no name with the column's (``struct(1, 2)``) are taken by position, unless
+    ``strict``.
+
+    Raises:
+        ConversionError: a struct has fields of other names.
+    """
+    into = partial(_by_field_name, column=column, strict=strict, depth=depth + 1)
+    item = f"__hiveacid_e{depth}"
+    if isinstance(kind, StructType) and isinstance(given, t.StructType):
+        names = [field.name.lower() for field in given.fields]
+        wanted = [name.lower() for name, _ in kind.fields]
+        if sorted(names) != sorted(wanted):
+            if strict or not set(names).isdisjoint(wanted):
+                raise ConversionError(
+                    f"column {column.name}: a struct of the fields {', '.join(names)} does not fit"
+                    f" {kind}",
+                    column=column.name,
+                    type=str(kind),
+                )
+            return text, given
+        fields = [given.fields[names.index(name)] for name in wanted]
+        ordered = [
+            into(f"{text}.{quoted(field.name)}", field.dataType, child)
+            for field, (_, child) in zip(fields, kind.fields, strict=True)
+        ]
+        kinds = [kind for _, kind in ordered]
+        if names == wanted and kinds == [field.dataType for field in fields]:
+            return text, given
+        pairs = ", ".join(
+            f"{literal(name)}, {part}" for name, (part, _) in zip(wanted, ordered, strict=True)
+        )
+        made = t.StructType(list(map(t.StructField, wanted, kinds)))
+        return f"if({text} is null, null, named_struct({pairs}))", made
+    if isinstance(kind, ListType) and isinstance(given, t.ArrayType):
+        part, element = into(item, given.elementType, kind.element)
+        if part == item:
+            return text, given
+        return f"transform({text}, {item} -> {part})", t.ArrayType(element)
+    if isinstance(kind, MapType) and isinstance(given, t.MapType):
+        key, key_type = into(item, given.keyType, kind.key)
+        value, value_type = into(item, given.valueType, kind.value)
+        if (key, value) == (item, item):
+            return text, given
+        text = f"transform_keys({text}, ({item}, {item}_v) -> {key})" if key != item else text
+        if value != item:
+            text = f"transform_values({text}, ({item}_k, {item}) -> {value})"
+        return text, t.MapType(key_type, value_type)
+    return text, given
 
 
 def partition_text(column: Column) -> str:

@@ -30,10 +30,11 @@ from hiveacid.model.predicates import (
     conjunction,
     typed,
 )
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.arrow_rows import check_not_null, refuse_checks, stored_arrays
 from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_deletes
+from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
 from hiveacid.statements.results import DeleteResult, MergeResult
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME
@@ -73,7 +74,8 @@ class ArrowDelete:
 class ArrowMerge:
     """MERGE of ``rows`` (columns typed as the table's) on equal values in ``on``.
 
-    ``deletes`` marks source rows that delete what they match and are never inserted.
+    ``deletes`` marks source rows that delete what they match and are never inserted; ``added`` are
+    columns that the table gets by it.
     """
 
     table: TableName
@@ -82,6 +84,7 @@ class ArrowMerge:
     when_matched: WhenMatched
     inserts: bool
     deletes: npt.NDArray[np.bool_]
+    added: tuple[Column, ...] = ()
 
 
 ArrowChange: TypeAlias = "ArrowDelete | ArrowMerge"
@@ -315,7 +318,7 @@ def plan(statement: ArrowChange, look: Look) -> ArrowDeleteWork | ArrowMergeWork
         return ArrowDeleteWork(table, statement)
     if statement.inserts or statement.when_matched is WhenMatched.UPDATE:
         refuse_checks(table)
-    return ArrowMergeWork(table, statement)
+    return ArrowMergeWork(with_columns(table, statement.added), statement)
 
 
 def target_rows(

@@ -6,7 +6,9 @@ so that a refused statement uses up no write id (real-hive.md 9).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
+from typing import Final
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import AcidMode, Table, TableKind
@@ -22,6 +24,9 @@ from hiveacid.statements.values import (
     NotMatchedInsert,
     Update,
 )
+
+EVOLVE: Final = "evolve=True (SQL: SET hiveacid.schema.evolve=true), or ALTER TABLE ... ADD COLUMNS"
+"""How columns that the data has more are added."""
 
 
 def check(statement: Insert | Update | Delete | Merge, table: Table) -> None:
@@ -104,10 +109,15 @@ def check_assigned(columns: Sequence[str], table: Table) -> None:
                 table=str(table.name),
                 column=column,
             )
-    _refuse_repeated([name.lower() for name in columns], "SET clause", table)
+    refuse_repeated([name.lower() for name in columns], "SET clause", table)
 
 
-def _refuse_repeated(columns: Sequence[str], where: str, table: Table) -> None:
+def refuse_repeated(columns: Sequence[str], where: str, table: Table) -> None:
+    """No column is named twice.
+
+    Raises:
+        InvalidInputError: one is.
+    """
     for number, column in enumerate(columns):
         if column in columns[:number]:
             raise InvalidInputError(
@@ -267,6 +277,33 @@ def check_has_columns(found: Sequence[str], wanted: Sequence[str], table: Table)
         )
 
 
+def check_has_partition_columns(
+    found: Collection[str], table: Table, *, static: Collection[str] = ()
+) -> None:
+    """Data has the partition columns that are not ``static``: they have no default.
+
+    Raises:
+        InvalidInputError: one is missing.
+    """
+    given = {name.lower() for name in (*found, *static)}
+    missing = [column.name for column in table.partition_columns if column.name not in given]
+    if missing:
+        raise InvalidInputError(
+            f"data for {table.name} lacks the partition columns {', '.join(missing)}",
+            table=str(table.name),
+            note="Give them as columns, or with partition={...}.",
+        )
+
+
+def columns_named(statement: Merge) -> set[str]:
+    """The words of a MERGE's expressions: what they name is not lost where a clause takes all."""
+    texts = [statement.on]
+    for clause in statement.clauses:
+        given = [value for _, value in getattr(clause, "assignments", ())]
+        texts += [clause.condition or "", *given, *getattr(clause, "values", ())]
+    return set(re.findall(r"\w+", " ".join(map(str, texts)).lower()))
+
+
 def extra_columns(names: Sequence[str], table: Table) -> InvalidInputError:
     """Data has columns that nothing of it goes to."""
     known = ", ".join(column.name for column in table.all_columns)
@@ -274,7 +311,7 @@ def extra_columns(names: Sequence[str], table: Table) -> InvalidInputError:
         f"The data has columns that would be lost: {', '.join(names)}; {table.name} has {known}",
         table=str(table.name),
         columns=tuple(names),
-        note="Leave them out of the data, or add them to the table: ALTER TABLE ... ADD COLUMNS.",
+        note=f"Leave them out of the data, or add them to the table: {EVOLVE}.",
     )
 
 
@@ -287,8 +324,9 @@ def _check_column_list(columns: Sequence[str], table: Table) -> None:
                 f"{table.name} nor dynamic partition columns.",
                 table=str(table.name),
                 column=column,
+                note="SET hiveacid.schema.evolve=true lets INSERT INTO t (columns) SELECT add it.",
             )
-    _refuse_repeated(columns, "column list", table)
+    refuse_repeated(columns, "column list", table)
 
 
 def _check_partition(statement: Insert, table: Table) -> None:
@@ -304,7 +342,7 @@ def _check_partition(statement: Insert, table: Table) -> None:
                 table=str(table.name),
                 column=name,
             )
-    _refuse_repeated(named, "partition specification", table)
+    refuse_repeated(named, "partition specification", table)
     missing = [name for name in order if name not in named]
     if missing:
         raise InvalidInputError(

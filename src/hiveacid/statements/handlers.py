@@ -42,6 +42,7 @@ from hiveacid.statements.ddl import columns, databases, partitions, properties, 
 from hiveacid.statements.ddl.change import Change, carry_out
 from hiveacid.statements.ddl.repair import repair
 from hiveacid.statements.describe import describe
+from hiveacid.statements.evolve import evolved
 from hiveacid.statements.explain import explain
 from hiveacid.statements.explain_locks import locks_listing
 from hiveacid.statements.job import Work
@@ -125,6 +126,10 @@ def _writes(
     )
 
 
+def _insert(context: ExecutionContext, statement: dml.Insert, look: Look) -> Sequence[Work]:
+    return (insert.plan(evolved(context, statement, look), look),)
+
+
 def _branches(context: ExecutionContext, statement: dml.Inserts, look: Look) -> Sequence[Work]:
     del context
     check_inserts(statement.branches)
@@ -143,10 +148,10 @@ def _delete(statement: dml.Delete, look: Look) -> Work:
     return delete.plan(statement, look)
 
 
-def _merge(statement: dml.Merge, look: Look) -> Work:
+def _merge(context: ExecutionContext, statement: dml.Merge, look: Look) -> Sequence[Work]:
     from hiveacid.statements import merge  # needs pyspark
 
-    return merge.plan(statement, look)
+    return (merge.plan(evolved(context, statement, look), look),)
 
 
 _QUERY: Final = Handler(
@@ -163,14 +168,14 @@ _INSERTS: Final = Handler(
 )
 _ROWS: Final[Mapping[type, Handler]] = {
     dml.Query: _QUERY,
-    dml.Insert: _changes(
-        insert.plan,
+    dml.Insert: _writes(
+        _insert,
         needs_spark=lambda value: isinstance(value.source, dml.Query),
     ),
     dml.Inserts: _INSERTS,
     dml.Update: _changes(_update),
     dml.Delete: _changes(_delete),
-    dml.Merge: _changes(_merge),
+    dml.Merge: _writes(_merge),
     ddl.Truncate: _changes(truncate.plan, needs_spark=_no_spark),
     Load: _writes(
         lambda context, statement, look: (load.plan(context, statement, look),),

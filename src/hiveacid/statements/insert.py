@@ -24,6 +24,7 @@ from hiveacid.statements.checks import check, check_has_columns, check_width, in
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
 from hiveacid.statements.ddl.change import owns_files
+from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.placement import default_location
@@ -43,7 +44,7 @@ def plan(statement: Insert, look: Look) -> InsertWork:
     Raises:
         InvalidInputError: 10044 and others, as ``checks``.
     """
-    table = look.definition(statement.table)
+    table = with_columns(look.definition(statement.table), statement.added)
     check(statement, table)
     static = {
         name.lower(): normal_text(text, partition_column(table, name))

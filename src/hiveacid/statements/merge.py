@@ -24,6 +24,7 @@ from hiveacid.spark.text import quoted
 from hiveacid.spark.write import write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.events import count_places
+from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
 from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.merge_events import merge_events
@@ -54,7 +55,7 @@ _UPDATES: Final = (MatchedUpdate, NotMatchedBySourceUpdate)
 
 def plan(statement: Merge, look: Look) -> MergeWork:
     """How to carry the statement out."""
-    table = look.definition(statement.table)
+    table = with_columns(look.definition(statement.table), statement.added)
     check(statement, table)
     partitions = None
     if not any(isinstance(clause, NotMatchedInsert) for clause in statement.clauses):

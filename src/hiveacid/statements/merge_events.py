@@ -11,8 +11,7 @@ target rows for WHEN NOT MATCHED BY SOURCE. Columns of the target that no clause
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
@@ -25,7 +24,7 @@ from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.driver_rows import arrow_frame
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, IDENTITY
-from hiveacid.statements.checks import extra_columns
+from hiveacid.statements.checks import columns_named, extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns
 from hiveacid.statements.events import column, identity_columns, resolved, select_as
 from hiveacid.statements.job import Job
@@ -67,10 +66,12 @@ def merge_events(job: Job, plan: ScanPlan, statement: Merge) -> DataFrame:
     views = job.views(statement.tables)
     alias = statement.alias or table.name.table
     source_alias = statement.source_alias or "source"
-    paired = _paired(job, plan, statement, views, aliases=(alias, source_alias))
+    paired, source_columns = _paired(job, plan, statement, views, aliases=(alias, source_alias))
+    # with evolve a column that the source lacks keeps its value, or gets its default
+    lacking = {c.name for c in table.all_columns} - source_columns if statement.evolve else set()
     chosen = _with_clause(paired, statement.clauses, views)
     writing = {
-        index: _values(clause, table, views, aliases=(alias, source_alias))
+        index: _values(clause, table, views, aliases=(alias, source_alias), lacking=lacking)
         for index, clause in enumerate(statement.clauses)
         if not isinstance(clause, _DELETES)
     }
@@ -93,9 +94,10 @@ def _paired(
     views: Mapping[str, str],
     *,
     aliases: tuple[str, str],
-) -> DataFrame:
-    source = statement.source
-    right = _source(job, source)
+) -> tuple[DataFrame, set[str]]:
+    """The join, and the names of the source's columns."""
+    right = _source(job, statement.source)
+    names = {name.lower() for name in right.columns}
     check_source(statement, right.columns, plan.snapshot.table)
     right = right.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
     left, _ = job.scan_target(plan)
@@ -112,7 +114,7 @@ def _paired(
         (False, True): "left",
         (True, True): "full",
     }[inserts, by_source]
-    return left.join(right, column(resolved(statement.on, views)), how)
+    return left.join(right, column(resolved(statement.on, views)), how), names
 
 
 def _source(job: Job, source: Query | DataFrame | ArrowTable) -> DataFrame:
@@ -130,13 +132,8 @@ def check_source(statement: Merge, columns: Sequence[str], table: Table) -> None
     """
     if not any(getattr(clause, "all_columns", False) for clause in statement.clauses):
         return
-    known = {column.name for column in table.all_columns}
-    texts = [statement.on]
-    for clause in statement.clauses:
-        given = [value for _, value in getattr(clause, "assignments", ())]
-        texts += [clause.condition or "", *given, *getattr(clause, "values", ())]
-    named = set(re.findall(r"\w+", " ".join(map(str, texts)).lower()))
-    lost = [name for name in columns if name.lower() not in known | named]
+    known = {column.name for column in table.all_columns} | columns_named(statement)
+    lost = [name for name in columns if name.lower() not in known]
     if lost:
         raise extra_columns(lost, table)
 
@@ -241,13 +238,18 @@ def _action(clause: MergeClause) -> int:
 
 
 def _values(
-    clause: MergeClause, table: Table, views: Mapping[str, str], *, aliases: tuple[str, str]
+    clause: MergeClause,
+    table: Table,
+    views: Mapping[str, str],
+    *,
+    aliases: tuple[str, str],
+    lacking: Collection[str],
 ) -> list[Expression]:
     """One expression per column of the table, partition columns included."""
     alias, source_alias = aliases
 
     def from_source(columns: Sequence[Column]) -> dict[str, Expression]:
-        return {c.name: quoted(source_alias, c.name) for c in columns}
+        return {c.name: quoted(source_alias, c.name) for c in columns if c.name not in lacking}
 
     def by_name(names: Sequence[str], values: Sequence[Expression]) -> dict[str, Expression]:
         pairs = zip((name.lower() for name in names), values, strict=True)

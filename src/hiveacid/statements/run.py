@@ -17,7 +17,7 @@ from hiveacid.layout.target import WriteResult
 from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
-from hiveacid.model.tables import Partition, Table, TableName
+from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.statements import own_base
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.ddl.change import owns_files
@@ -29,7 +29,7 @@ from hiveacid.statements.results import Result
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge.overlap import overlapping_rows
 from hiveacid.storage.orc.verify import check_tails
-from hiveacid.txn.footprint import Footprint, TableRead, TableWrite
+from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, alter_table
 from hiveacid.txn.overlaps import Overlap
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
@@ -134,6 +134,7 @@ def _written_and_published(
     began_s = clock.monotonic_s()
     staged = [_stage(context, unit, work, view) for work in works]
     for work, (job, written) in zip(works, staged, strict=True):
+        unit.txn.pending.add_columns(work.table.name, _added(work, view))
         _publish(unit, job, work, written)
         _log_written(work, job, written, seconds=clock.monotonic_s() - began_s)
     return tuple(
@@ -192,7 +193,15 @@ def _footprint(works: Sequence[Work], look: Look) -> Footprint:
     return Footprint(
         reads=tuple(TableRead(look.definition(name)) for name in sorted(read)),
         writes=tuple(TableWrite(work.table, work.kind, work.partitions) for work in works),
+        definitions=tuple(
+            lock for work in works if _added(work, look) for lock in alter_table(work.table.name)
+        ),
     )
+
+
+def _added(work: Work, look: Look) -> Sequence[Column]:
+    """The columns that a statement gives to its table: its target has more than the definition."""
+    return work.table.columns[len(look.definition(work.table.name).columns) :]
 
 
 def _stage(

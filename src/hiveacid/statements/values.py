@@ -15,13 +15,14 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hiveacid.model.predicates import ANYTHING, Predicate
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import Column, TableName
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
 
-    Expression = str | Column
+    Expression = str | SparkColumn
 
 
 class VirtualColumn(Enum):
@@ -98,7 +99,8 @@ class Insert:
     empty: all partition columns are dynamic and come last in the source. ``columns`` is the
     optional column list. ``source``: a query, literal rows, a DataFrame (matched by position
     unless ``by_name``), or an Arrow table (by name; written without Spark). ``also`` are the
-    queries of further branches of a multi-insert whose rows go to the same place.
+    queries of further branches of a multi-insert whose rows go to the same place. ``evolve`` asks
+    for the columns that the table lacks, ``added`` are these.
     """
 
     table: TableName
@@ -110,6 +112,8 @@ class Insert:
     by_name: bool = False
     if_not_exists: bool = False
     also: tuple[Query, ...] = ()
+    evolve: bool = False
+    added: tuple[Column, ...] = ()
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -212,6 +216,7 @@ class Merge:
     Expressions name columns as the user wrote them, qualified by the aliases (defaults: the table's
     name; the source's name). ``DEFAULT`` as a value is the text ``default``. Rows of the target
     that do not meet ``predicate`` are matched by no row of the source, and no clause changes them.
+    ``evolve`` and ``added`` as in ``Insert``.
     """
 
     table: TableName
@@ -222,3 +227,5 @@ class Merge:
     source_alias: str | None = None
     tables: Mapping[str, TableRef] = field(default_factory=dict)
     predicate: Predicate = field(default=ANYTHING, compare=False)
+    evolve: bool = False
+    added: tuple[Column, ...] = ()

@@ -10,6 +10,7 @@ from hiveacid.metastore.api import ConflictUnit, Metastore
 from hiveacid.model.conflicts import CommittedWrite, ReadSet
 from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.tables import Column, TableName
 from hiveacid.model.transactions import TxnState
 
 _LOOKUP_PAUSE_S = 0.05
@@ -23,6 +24,7 @@ def commit_or_look_up(
     checked: Collection[TxnId],
     reads: ReadSet | None,
     statistics: Sequence[StatisticsChange],
+    columns: Sequence[tuple[TableName, Column]],
     clock: Clock,
     retries: int,
 ) -> Sequence[CommittedWrite]:
@@ -43,7 +45,12 @@ def commit_or_look_up(
             if info is not None and info.state is TxnState.COMMITTED:
                 return ()
             return store.commit_txn(
-                txn, conflict_unit=unit, checked=checked, reads=reads, statistics=statistics
+                txn,
+                conflict_unit=unit,
+                checked=checked,
+                reads=reads,
+                statistics=statistics,
+                columns=columns,
             )
         except MetastoreError as error:
             failure = error

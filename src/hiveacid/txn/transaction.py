@@ -465,6 +465,7 @@ class Transaction:
             checked=checked,
             reads=self._reads.as_of(self.valid_txns) if self._reads.is_serializable else None,
             statistics=tuple(self._pending.statistics),
+            columns=tuple(self._pending.columns),
             clock=self._manager.clock,
             retries=self._manager.settings.commit_retries,
         )

@@ -42,8 +42,8 @@ class Look:
         is_temporary: Callable[[str], bool] = _never,
         pending: Callable[[], Pending | None] = _nothing,
     ) -> None:
-        """``is_temporary`` tells Spark's temporary views; ``pending`` has the partitions that the
-        statement's transaction is to make.
+        """``is_temporary`` tells Spark's temporary views; ``pending`` has the partitions and
+        columns that the statement's transaction is to make.
         """
         self._catalog = catalog
         self._database = database
@@ -71,10 +71,13 @@ class Look:
         return frozenset(self._tables)
 
     def table(self, name: TableName) -> Table | None:
-        """The table or view of this name, None where there is none."""
+        """The table or view of this name, with the columns that the transaction is to append; None
+        where there is none.
+        """
         if name not in self._tables:
             self._tables[name] = self._catalog.get_tables((name,)).get(name)
-        return self._tables[name]
+        table, pending = self._tables[name], self._pending()
+        return table if table is None or pending is None else pending.with_columns(table)
 
     def expect(self, table: Table) -> None:
         """A definition that was fetched before: it need not be the one there is by now."""

@@ -29,6 +29,7 @@ from hiveacid.metastore.sql.schema import (
     WRITE_SET,
 )
 from hiveacid.metastore.sql.statistics import apply_changes
+from hiveacid.metastore.sql.tables import append_column
 from hiveacid.metastore.sql.txns import abort, forget_open, not_open_error, open_txn_type
 from hiveacid.metastore.sql.write_ids import write_id_of
 from hiveacid.model.conflicts import (
@@ -41,7 +42,7 @@ from hiveacid.model.conflicts import (
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.locks import LockState
 from hiveacid.model.statistics import StatisticsChange
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import Column, TableName
 from hiveacid.model.transactions import (
     COMPACTIONS,
     AbortReason,
@@ -273,6 +274,7 @@ class SqlCommits(TxnStore):
         checked: Collection[TxnId] = (),
         reads: ReadSet | None = None,
         statistics: Sequence[StatisticsChange] = (),
+        columns: Sequence[tuple[TableName, Column]] = (),
     ) -> tuple[CommittedWrite, ...]:
         if reads is not None and not self._db.options.use_min_history_level:
             raise UnsupportedError("Serializable transactions need MIN_HISTORY_LEVEL")
@@ -305,6 +307,8 @@ class SqlCommits(TxnStore):
                 only_changes=self._db.options.use_min_history_level,
             )
             if conflict is None:
+                for table, column in columns:
+                    append_column(unit, table, column)
                 if kind is not TxnType.READ_ONLY:
                     apply_changes(unit, txn, statistics)
                 _finish(unit, txn, kind, operations)

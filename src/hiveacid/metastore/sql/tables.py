@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
-from hiveacid.errors import AlreadyExistsError
+from hiveacid.errors import AlreadyExistsError, ConflictError
 from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.sql.catalog_schema import (
     BUCKETING_COLS,
@@ -54,7 +54,7 @@ from hiveacid.metastore.sql.objects import forget_table, rename_table, take_ids
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.storage_classes import storage_classes
-from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
+from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName
 
 _T = TBLS.c
 _NOTHING: Final[ColumnElement[Any]] = literal_column("NULL")
@@ -343,17 +343,36 @@ def _insert_columns(unit: Unit, columns: int, table: Table) -> None:
     _insert_all(
         unit,
         COLUMNS_V2,
-        [
-            {
-                "CD_ID": columns,
-                "COLUMN_NAME": column.name.lower(),
-                "TYPE_NAME": str(column.type),
-                "COMMENT": column.comment,
-                "INTEGER_IDX": at,
-            }
-            for at, column in enumerate(table.columns)
-        ],
+        [_column_row(columns, column, at) for at, column in enumerate(table.columns)],
     )
+
+
+def append_column(unit: Unit, name: TableName, column: Column) -> None:
+    """Give the table, and with it its partitions, one more column.
+
+    Raises:
+        NotFoundError: no such table.
+        ConflictError: it has a column of this name.
+    """
+    ids, table = locked_table_ids(unit, name), read_table(unit, name)
+    if any(one.name == column.name for one in table.all_columns):
+        raise ConflictError(
+            f"Column {column.name} was added to {name} meanwhile",
+            table=str(name),
+            column=column.name,
+        )
+    row = _column_row(ids.columns, column, len(table.columns))
+    _insert_all(unit, COLUMNS_V2, [row])
+
+
+def _column_row(columns: int, column: Column, at: int) -> dict[str, Any]:
+    return {
+        "CD_ID": columns,
+        "COLUMN_NAME": column.name.lower(),
+        "TYPE_NAME": str(column.type),
+        "COMMENT": column.comment,
+        "INTEGER_IDX": at,
+    }
 
 
 def _insert_storage_details(unit: Unit, storage: int, table: Table) -> None:
