@@ -25,22 +25,21 @@ from hiveacid.model.compactions import (
 from hiveacid.model.tables import TableName
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import (
-    CompactionOrder,
-    abort_compactions,
-    enqueue,
-    plan_compaction,
-)
-from hiveacid.statements.listing import Listing
-from hiveacid.statements.partition_values import partition_texts
-from hiveacid.statements.show_compactions import find_compactions, show_compactions
-from hiveacid.statements.values_compactions import (
     AbortCompactions,
     Clean,
     Compact,
+    CompactionOrder,
     CompactionStatement,
     ShowCompactions,
     WhyCompact,
+    abort_compactions,
+    enqueue,
+    find_compactions,
+    plan_compaction,
+    show_compactions,
 )
+from hiveacid.statements.listing import Listing
+from hiveacid.statements.partition_values import partition_texts
 from hiveacid.version import VERSION
 
 if TYPE_CHECKING:

@@ -35,25 +35,24 @@ from hiveacid.sql import (
     parse_table_name,
     resolved,
 )
-from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.create_as import create_from
 from hiveacid.statements.ddl.definitions import bucket_spec
-from hiveacid.statements.ddl.tables import make_table
+from hiveacid.statements.ddl.tables import CreateTable, make_table
 from hiveacid.statements.handlers import handler_of, title_of
 from hiveacid.statements.leases import Keep, Lease, open_lease
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.listing_frame import listing_frame
+from hiveacid.statements.load import Load
+from hiveacid.statements.lock import AbortLocks, AbortTransactions, LockStatement
 from hiveacid.statements.query_columns import columns_of_struct
 from hiveacid.statements.run import commit as commit_unit
+from hiveacid.statements.session_state import TransactionStatement
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
-from hiveacid.statements.values_compactions import CompactionStatement
-from hiveacid.statements.values_load import Load
-from hiveacid.statements.values_locks import LockStatement
-from hiveacid.statements.values_transactions import TransactionStatement
-from hiveacid.statements.values_upkeep import Analyze
 from hiveacid.takeover import TakeoverMethods
 from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named
 from hiveacid.txn.view import Look
@@ -320,7 +319,7 @@ class Session(CompactionMethods, TakeoverMethods):
         Raises:
             AcidError: as ABORT TRANSACTIONS.
         """
-        self._carry_out(lambda _: ddl.AbortTransactions(tuple(map(TxnId, transactions))))
+        self._carry_out(lambda _: AbortTransactions(tuple(map(TxnId, transactions))))
 
     def abort_locks(self, *locks: int) -> None:
         """Gives back locks that clients that are gone took by LOCK, as ABORT LOCKS does.
@@ -329,7 +328,7 @@ class Session(CompactionMethods, TakeoverMethods):
             NotFoundError: there is no such lock.
             InvalidInputError: it belongs to a transaction.
         """
-        self._carry_out(lambda _: ddl.AbortLocks(tuple(map(LockId, locks))))
+        self._carry_out(lambda _: AbortLocks(tuple(map(LockId, locks))))
 
     # ---------------------------------------------------------------- tables
 
@@ -368,8 +367,8 @@ class Session(CompactionMethods, TakeoverMethods):
             AlreadyExistsError: the table exists, and not ``if_not_exists``.
             InvalidInputError: the definition is refused.
         """
-        context = self.definition_context(ddl.CreateTable)
-        value = ddl.CreateTable(
+        context = self.definition_context(CreateTable)
+        value = CreateTable(
             name=self.table_name(name),
             partition_names=tuple(column.lower() for column in partitioned_by),
             bucket=bucket_spec(bucketed_by, buckets),

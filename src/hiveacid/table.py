@@ -10,39 +10,32 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Table, TableName
+from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
+from hiveacid.statements.compact import Clean, Compact, CompactionStatement, WhyCompact
+from hiveacid.statements.load import Load
+from hiveacid.statements.lock import LockTable, UnlockTable
 from hiveacid.statements.partition_values import partition_texts
-from hiveacid.statements.results import (
-    DeleteResult,
-    InsertResult,
-    LoadResult,
-    MergeResult,
-    UpdateResult,
-)
 from hiveacid.statements.values import (
     Delete,
+    DeleteResult,
     Insert,
+    InsertResult,
+    LoadResult,
     MatchedDelete,
     MatchedUpdate,
     Merge,
     MergeClause,
+    MergeResult,
     NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     Query,
     TableRef,
     Update,
+    UpdateResult,
     VirtualColumn,
 )
-from hiveacid.statements.values_compactions import (
-    Clean,
-    Compact,
-    CompactionStatement,
-    WhyCompact,
-)
-from hiveacid.statements.values_load import Load
-from hiveacid.statements.values_locks import LockTable, UnlockTable
-from hiveacid.statements.values_upkeep import Analyze
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.sql import parse_columns
-from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.attach import ACCEPT_ALL, VALID_TXNS, VALID_WRITE_IDS
 from hiveacid.statements.ddl.definitions import bucket_spec
-from hiveacid.statements.ddl.tables import make_table
+from hiveacid.statements.ddl.tables import CreateTable, DropTable, make_table
 
 if TYPE_CHECKING:
     from hiveacid.model.tables import TableName
@@ -68,7 +67,7 @@ class TakeoverMethods:
             NotFoundError: no such directory.
             FormatError, StorageError: the files cannot be read.
         """
-        context = self.definition_context(ddl.CreateTable)
+        context = self.definition_context(CreateTable)
         given = {VALID_WRITE_IDS: valid_write_ids, VALID_TXNS: valid_txns}
         lists = {key: str(value) for key, value in given.items() if value is not None}
         if "transactional_properties" in properties:
@@ -76,7 +75,7 @@ class TakeoverMethods:
         columns = None if schema is None else parse_columns(schema)
         if columns is None and partitioned_by:
             raise InvalidInputError("partitioned_by goes with a schema, which has these columns")
-        value = ddl.CreateTable(
+        value = CreateTable(
             name=self.table_name(name),
             partition_names=tuple(column.lower() for column in partitioned_by),
             bucket=bucket_spec(bucketed_by, buckets),
@@ -98,7 +97,7 @@ class TakeoverMethods:
         """
         from hiveacid.statements.detach import detach
 
-        context = self.definition_context(ddl.DropTable)
+        context = self.definition_context(DropTable)
         return detach(context, self.table_name(name) if isinstance(name, str) else name)
 
 

@@ -13,8 +13,8 @@ from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.model.transactions import Isolation
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.values_locks import LockStatement
-from hiveacid.statements.values_transactions import (
+from hiveacid.statements.lock import LockStatement
+from hiveacid.statements.session_state import (
     Begin,
     Commit,
     ReleaseSavepoint,

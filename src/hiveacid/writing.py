@@ -25,8 +25,7 @@ from hiveacid.statements.arrow_rows import typed_column
 from hiveacid.statements.checks import EVOLVE, check_has_partition_columns, check_row_changes
 from hiveacid.statements.evolve import added_columns, given_by_arrow, with_columns
 from hiveacid.statements.partition_values import partition_texts
-from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult
-from hiveacid.statements.values import Insert
+from hiveacid.statements.values import DeleteResult, Insert, InsertResult, MergeResult
 from hiveacid.storage.arrow_types import hive_type
 from hiveacid.storage.plan.arrow_conditions import Condition
 from hiveacid.tabular import arrow_table

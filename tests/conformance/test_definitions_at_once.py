@@ -22,8 +22,7 @@ from hiveacid.model.tables import Column, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.session import Session
 from hiveacid.statements.ddl.change import carry_out
-from hiveacid.statements.ddl.views import create_view
-from hiveacid.statements.values_views import CreateView
+from hiveacid.statements.ddl.views import CreateView, create_view
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 MM = "'transactional'='true','transactional_properties'='insert_only'"

@@ -21,7 +21,7 @@ from hiveacid.errors import AcidError, NotFoundError
 from hiveacid.model.locks import LockState
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
-from hiveacid.statements.results import MergeResult
+from hiveacid.statements.values import MergeResult
 from hiveacid.txn.footprint import alter_table
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

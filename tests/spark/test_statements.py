@@ -18,7 +18,7 @@ from hiveacid.errors import (
 )
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.listing_frame import listing_frame
-from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult, UpdateResult
+from hiveacid.statements.values import DeleteResult, InsertResult, MergeResult, UpdateResult
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 

@@ -15,8 +15,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import parse_partition_name
 from hiveacid.model.compactions import CompactionId, CompactionInfo
 from hiveacid.session import Session
-from hiveacid.statements.show_compactions import COLUMN_NAMES, row_of
-from hiveacid.statements.values_compactions import AbortCompactions
+from hiveacid.statements.compact import COLUMN_NAMES, AbortCompactions, row_of
 
 if TYPE_CHECKING:
     from hiveacid.compaction.service import CompactionService

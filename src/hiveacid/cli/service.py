@@ -79,9 +79,7 @@ def abort(url: str, *, transactions: Sequence[int], locks: Sequence[int]) -> Non
         InvalidInputError: a lock belongs to a transaction.
     """
     from hiveacid.model.ids import LockId, TxnId
-    from hiveacid.statements.lock import abort_locks
-    from hiveacid.statements.show import abort_transactions
-    from hiveacid.statements.values_ddl import AbortTransactions
+    from hiveacid.statements.lock import AbortTransactions, abort_locks, abort_transactions
 
     with open_metastore(url) as metastore:
         if locks:

@@ -16,7 +16,17 @@ from hiveacid.sql.ddl import (
     partition_spec,
 )
 from hiveacid.sql.dml import partition_text
-from hiveacid.statements import values_ddl as ddl
+from hiveacid.statements.ddl.columns import AddColumns, AddConstraints, ChangeColumn, DropConstraint
+from hiveacid.statements.ddl.partitions import (
+    AddPartitions,
+    DropPartitions,
+    PartitionToAdd,
+    RenamePartition,
+)
+from hiveacid.statements.ddl.properties import SetTableProperties, UnsetTableProperties
+from hiveacid.statements.ddl.tables import RenameTable, SetLocation
+from hiveacid.statements.partition_values import PartitionCondition
+from hiveacid.statements.values import Command
 
 _OPERATORS = {
     "=": "=",
@@ -30,7 +40,7 @@ _OPERATORS = {
 }
 
 
-def parse_alter(cursor: Cursor) -> ddl.DdlStatement:
+def parse_alter(cursor: Cursor) -> Command:
     """ALTER TABLE name ..., ALTER VIEW name ..."""
     if cursor.accept("VIEW"):
         return parse_alter_view(cursor)
@@ -44,56 +54,56 @@ def parse_alter(cursor: Cursor) -> ddl.DdlStatement:
     if cursor.accept("COMPACT"):
         return parse_compact(cursor, name, partition)
     if cursor.accept("SET", "LOCATION"):
-        return ddl.SetLocation(name, cursor.string(), partition)
+        return SetLocation(name, cursor.string(), partition)
     if partition and cursor.accept("RENAME", "TO"):
-        return ddl.RenamePartition(name, partition, partition_spec(cursor))
+        return RenamePartition(name, partition, partition_spec(cursor))
     raise UnsupportedError(f"ALTER TABLE ... {cursor.token.text.upper()} is not supported")
 
 
-def _set_properties(cursor: Cursor, name: TableName) -> ddl.SetTableProperties:
-    return ddl.SetTableProperties(name, property_list(cursor))
+def _set_properties(cursor: Cursor, name: TableName) -> SetTableProperties:
+    return SetTableProperties(name, property_list(cursor))
 
 
-def _rename(cursor: Cursor, name: TableName) -> ddl.RenameTable:
-    return ddl.RenameTable(name, cursor.table_name())
+def _rename(cursor: Cursor, name: TableName) -> RenameTable:
+    return RenameTable(name, cursor.table_name())
 
 
-def _convert(cursor: Cursor, name: TableName) -> ddl.SetTableProperties:
+def _convert(cursor: Cursor, name: TableName) -> SetTableProperties:
     given = property_list(cursor) if cursor.accept("TBLPROPERTIES") else {}
-    return ddl.SetTableProperties(name, {"transactional": "true", **given})
+    return SetTableProperties(name, {"transactional": "true", **given})
 
 
-def _add(cursor: Cursor, name: TableName) -> ddl.DdlStatement:
+def _add(cursor: Cursor, name: TableName) -> Command:
     if cursor.accept_any("COLUMNS", "COLUMN") is not None:
         return _columns(cursor, name, replace=False)
     reader = ConstraintReader()
     if reader.table(cursor):
-        return ddl.AddConstraints(name, reader.value())
+        return AddConstraints(name, reader.value())
     return _add_partitions(cursor, name)
 
 
-def _drop(cursor: Cursor, name: TableName) -> ddl.DdlStatement:
+def _drop(cursor: Cursor, name: TableName) -> Command:
     if cursor.accept("CONSTRAINT"):
-        return ddl.DropConstraint(name, cursor.small_name("constraint"))
+        return DropConstraint(name, cursor.small_name("constraint"))
     return _drop_partitions(cursor, name)
 
 
-def _unset(cursor: Cursor, name: TableName) -> ddl.UnsetTableProperties:
+def _unset(cursor: Cursor, name: TableName) -> UnsetTableProperties:
     if_exists = cursor.if_exists()
-    return ddl.UnsetTableProperties(name, property_keys(cursor), if_exists)
+    return UnsetTableProperties(name, property_keys(cursor), if_exists)
 
 
-def _replace_columns(cursor: Cursor, name: TableName) -> ddl.AddColumns:
+def _replace_columns(cursor: Cursor, name: TableName) -> AddColumns:
     return _columns(cursor, name, replace=True)
 
 
-def _columns(cursor: Cursor, name: TableName, *, replace: bool) -> ddl.AddColumns:
+def _columns(cursor: Cursor, name: TableName, *, replace: bool) -> AddColumns:
     columns = column_definitions(cursor)
     cursor.accept_any("CASCADE", "RESTRICT")
-    return ddl.AddColumns(name, columns, replace)
+    return AddColumns(name, columns, replace)
 
 
-def _add_partitions(cursor: Cursor, name: TableName) -> ddl.AddPartitions:
+def _add_partitions(cursor: Cursor, name: TableName) -> AddPartitions:
     if cursor.key not in ("IF", "PARTITION"):
         raise UnsupportedError(f"ALTER TABLE ... ADD {cursor.token.text.upper()} is not supported")
     if_not_exists = cursor.if_not_exists()
@@ -101,22 +111,22 @@ def _add_partitions(cursor: Cursor, name: TableName) -> ddl.AddPartitions:
     while True:
         spec = partition_spec(cursor)
         location = cursor.string() if cursor.accept("LOCATION") else None
-        found.append(ddl.PartitionToAdd(spec, location))
+        found.append(PartitionToAdd(spec, location))
         cursor.accept(",")
         if cursor.key != "PARTITION":
-            return ddl.AddPartitions(name, tuple(found), if_not_exists)
+            return AddPartitions(name, tuple(found), if_not_exists)
 
 
-def _drop_partitions(cursor: Cursor, name: TableName) -> ddl.DropPartitions:
+def _drop_partitions(cursor: Cursor, name: TableName) -> DropPartitions:
     if cursor.key not in ("IF", "PARTITION"):
         raise UnsupportedError(f"ALTER TABLE ... DROP {cursor.token.text.upper()} is not supported")
     if_exists = cursor.if_exists()
     found = cursor.listed(_partition_conditions)
     cursor.accept("PURGE")
-    return ddl.DropPartitions(name, found, if_exists)
+    return DropPartitions(name, found, if_exists)
 
 
-def _partition_conditions(cursor: Cursor) -> tuple[ddl.PartitionCondition, ...]:
+def _partition_conditions(cursor: Cursor) -> tuple[PartitionCondition, ...]:
     cursor.expect("PARTITION", "(")
     found = [partition_condition(cursor)]
     while cursor.accept_any(",", "AND") is not None:
@@ -125,17 +135,17 @@ def _partition_conditions(cursor: Cursor) -> tuple[ddl.PartitionCondition, ...]:
     return tuple(found)
 
 
-def partition_condition(cursor: Cursor) -> ddl.PartitionCondition:
+def partition_condition(cursor: Cursor) -> PartitionCondition:
     """column operator constant"""
     column = cursor.small_name("partition specification")
     operator = _OPERATORS.get(cursor.key)
     if operator is None:
         raise cursor.unrecognized("drop partition statement")
     cursor.next()
-    return ddl.PartitionCondition(column, operator, partition_text(cursor))
+    return PartitionCondition(column, operator, partition_text(cursor))
 
 
-def _change(cursor: Cursor, name: TableName) -> ddl.ChangeColumn:
+def _change(cursor: Cursor, name: TableName) -> ChangeColumn:
     cursor.accept("COLUMN")
     old = cursor.small_name("column name")
     new = cursor.small_name("column name")
@@ -148,10 +158,10 @@ def _change(cursor: Cursor, name: TableName) -> ddl.ChangeColumn:
         after = cursor.small_name("column name")
     cursor.accept_any("CASCADE", "RESTRICT")
     constraints = reader.value() if constrained else None
-    return ddl.ChangeColumn(name, old, Column(new, kind, comment), after, constraints)
+    return ChangeColumn(name, old, Column(new, kind, comment), after, constraints)
 
 
-_OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], ddl.DdlStatement]] = {
+_OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]] = {
     ("SET", "TBLPROPERTIES"): _set_properties,
     ("SET", "SERDEPROPERTIES"): _set_properties,
     ("UNSET", "TBLPROPERTIES"): _unset,

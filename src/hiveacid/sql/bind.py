@@ -19,9 +19,13 @@ from hiveacid.sql.parsed import (
     Scope,
 )
 from hiveacid.sql.splice import Names, Splicer, quoted
-from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.constraints import column_default
+from hiveacid.statements.ddl.tables import CreateTable
+from hiveacid.statements.ddl.views import CreateView
+from hiveacid.statements.explain import Explain
+from hiveacid.statements.session_state import TransactionStatement
 from hiveacid.statements.values import (
+    Command,
     Delete,
     Insert,
     Inserts,
@@ -34,21 +38,11 @@ from hiveacid.statements.values import (
     Query,
     Update,
 )
-from hiveacid.statements.values_transactions import TransactionStatement
-from hiveacid.statements.values_views import CreateView
 
 __all__ = ["Bound", "Names", "bind", "bind_texts"]
 
 Bound = (
-    Query
-    | Insert
-    | Inserts
-    | Update
-    | Delete
-    | Merge
-    | ddl.DdlStatement
-    | ddl.Explain
-    | TransactionStatement
+    Query | Insert | Inserts | Update | Delete | Merge | Command | Explain | TransactionStatement
 )
 
 DEFAULT_PREFIX = "__hiveacid_"
@@ -76,10 +70,10 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
         return bind_texts(body, names, prefix=prefix)
     if isinstance(body, ParsedExplain):
         inner = bind(body.statement, names, prefix=prefix)
-        if isinstance(inner, (ddl.Explain, TransactionStatement)):
+        if isinstance(inner, (Explain, TransactionStatement)):
             raise UnsupportedError(f"EXPLAIN of {body.statement.text} is not supported")
-        return ddl.Explain(inner, body.mode)
-    if isinstance(body, ddl.CreateTable) and isinstance(body.query, Fragment):
+        return Explain(inner, body.mode)
+    if isinstance(body, CreateTable) and isinstance(body.query, Fragment):
         return _ddl(dataclasses.replace(body, query=_query(body.query, splicer)), names, splicer)
     if isinstance(body, CreateView) and isinstance(body.query, Fragment):
         return _view(body, body.query, names, splicer)
@@ -89,7 +83,7 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
     return _ddl(body, names, splicer)
 
 
-def _view(body: CreateView, fragment: Fragment, names: Names, splicer: Splicer) -> ddl.DdlStatement:
+def _view(body: CreateView, fragment: Fragment, names: Names, splicer: Splicer) -> Command:
     """A view's query for Spark, as written, and with full names; it must not need itself."""
     name = splicer.qualify(body.name)
     within = Splicer(names, prefix=splicer.prefix, expanding=(name,))
@@ -179,7 +173,7 @@ def _rows(body: Insert, rows: ParsedRows, table: Table, splicer: Splicer) -> Que
 # -------------------------------------------------------------------- DDL
 
 
-def _ddl(body: ddl.DdlStatement, names: Names, splicer: Splicer) -> ddl.DdlStatement:
+def _ddl(body: Command, names: Names, splicer: Splicer) -> Command:
     """Every TableName of the value gets its database."""
     changes: dict[str, object] = {}
     for field in dataclasses.fields(body):

@@ -22,8 +22,7 @@ from hiveacid.model.types import (
 )
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import TokenKind
-from hiveacid.statements.constraints import KeyConstraint
-from hiveacid.statements.values_ddl import Constraints
+from hiveacid.statements.constraints import Constraints, KeyConstraint
 
 _PRIMITIVES = {
     "BOOLEAN": "boolean",

@@ -15,16 +15,21 @@ from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
 from hiveacid.sql.dml import partition_pair
 from hiveacid.sql.lexer import TokenKind, tokenize
-from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements import values_locks as lock_values
-from hiveacid.statements import values_transactions as txn_values
-from hiveacid.statements.values_compactions import (
-    Compact,
-    ShowCompactions,
-    SortItem,
+from hiveacid.statements.analyze import Analyze
+from hiveacid.statements.compact import Compact, ShowCompactions, SortItem
+from hiveacid.statements.ddl.repair import RepairTable
+from hiveacid.statements.load import Load
+from hiveacid.statements.lock import LockDatabase, LockTable, UnlockDatabase, UnlockTable
+from hiveacid.statements.partition_values import PartitionText
+from hiveacid.statements.session_state import (
+    Begin,
+    Commit,
+    ReleaseSavepoint,
+    Rollback,
+    Savepoint,
+    SetAutocommit,
+    SetTransaction,
 )
-from hiveacid.statements.values_load import Load
-from hiveacid.statements.values_upkeep import Analyze, RepairTable
 
 
 def parse_load(cursor: Cursor) -> Load:
@@ -42,23 +47,23 @@ def parse_load(cursor: Cursor) -> Load:
     return Load(name, path, local=local, overwrite=overwrite, partition=partition)
 
 
-def parse_lock(cursor: Cursor) -> lock_values.LockTable | lock_values.LockDatabase:
+def parse_lock(cursor: Cursor) -> LockTable | LockDatabase:
     """LOCK TABLE name [PARTITION (...)] mode, LOCK DATABASE | SCHEMA name mode"""
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
         schema = cursor.small_name("lock statement")
-        return lock_values.LockDatabase(schema, _exclusive(cursor))
+        return LockDatabase(schema, _exclusive(cursor))
     cursor.expect("TABLE")
     name = cursor.table_name()
     partition = optional_partition(cursor)
-    return lock_values.LockTable(name, partition, _exclusive(cursor))
+    return LockTable(name, partition, _exclusive(cursor))
 
 
-def parse_unlock(cursor: Cursor) -> lock_values.UnlockTable | lock_values.UnlockDatabase:
+def parse_unlock(cursor: Cursor) -> UnlockTable | UnlockDatabase:
     """UNLOCK TABLE name [PARTITION (...)], UNLOCK DATABASE | SCHEMA name"""
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        return lock_values.UnlockDatabase(cursor.small_name("unlock statement"))
+        return UnlockDatabase(cursor.small_name("unlock statement"))
     cursor.expect("TABLE")
-    return lock_values.UnlockTable(cursor.table_name(), optional_partition(cursor))
+    return UnlockTable(cursor.table_name(), optional_partition(cursor))
 
 
 def _exclusive(cursor: Cursor) -> bool:
@@ -101,50 +106,50 @@ _AUTOCOMMIT = re.compile(r"set\s+autocommit(?:(?:\s*=\s*|\s+)(\S+))?\s*", re.IGN
 _ON = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
-def parse_start(cursor: Cursor) -> txn_values.Begin:
+def parse_start(cursor: Cursor) -> Begin:
     """START TRANSACTION [ISOLATION LEVEL level | READ WRITE]"""
     cursor.expect("TRANSACTION")
-    return txn_values.Begin(_modes(cursor))
+    return Begin(_modes(cursor))
 
 
-def parse_begin(cursor: Cursor) -> txn_values.Begin:
+def parse_begin(cursor: Cursor) -> Begin:
     """BEGIN [TRANSACTION | WORK] [ISOLATION LEVEL level | READ WRITE]"""
     cursor.accept_any("TRANSACTION", "WORK")
-    return txn_values.Begin(_modes(cursor))
+    return Begin(_modes(cursor))
 
 
-def parse_set_transaction(cursor: Cursor) -> txn_values.SetTransaction:
+def parse_set_transaction(cursor: Cursor) -> SetTransaction:
     """SET TRANSACTION ISOLATION LEVEL level"""
     cursor.expect("TRANSACTION")
     isolation = _modes(cursor)
     if isolation is None:
         raise cursor.unrecognized("isolation level")
-    return txn_values.SetTransaction(isolation)
+    return SetTransaction(isolation)
 
 
-def parse_commit(cursor: Cursor) -> txn_values.Commit:
+def parse_commit(cursor: Cursor) -> Commit:
     """COMMIT [TRANSACTION | WORK]"""
     cursor.accept_any("TRANSACTION", "WORK")
-    return txn_values.Commit()
+    return Commit()
 
 
-def parse_rollback(cursor: Cursor) -> txn_values.Rollback:
+def parse_rollback(cursor: Cursor) -> Rollback:
     """ROLLBACK [TRANSACTION | WORK] [TO [SAVEPOINT] name]"""
     cursor.accept_any("TRANSACTION", "WORK")
-    return txn_values.Rollback(_savepoint(cursor) if cursor.accept("TO") else None)
+    return Rollback(_savepoint(cursor) if cursor.accept("TO") else None)
 
 
-def parse_savepoint(cursor: Cursor) -> txn_values.Savepoint:
+def parse_savepoint(cursor: Cursor) -> Savepoint:
     """SAVEPOINT name"""
-    return txn_values.Savepoint(cursor.name("savepoint"))
+    return Savepoint(cursor.name("savepoint"))
 
 
-def parse_release(cursor: Cursor) -> txn_values.ReleaseSavepoint:
+def parse_release(cursor: Cursor) -> ReleaseSavepoint:
     """RELEASE [SAVEPOINT] name"""
-    return txn_values.ReleaseSavepoint(_savepoint(cursor))
+    return ReleaseSavepoint(_savepoint(cursor))
 
 
-def autocommit(text: str) -> txn_values.SetAutocommit | None:
+def autocommit(text: str) -> SetAutocommit | None:
     """SET autocommit [[=] value]; None for another SET.
 
     Raises:
@@ -152,11 +157,11 @@ def autocommit(text: str) -> txn_values.SetAutocommit | None:
     """
     found = _AUTOCOMMIT.fullmatch(text)
     if found is None or found.group(1) is None:
-        return None if found is None else txn_values.SetAutocommit()
+        return None if found is None else SetAutocommit()
     on = _ON.get(found.group(1).lower())
     if on is None:
         raise InvalidInputError(f"autocommit is true or false, not {found.group(1)}")
-    return txn_values.SetAutocommit(on)
+    return SetAutocommit(on)
 
 
 def _modes(cursor: Cursor) -> Isolation | None:
@@ -187,7 +192,7 @@ def _savepoint(cursor: Cursor) -> str:
 _FILTERS = ("POOL", "TYPE", "STATUS", "ORDER", "LIMIT")
 
 
-def parse_compact(cursor: Cursor, name: TableName, partition: ddl.PartitionText) -> Compact:
+def parse_compact(cursor: Cursor, name: TableName, partition: PartitionText) -> Compact:
     """What follows COMPACT; the clauses have one order."""
     kind = cursor.string("compaction type").lower()
     buckets = None
@@ -241,7 +246,7 @@ def parse_show_compactions(cursor: Cursor) -> ShowCompactions:
         return ShowCompactions(compaction=CompactionId(cursor.integer("compaction id")))
     schema: str | None = None
     name: TableName | None = None
-    partition: ddl.PartitionText = ()
+    partition: PartitionText = ()
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
         schema = cursor.small_name("show compactions")
     elif not cursor.at_end() and not _at_filter(cursor):

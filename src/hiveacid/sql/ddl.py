@@ -18,11 +18,16 @@ from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.dml import partition_pair
 from hiveacid.sql.lexer import TokenKind
 from hiveacid.sql.query import QueryParser
-from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements import values_views as views
+from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase
+from hiveacid.statements.ddl.tables import CreateTable, DropTable
+from hiveacid.statements.ddl.views import AlterView, CreateView, DropView
+from hiveacid.statements.partition_values import PartitionText
+from hiveacid.statements.session_state import UseDatabase
+from hiveacid.statements.truncate import Truncate
+from hiveacid.statements.values import Command
 
 
-def parse_create_view(cursor: Cursor, *, or_replace: bool) -> views.CreateView:
+def parse_create_view(cursor: Cursor, *, or_replace: bool) -> CreateView:
     """What follows CREATE [OR REPLACE] VIEW."""
     if_not_exists = cursor.if_not_exists()
     name = cursor.table_name()
@@ -37,7 +42,7 @@ def parse_create_view(cursor: Cursor, *, or_replace: bool) -> views.CreateView:
             raise UnsupportedError("partitioned views are not supported")
         else:
             raise cursor.unrecognized("create view statement")
-    view = views.CreateView(
+    view = CreateView(
         name,
         columns,
         comment=comment,
@@ -48,26 +53,26 @@ def parse_create_view(cursor: Cursor, *, or_replace: bool) -> views.CreateView:
     return replace(view, query=_query(cursor))
 
 
-def parse_alter_view(cursor: Cursor) -> views.AlterView | views.CreateView:
+def parse_alter_view(cursor: Cursor) -> AlterView | CreateView:
     """What follows ALTER VIEW."""
     name = cursor.table_name()
     if cursor.accept("SET", "TBLPROPERTIES"):
-        return views.AlterView(name, properties=property_list(cursor))
+        return AlterView(name, properties=property_list(cursor))
     if cursor.accept("UNSET", "TBLPROPERTIES"):
         cursor.if_exists()
-        return views.AlterView(name, unset=property_keys(cursor))
+        return AlterView(name, unset=property_keys(cursor))
     if cursor.accept("RENAME", "TO"):
-        return views.AlterView(name, new_name=cursor.table_name())
+        return AlterView(name, new_name=cursor.table_name())
     cursor.accept("AS")
     if not cursor.at_query():
         raise cursor.unrecognized("alter view statement")
-    return views.CreateView(name, query=_query(cursor), alter=True)
+    return CreateView(name, query=_query(cursor), alter=True)
 
 
-def parse_drop_view(cursor: Cursor) -> views.DropView:
+def parse_drop_view(cursor: Cursor) -> DropView:
     """What follows DROP VIEW."""
     if_exists = cursor.if_exists()
-    return views.DropView(cursor.table_name(), if_exists)
+    return DropView(cursor.table_name(), if_exists)
 
 
 def _query(cursor: Cursor) -> Any:
@@ -116,7 +121,7 @@ class _Columns:
         self.columns.append(Column(name, kind, comment))
 
 
-def parse_create(cursor: Cursor) -> ddl.DdlStatement:
+def parse_create(cursor: Cursor) -> Command:
     """CREATE DATABASE | SCHEMA | [OR REPLACE] VIEW | [EXTERNAL | MANAGED | TRANSACTIONAL] TABLE."""
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("VIEW"):
@@ -145,7 +150,7 @@ def parse_create(cursor: Cursor) -> ddl.DdlStatement:
     return replace(table, external=external, managed=managed, properties=properties)
 
 
-def _create_database(cursor: Cursor) -> ddl.CreateDatabase:
+def _create_database(cursor: Cursor) -> CreateDatabase:
     if_not_exists = cursor.if_not_exists()
     name = cursor.small_name("create database statement")
     comment = location = None
@@ -159,13 +164,13 @@ def _create_database(cursor: Cursor) -> ddl.CreateDatabase:
             properties = property_list(cursor)
         else:
             raise cursor.error(f"missing EOF at '{cursor.token.text}' near '{name}'")
-    return ddl.CreateDatabase(name, if_not_exists, comment, location, properties)
+    return CreateDatabase(name, if_not_exists, comment, location, properties)
 
 
-def _create_table(cursor: Cursor) -> ddl.CreateTable:
+def _create_table(cursor: Cursor) -> CreateTable:
     if_not_exists = cursor.if_not_exists()
     name = cursor.table_name()
-    table = ddl.CreateTable(name, if_not_exists=if_not_exists)
+    table = CreateTable(name, if_not_exists=if_not_exists)
     if cursor.accept("LIKE"):
         if cursor.token.kind is TokenKind.STRING or cursor.key == "FILE":
             raise UnsupportedError("CREATE TABLE LIKE a file is not supported")
@@ -188,7 +193,7 @@ def _query_follows(cursor: Cursor) -> bool:
     return cursor.peek(1).key in ("SELECT", "WITH", "FROM")
 
 
-def _with_columns(table: ddl.CreateTable, definitions: _Columns) -> ddl.CreateTable:
+def _with_columns(table: CreateTable, definitions: _Columns) -> CreateTable:
     found = definitions.constraints.value()
     return replace(
         table,
@@ -201,7 +206,7 @@ def _with_columns(table: ddl.CreateTable, definitions: _Columns) -> ddl.CreateTa
     )
 
 
-def _table_clauses(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
+def _table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
     while True:
         if cursor.accept("COMMENT"):
             table = replace(table, comment=cursor.string())
@@ -245,7 +250,7 @@ def _stored(cursor: Cursor) -> FileFormat:
     return _FORMATS[name.upper()]
 
 
-def _partitioned_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
+def _partitioned_by(cursor: Cursor, table: CreateTable) -> CreateTable:
     if cursor.accept("SPEC"):
         raise UnsupportedError("PARTITIONED BY SPEC is not supported")
     if cursor.peek(2).key in (",", ")"):
@@ -266,7 +271,7 @@ def _sorted_column(cursor: Cursor) -> str:
     return column
 
 
-def _clustered_by(cursor: Cursor, table: ddl.CreateTable) -> ddl.CreateTable:
+def _clustered_by(cursor: Cursor, table: CreateTable) -> CreateTable:
     columns = cursor.names()
     sorted_by = cursor.in_parentheses(_sorted_column) if cursor.accept("SORTED", "BY") else ()
     cursor.expect("INTO")
@@ -296,7 +301,7 @@ def column_definitions(cursor: Cursor) -> tuple[Column, ...]:
 # -------------------------------------------------------------------- shared pieces
 
 
-def partition_spec(cursor: Cursor) -> ddl.PartitionText:
+def partition_spec(cursor: Cursor) -> PartitionText:
     """PARTITION ( column = constant, ... )"""
     cursor.expect("PARTITION")
     return cursor.in_parentheses(_partition_value)
@@ -309,12 +314,12 @@ def _partition_value(cursor: Cursor) -> tuple[str, str | None]:
     return name, text
 
 
-def optional_partition(cursor: Cursor) -> ddl.PartitionText:
+def optional_partition(cursor: Cursor) -> PartitionText:
     """A partition specification, if there is one."""
     return partition_spec(cursor) if cursor.looking_at("PARTITION", "(") else ()
 
 
-def parse_drop(cursor: Cursor) -> ddl.DdlStatement:
+def parse_drop(cursor: Cursor) -> Command:
     """DROP DATABASE | SCHEMA | VIEW | TABLE."""
     if cursor.accept("VIEW"):
         return parse_drop_view(cursor)
@@ -324,24 +329,24 @@ def parse_drop(cursor: Cursor) -> ddl.DdlStatement:
         cascade = cursor.accept("CASCADE")
         if not cascade:
             cursor.accept("RESTRICT")
-        return ddl.DropDatabase(name, if_exists, cascade)
+        return DropDatabase(name, if_exists, cascade)
     if not cursor.accept("TABLE"):
         raise UnsupportedError(f"DROP {cursor.token.text.upper()} is not supported")
     if_exists = cursor.if_exists()
     table = cursor.table_name()
-    return ddl.DropTable(table, if_exists, cursor.accept("PURGE"))
+    return DropTable(table, if_exists, cursor.accept("PURGE"))
 
 
-def parse_truncate(cursor: Cursor) -> ddl.Truncate:
+def parse_truncate(cursor: Cursor) -> Truncate:
     """TRUNCATE [TABLE] name [PARTITION (...)]."""
     cursor.accept("TABLE")
     table = cursor.table_name()
     partition = optional_partition(cursor)
     if cursor.key == "COLUMNS":
         raise UnsupportedError("TRUNCATE TABLE ... COLUMNS is not supported")
-    return ddl.Truncate(table, partition)
+    return Truncate(table, partition)
 
 
-def parse_use(cursor: Cursor) -> ddl.UseDatabase:
+def parse_use(cursor: Cursor) -> UseDatabase:
     """USE name."""
-    return ddl.UseDatabase(cursor.small_name("use statement"))
+    return UseDatabase(cursor.small_name("use statement"))

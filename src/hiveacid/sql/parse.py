@@ -50,8 +50,8 @@ from hiveacid.sql.parameters import Arguments, SettingOf, substituted, with_argu
 from hiveacid.sql.parsed import Fragment, Scope
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.show import parse_abort, parse_describe, parse_show
-from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.values_transactions import TransactionStatement
+from hiveacid.statements.session_state import ResetProperties, SetProperty, TransactionStatement
+from hiveacid.statements.values import Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ParsedLater:
     blanks: str
 
 
-Body = ParsedDml | ParsedLater | ParsedExplain | ddl.DdlStatement | TransactionStatement
+Body = ParsedDml | ParsedLater | ParsedExplain | Command | TransactionStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ def _body(cursor: Cursor, text: str, line: int) -> Body:
     if key == "RESET":
         cursor.next()
         keys = text.split()[1:]
-        return ddl.ResetProperties(tuple(keys))
+        return ResetProperties(tuple(keys))
     if key == "EXPLAIN":
         return _explain(cursor, line)
     grammar = _QUERIES.get(key)
@@ -274,14 +274,14 @@ def _no_statement(cursor: Cursor) -> SqlSyntaxError:
     return cursor.error(f"cannot recognize input near '{cursor.token.text}'")
 
 
-def _set(text: str) -> ddl.SetProperty:
+def _set(text: str) -> SetProperty:
     match = _SETTING.fullmatch(text)
     if match is not None:
-        return ddl.SetProperty(match.group(1).removeprefix("hiveconf:"), match.group(2))
+        return SetProperty(match.group(1).removeprefix("hiveconf:"), match.group(2))
     words = text.split()[1:]
     if words in ([], ["-v"]):
-        return ddl.SetProperty()
-    return ddl.SetProperty(" ".join(words).removeprefix("hiveconf:"))
+        return SetProperty()
+    return SetProperty(" ".join(words).removeprefix("hiveconf:"))
 
 
 def _explain(cursor: Cursor, line: int) -> ParsedExplain:

@@ -14,12 +14,25 @@ from hiveacid.sql.commands import ids, optional_order, parse_show_compactions
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import optional_partition
 from hiveacid.sql.lexer import TokenKind
-from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.values_compactions import AbortCompactions
-from hiveacid.statements.values_views import ShowViews
+from hiveacid.statements.compact import AbortCompactions
+from hiveacid.statements.describe import DescribeDatabase, DescribeTable
+from hiveacid.statements.lock import AbortLocks, AbortTransactions
+from hiveacid.statements.partition_values import PartitionCondition, PartitionText
+from hiveacid.statements.show import (
+    ShowColumns,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowLocks,
+    ShowPartitions,
+    ShowTableProperties,
+    ShowTables,
+    ShowTransactions,
+    ShowViews,
+)
+from hiveacid.statements.values import Command
 
 
-def parse_show(cursor: Cursor) -> ddl.DdlStatement:
+def parse_show(cursor: Cursor) -> Command:
     """SHOW ..."""
     word = cursor.key
     for words, read in _SHOWN.items():
@@ -40,69 +53,69 @@ def _pattern(cursor: Cursor) -> str | None:
     return None
 
 
-def _partitions(cursor: Cursor) -> ddl.ShowPartitions:
+def _partitions(cursor: Cursor) -> ShowPartitions:
     name = cursor.table_name()
     partition = optional_partition(cursor)
-    conditions: list[ddl.PartitionCondition] = []
+    conditions: list[PartitionCondition] = []
     while cursor.accept_any("AND" if conditions else "WHERE") is not None:
         conditions.append(partition_condition(cursor))
     order = optional_order(cursor)
     limit = cursor.integer("limit clause") if cursor.accept("LIMIT") else None
-    return ddl.ShowPartitions(name, partition, tuple(conditions), order, limit)
+    return ShowPartitions(name, partition, tuple(conditions), order, limit)
 
 
-def _columns(cursor: Cursor) -> ddl.ShowColumns:
+def _columns(cursor: Cursor) -> ShowColumns:
     if cursor.accept_any("IN", "FROM") is None:
         raise cursor.unrecognized("show columns")
     name = cursor.table_name()
     if cursor.accept_any("IN", "FROM") is not None:
         name = TableName(cursor.name("show columns"), name.table)
-    return ddl.ShowColumns(name, _pattern(cursor))
+    return ShowColumns(name, _pattern(cursor))
 
 
-def _locks(cursor: Cursor) -> ddl.ShowLocks:
+def _locks(cursor: Cursor) -> ShowLocks:
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
         schema = cursor.small_name("show locks")
-        return ddl.ShowLocks(schema=schema, extended=cursor.accept("EXTENDED"))
+        return ShowLocks(schema=schema, extended=cursor.accept("EXTENDED"))
     name: TableName | None = None
-    partition: ddl.PartitionText = ()
+    partition: PartitionText = ()
     if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED) and cursor.key != "EXTENDED":
         name = cursor.table_name()
         partition = optional_partition(cursor)
-    return ddl.ShowLocks(name, partition, extended=cursor.accept("EXTENDED"))
+    return ShowLocks(name, partition, extended=cursor.accept("EXTENDED"))
 
 
-def _properties(cursor: Cursor) -> ddl.ShowTableProperties:
+def _properties(cursor: Cursor) -> ShowTableProperties:
     name = cursor.table_name()
     keys = property_keys(cursor) if cursor.key == "(" else (None,)
-    return ddl.ShowTableProperties(name, keys[0])
+    return ShowTableProperties(name, keys[0])
 
 
-def _databases(cursor: Cursor) -> ddl.ShowDatabases:
-    return ddl.ShowDatabases(_pattern(cursor))
+def _databases(cursor: Cursor) -> ShowDatabases:
+    return ShowDatabases(_pattern(cursor))
 
 
-_SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], ddl.DdlStatement]] = {
+_SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
     ("DATABASES",): _databases,
     ("SCHEMAS",): _databases,
-    ("TABLES",): lambda cursor: ddl.ShowTables(_database(cursor), _pattern(cursor)),
+    ("TABLES",): lambda cursor: ShowTables(_database(cursor), _pattern(cursor)),
     ("VIEWS",): lambda cursor: ShowViews(_database(cursor), _pattern(cursor)),
     ("PARTITIONS",): _partitions,
     ("COLUMNS",): _columns,
     ("TBLPROPERTIES",): _properties,
-    ("CREATE", "TABLE"): lambda cursor: ddl.ShowCreateTable(cursor.table_name()),
-    ("TRANSACTIONS",): lambda _: ddl.ShowTransactions(),
+    ("CREATE", "TABLE"): lambda cursor: ShowCreateTable(cursor.table_name()),
+    ("TRANSACTIONS",): lambda _: ShowTransactions(),
     ("LOCKS",): _locks,
     ("COMPACTIONS",): parse_show_compactions,
 }
 
 
-def parse_describe(cursor: Cursor) -> ddl.DdlStatement:
+def parse_describe(cursor: Cursor) -> Command:
     """DESCRIBE | DESC [DATABASE | SCHEMA] [EXTENDED | FORMATTED] name ..."""
     if cursor.key in ("DATABASE", "SCHEMA") and cursor.peek(1).kind is not TokenKind.END:
         cursor.next()
         extended = cursor.accept("EXTENDED")
-        return ddl.DescribeDatabase(cursor.small_name("describe database"), extended)
+        return DescribeDatabase(cursor.small_name("describe database"), extended)
     if cursor.key == "FUNCTION" and cursor.peek(1).kind is TokenKind.WORD:
         raise UnsupportedError("DESCRIBE FUNCTION is not supported")
     if cursor.key == "HISTORY" and cursor.peek(1).kind is TokenKind.WORD:
@@ -119,14 +132,14 @@ def parse_describe(cursor: Cursor) -> ddl.DdlStatement:
     column = None
     if not cursor.at_end():
         column = cursor.small_name("describe statement")
-    return ddl.DescribeTable(name, column, partition, formatted, extended)
+    return DescribeTable(name, column, partition, formatted, extended)
 
 
-def parse_abort(cursor: Cursor) -> ddl.AbortTransactions | ddl.AbortLocks | AbortCompactions:
+def parse_abort(cursor: Cursor) -> AbortTransactions | AbortLocks | AbortCompactions:
     """ABORT TRANSACTIONS id ..., ABORT LOCKS id ..., ABORT COMPACTIONS id ..."""
     if cursor.accept("COMPACTIONS"):
         return AbortCompactions(tuple(map(CompactionId, ids(cursor))))
     if cursor.accept("LOCKS"):
-        return ddl.AbortLocks(tuple(map(LockId, ids(cursor))))
+        return AbortLocks(tuple(map(LockId, ids(cursor))))
     cursor.expect("TRANSACTIONS")
-    return ddl.AbortTransactions(tuple(map(TxnId, ids(cursor))))
+    return AbortTransactions(tuple(map(TxnId, ids(cursor))))

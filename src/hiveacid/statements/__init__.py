@@ -1,7 +1,7 @@
 """What a client can do, one file per kind of statement, whether typed as SQL or built in Python.
 
-What lives here: statement values (``values``, ``values_ddl``), their checks with Hive's codes
-(``checks``, ``definitions``), DML's plans and the one loop that carries them out (``run``), DDL,
-SHOW, DESCRIBE and EXPLAIN. What never comes in: SQL's grammar, and how transactions, files or the
-metastore's tables work. Read first: ``values.py``, then ``run.py`` (DML) or ``ddl.py``.
+What lives here: values of statements (queries and DML in ``values``, each other one beside what
+carries it out), their checks with Hive's codes, plans, the one loop that carries them out
+(``run``). What never comes in: SQL's grammar, and how transactions, files or the metastore's tables
+work. Read first: ``values.py``, ``handlers.py``, then ``run.py``.
 """

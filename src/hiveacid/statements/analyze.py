@@ -7,26 +7,42 @@ change meanwhile; the commit looks, and leaves the old statistics otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
-from hiveacid.model.tables import Column, Partition, Table, TableKind
+from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType, VarcharType
 from hiveacid.spark.text import quoted
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.job import is_transactional
 from hiveacid.statements.locked import locked
-from hiveacid.statements.partition_values import normal_spec
-from hiveacid.statements.values_upkeep import Analyze
+from hiveacid.statements.partition_values import PartitionText, normal_spec
+from hiveacid.statements.values import Command
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Analyze(Command):
+    """ANALYZE TABLE name [PARTITION (...)] COMPUTE STATISTICS [NOSCAN | FOR COLUMNS [names]].
+
+    ``partition`` names some of the partition columns; none of them: all partitions. ``columns``
+    None: no column statistics; empty: of all columns.
+    """
+
+    name: TableName
+    partition: PartitionText = ()
+    columns: tuple[str, ...] | None = None
+    noscan: bool = False
+
 
 _WHOLE: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 _DISTINCT_ERROR: Final = 0.02

@@ -36,7 +36,7 @@ from hiveacid.statements.arrow_rows import check_not_null, refuse_checks, stored
 from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_deletes
 from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
-from hiveacid.statements.results import DeleteResult, MergeResult
+from hiveacid.statements.values import DeleteResult, MergeResult
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 from hiveacid.storage.read import TableReader

@@ -12,11 +12,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Column, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Constraints of columns or of a table; the fields as ``constraint_properties`` takes them."""
+
+    not_null: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    keys: tuple[KeyConstraint, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
 
 CONSTRAINT_PREFIXES: Final = (
     "hiveacid.not_null.",

@@ -11,10 +11,10 @@ from hiveacid.client import Client
 from hiveacid.errors import spark_needed
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
+from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.names import is_temporary_view
-from hiveacid.statements.values_compactions import CompactionStatement
-from hiveacid.statements.values_transactions import TransactionStatement
+from hiveacid.statements.values import Command
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look
 
@@ -28,7 +28,7 @@ class Owner(Protocol):
     def use_database(self, name: str) -> None:
         """It is the current one from now on."""
 
-    def control(self, statement: TransactionStatement) -> Listing | None:
+    def control(self, statement: Command) -> Listing | None:
         """Begin, end or go back in the session's transaction."""
 
     def compactions_listing(self, statement: CompactionStatement) -> Listing | None:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 from hiveacid.model.tables import Column
 from hiveacid.model.types import PrimitiveType
 from hiveacid.statements import insert, run, select
-from hiveacid.statements import values_ddl as ddl
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.ddl import tables, views
 from hiveacid.statements.ddl.change import carry_out
-from hiveacid.statements.ddl.definitions import check_query_columns
+from hiveacid.statements.ddl.tables import CreateTable, check_query_columns
+from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.query_columns import columns_of, columns_of_rows, renamed
 from hiveacid.statements.values import Insert
-from hiveacid.statements.values_views import CreateView
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.view import Look
@@ -29,7 +28,7 @@ _SOME_COLUMN: Final = Column("c", PrimitiveType("int"))
 
 def create_table(context: ExecutionContext, bound: Bound) -> None:
     """CREATE TABLE, with the rows of its query where it has one: all or nothing."""
-    statement: ddl.CreateTable = bound.value
+    statement: CreateTable = bound.value
     if statement.query is None:
         tables.make_table(context, statement)
         return
@@ -38,7 +37,7 @@ def create_table(context: ExecutionContext, bound: Bound) -> None:
 
 
 def create_from(
-    context: ExecutionContext, statement: ddl.CreateTable, rows: DataFrame | ArrowTable
+    context: ExecutionContext, statement: CreateTable, rows: DataFrame | ArrowTable
 ) -> None:
     """Make the table with the columns of the rows and put them in; all or nothing."""
     columns = columns_of_rows(rows)
@@ -55,7 +54,7 @@ def create_from(
             run.change(context, bound, plan, run.needs_of(plan))
 
 
-def needs(context: ExecutionContext, statement: ddl.CreateTable, look: Look) -> Footprint:
+def needs(context: ExecutionContext, statement: CreateTable, look: Look) -> Footprint:
     """The query's locks, that of the definition, and that of the INSERT that follows."""
     created = footprint.create_table(statement.name.database)
     if statement.query is None:

@@ -18,10 +18,9 @@ from hiveacid.statements.checks import check
 from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.lock_partitions import locked_partitions
-from hiveacid.statements.results import DeleteResult
 from hiveacid.statements.select import read_names
 from hiveacid.statements.truncate import TruncateWork
-from hiveacid.statements.values import Delete
+from hiveacid.statements.values import Delete, DeleteResult
 from hiveacid.storage.stage import DELETE
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Catalog
@@ -18,8 +19,7 @@ from hiveacid.model.statistics import (
     is_accurate,
 )
 from hiveacid.model.storage_classes import storage_classes
-from hiveacid.model.tables import Column, Partition, Table, TableKind
-from hiveacid.statements import values_ddl as ddl
+from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.statements.constraints import (
     check_constraints,
     default_constraints,
@@ -28,21 +28,42 @@ from hiveacid.statements.constraints import (
     shown_properties,
 )
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.partition_values import full_values
+from hiveacid.statements.partition_values import PartitionText, full_values
+from hiveacid.statements.values import Command
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTable(Command):
+    """DESCRIBE [FORMATTED | EXTENDED] name [PARTITION (...)] [column]."""
+
+    name: TableName
+    column: str | None = None
+    partition: PartitionText = ()
+    formatted: bool = False
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeDatabase(Command):
+    """DESCRIBE DATABASE [EXTENDED] name."""
+
+    name: str
+    extended: bool = False
+
 
 Row = tuple[str | None, ...]
 _COLUMNS = ("col_name", "data_type", "comment")
 _BLANK: Row = ("", None, None)
 
 
-def describe(catalog: Catalog, statement: ddl.DescribeTable | ddl.DescribeDatabase) -> Listing:
+def describe(catalog: Catalog, statement: DescribeTable | DescribeDatabase) -> Listing:
     """The answer to DESCRIBE.
 
     Raises:
         NotFoundError: no such database, table or partition.
         InvalidInputError: 10004 no such column.
     """
-    if isinstance(statement, ddl.DescribeDatabase):
+    if isinstance(statement, DescribeDatabase):
         return _database(catalog, statement)
     table = catalog.get_table(statement.name)
     partition = None
@@ -284,7 +305,7 @@ def _date(days: object) -> str | None:
         return str(days)
 
 
-def _database(catalog: Catalog, statement: ddl.DescribeDatabase) -> Listing:
+def _database(catalog: Catalog, statement: DescribeDatabase) -> Listing:
     database = catalog.get_database(statement.name)
     columns = ["db_name", "comment", "location"]
     row: list[str | None] = [database.name, database.comment or "", database.location]

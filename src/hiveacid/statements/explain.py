@@ -12,11 +12,22 @@ import io
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.statements import values_ddl as ddl
+from hiveacid.model.locks import LockComponent
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.job import Reader
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.values import Delete, Insert, Inserts, Literals, Merge, Query, Update
+from hiveacid.statements.values import (
+    Command,
+    Delete,
+    DmlStatement,
+    Insert,
+    Inserts,
+    Literals,
+    Merge,
+    Query,
+    Update,
+)
+from hiveacid.txn.footprint import Footprint, lock_components
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,12 +35,21 @@ if TYPE_CHECKING:
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
+
+@dataclass(frozen=True, slots=True)
+class Explain(Command):
+    """EXPLAIN [EXTENDED | FORMATTED | ...] statement; ``mode`` is '' or the word in lower case."""
+
+    statement: Query | DmlStatement | Command
+    mode: str = ""
+
+
 _MODES = {"extended": "extended", "formatted": "formatted", "cost": "cost", "cbo": "cost"}
 _HIDDEN = ("predicate", "columns", "tables")
 """Fields that the tables' lines tell better."""
 
 
-def explain(context: ExecutionContext, statement: ddl.Explain, look: Look) -> Listing:
+def explain(context: ExecutionContext, statement: Explain, look: Look) -> Listing:
     """The explanation as lines of text.
 
     Raises:
@@ -113,3 +133,16 @@ def _described(value: Any) -> list[tuple[str, str]]:
             content = f"{len(content.rows)} literal rows"
         found.append((one.name, str(content)))
     return found
+
+
+def locks_listing(footprint: Footprint) -> Listing:
+    """The locks, a line each, below Hive's title."""
+    lines = [_lock_line(one) for one in lock_components(footprint)]
+    return Listing(("Explain",), (("LOCK INFORMATION:",), *((line,) for line in lines)))
+
+
+def _lock_line(one: LockComponent) -> str:
+    place = one.database if one.table is None else f"{one.database}.{one.table}"
+    if one.partition is not None:
+        place += "." + one.partition.replace("/", ".")
+    return f"{place} -> {one.type.name}"

@@ -21,38 +21,36 @@ from hiveacid.model.locks import LockComponent
 from hiveacid.statements import (
     analyze,
     arrow_changes,
+    compact,
     create_as,
+    describe,
+    explain,
     insert,
     load,
     lock,
     run,
     select,
-    session_settings,
+    session_state,
+    show,
     truncate,
 )
 from hiveacid.statements import values as dml
-from hiveacid.statements import values_compactions as compactions
-from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements import values_locks as locks
-from hiveacid.statements import values_transactions as transactions
-from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge
 from hiveacid.statements.checks import check_inserts
 from hiveacid.statements.context import Bound, ExecutionContext
-from hiveacid.statements.ddl import columns, databases, partitions, properties, tables, views
+from hiveacid.statements.ddl import (
+    columns,
+    databases,
+    partitions,
+    properties,
+    repair,
+    tables,
+    views,
+)
 from hiveacid.statements.ddl.change import Change, carry_out
-from hiveacid.statements.ddl.repair import repair
-from hiveacid.statements.describe import describe
 from hiveacid.statements.evolve import evolved
-from hiveacid.statements.explain import explain
-from hiveacid.statements.explain_locks import locks_listing
 from hiveacid.statements.job import Work
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.lock import abort_locks
 from hiveacid.statements.locked import Needs
-from hiveacid.statements.show import ShowStatement, abort_transactions, show
-from hiveacid.statements.values_load import Load
-from hiveacid.statements.values_upkeep import Analyze, RepairTable
-from hiveacid.statements.values_views import AlterView, CreateView, DropView
 from hiveacid.txn.footprint import Footprint
 from hiveacid.txn.view import Look
 
@@ -96,9 +94,9 @@ _TITLES: Final[Mapping[type, str]] = {
     dml.Inserts: "FROM ... INSERT",
     dml.Delete: "DELETE FROM",
     dml.Merge: "MERGE INTO",
-    Load: "LOAD DATA INTO",
-    ArrowDelete: "DELETE FROM",
-    ArrowMerge: "MERGE INTO",
+    load.Load: "LOAD DATA INTO",
+    arrow_changes.ArrowDelete: "DELETE FROM",
+    arrow_changes.ArrowMerge: "MERGE INTO",
 }
 
 
@@ -176,14 +174,14 @@ _ROWS: Final[Mapping[type, Handler]] = {
     dml.Update: _changes(_update),
     dml.Delete: _changes(_delete),
     dml.Merge: _writes(_merge),
-    ddl.Truncate: _changes(truncate.plan, needs_spark=_no_spark),
-    Load: _writes(
+    truncate.Truncate: _changes(truncate.plan, needs_spark=_no_spark),
+    load.Load: _writes(
         lambda context, statement, look: (load.plan(context, statement, look),),
         needs=load.needs,
         needs_spark=_no_spark,
     ),
-    ArrowDelete: _changes(arrow_changes.plan, needs_spark=_no_spark),
-    ArrowMerge: _changes(arrow_changes.plan, needs_spark=_no_spark),
+    arrow_changes.ArrowDelete: _changes(arrow_changes.plan, needs_spark=_no_spark),
+    arrow_changes.ArrowMerge: _changes(arrow_changes.plan, needs_spark=_no_spark),
 }
 
 
@@ -200,45 +198,45 @@ def _defines(plan: Callable[[ExecutionContext, Any], Change]) -> Handler:
 
 def _drop_database(context: ExecutionContext, bound: Bound) -> None:
     carry_out(context, partial(databases.drop_database, context, bound.value))
-    session_settings.leave_database(context, bound.value.name)
+    session_state.leave_database(context, bound.value.name)
 
 
 _DEFINITIONS: Final[Mapping[type, Handler]] = {
-    ddl.CreateTable: Handler(
+    tables.CreateTable: Handler(
         carry_out=create_as.create_table,
         needs=create_as.needs,
         needs_spark=lambda statement: statement.query is not None,
         changes_definitions=True,
     ),
-    CreateView: Handler(
+    views.CreateView: Handler(
         carry_out=create_as.create_view,
         needs=views.needs,
         needs_spark=lambda _: True,
         changes_definitions=True,
     ),
-    Analyze: Handler(
+    analyze.Analyze: Handler(
         carry_out=analyze.carry_out,
         needs=analyze.needs,
         needs_spark=lambda statement: not statement.noscan,
         changes_definitions=True,
     ),
-    ddl.CreateDatabase: _defines(databases.create_database),
-    ddl.DropDatabase: replace(_defines(databases.drop_database), carry_out=_drop_database),
-    ddl.DropTable: _defines(tables.drop_table),
-    ddl.RenameTable: _defines(tables.rename_table),
-    ddl.SetLocation: _defines(tables.set_location),
-    ddl.AddColumns: _defines(columns.add_columns),
-    ddl.ChangeColumn: _defines(columns.change_column),
-    ddl.AddConstraints: _defines(columns.add_constraints),
-    ddl.DropConstraint: _defines(columns.drop_constraint),
-    ddl.SetTableProperties: _defines(properties.set_properties),
-    ddl.UnsetTableProperties: _defines(properties.unset_properties),
-    ddl.AddPartitions: _defines(partitions.add_partitions),
-    ddl.DropPartitions: _defines(partitions.drop_partitions),
-    ddl.RenamePartition: _defines(partitions.rename_partition),
-    AlterView: _defines(views.alter_view),
-    DropView: _defines(views.drop_view),
-    RepairTable: _defines(repair),
+    databases.CreateDatabase: _defines(databases.create_database),
+    databases.DropDatabase: replace(_defines(databases.drop_database), carry_out=_drop_database),
+    tables.DropTable: _defines(tables.drop_table),
+    tables.RenameTable: _defines(tables.rename_table),
+    tables.SetLocation: _defines(tables.set_location),
+    columns.AddColumns: _defines(columns.add_columns),
+    columns.ChangeColumn: _defines(columns.change_column),
+    columns.AddConstraints: _defines(columns.add_constraints),
+    columns.DropConstraint: _defines(columns.drop_constraint),
+    properties.SetTableProperties: _defines(properties.set_properties),
+    properties.UnsetTableProperties: _defines(properties.unset_properties),
+    partitions.AddPartitions: _defines(partitions.add_partitions),
+    partitions.DropPartitions: _defines(partitions.drop_partitions),
+    partitions.RenamePartition: _defines(partitions.rename_partition),
+    views.AlterView: _defines(views.alter_view),
+    views.DropView: _defines(views.drop_view),
+    repair.RepairTable: _defines(repair.repair),
 }
 
 
@@ -252,11 +250,11 @@ def _says(answer: Callable[[ExecutionContext, Any], Any], *, commits: bool = Fal
 
 
 def _explain(context: ExecutionContext, bound: Bound) -> Listing:
-    value: ddl.Explain = bound.value
+    value: explain.Explain = bound.value
     handler = handler_of(value.statement)
     if value.mode == "locks":
-        return locks_listing(handler.needs(context, value.statement, bound.look))
-    return explain(context, value, bound.look)
+        return explain.locks_listing(handler.needs(context, value.statement, bound.look))
+    return explain.explain(context, value, bound.look)
 
 
 def _locks_taken(context: ExecutionContext, statement: Any, look: Look) -> Footprint:
@@ -275,44 +273,44 @@ _unlock = Handler(
     changes_definitions=True,
 )
 _ANSWERS: Final[Mapping[type, Handler]] = {
-    ddl.Explain: Handler(
+    explain.Explain: Handler(
         carry_out=_explain, needs_spark=lambda statement: statement.mode != "locks"
     ),
-    ddl.SetProperty: _says(session_settings.set_property),
-    ddl.ResetProperties: _says(session_settings.reset),
-    ddl.UseDatabase: _says(session_settings.use_database),
-    ddl.AbortTransactions: _says(
-        lambda context, value: abort_transactions(context.client.metastore, value)
+    session_state.SetProperty: _says(session_state.set_property),
+    session_state.ResetProperties: _says(session_state.reset),
+    session_state.UseDatabase: _says(session_state.use_database),
+    lock.AbortTransactions: _says(
+        lambda context, value: lock.abort_transactions(context.client.metastore, value)
     ),
-    ddl.AbortLocks: _says(
-        lambda context, value: abort_locks(context.client.metastore, value.locks)
+    lock.AbortLocks: _says(
+        lambda context, value: lock.abort_locks(context.client.metastore, value.locks)
     ),
-    locks.LockTable: _lock,
-    locks.LockDatabase: _lock,
-    locks.UnlockTable: _unlock,
-    locks.UnlockDatabase: _unlock,
-    compactions.Compact: _says(
+    lock.LockTable: _lock,
+    lock.LockDatabase: _lock,
+    lock.UnlockTable: _unlock,
+    lock.UnlockDatabase: _unlock,
+    compact.Compact: _says(
         lambda context, value: context.owner.compactions_listing(value), commits=True
     ),
     **dict.fromkeys(
-        ShowStatement.__args__,
-        _says(lambda context, value: show(context.client.metastore, value)),
+        show.ShowStatement.__args__,
+        _says(lambda context, value: show.show(context.client.metastore, value)),
     ),
     **dict.fromkeys(
-        (ddl.DescribeTable, ddl.DescribeDatabase),
-        _says(lambda context, value: describe(context.client.metastore, value)),
+        (describe.DescribeTable, describe.DescribeDatabase),
+        _says(lambda context, value: describe.describe(context.client.metastore, value)),
     ),
     **dict.fromkeys(
         (
-            compactions.ShowCompactions,
-            compactions.AbortCompactions,
-            compactions.Clean,
-            compactions.WhyCompact,
+            compact.ShowCompactions,
+            compact.AbortCompactions,
+            compact.Clean,
+            compact.WhyCompact,
         ),
         _says(lambda context, value: context.owner.compactions_listing(value)),
     ),
     **dict.fromkeys(
-        transactions.TransactionStatement.__args__,
+        session_state.TransactionStatement.__args__,
         _says(lambda context, value: context.owner.control(value)),
     ),
 }

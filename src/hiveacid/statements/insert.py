@@ -28,8 +28,7 @@ from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.placement import default_location
-from hiveacid.statements.results import InsertResult
-from hiveacid.statements.values import Insert, Literals, Query
+from hiveacid.statements.values import Insert, InsertResult, Literals, Query
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look

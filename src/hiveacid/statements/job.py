@@ -16,8 +16,7 @@ from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.results import Result
-from hiveacid.statements.values import TableRef
+from hiveacid.statements.values import Result, TableRef
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look

@@ -33,15 +33,29 @@ from hiveacid.model.transactions import OperationType
 from hiveacid.statements import insert
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.job import Job, Work
-from hiveacid.statements.partition_values import normal_text, partition_column
-from hiveacid.statements.results import LoadResult
-from hiveacid.statements.values import Insert
-from hiveacid.statements.values_load import Load
+from hiveacid.statements.partition_values import PartitionText, normal_text, partition_column
+from hiveacid.statements.values import Command, Insert, LoadResult
 from hiveacid.storage.filesystem import FileInfo, FileSystem, file_system_for
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.plain.readers import found_format
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.view import Look
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Command):
+    """LOAD DATA [LOCAL] INPATH path [OVERWRITE] INTO TABLE name [PARTITION (...)].
+
+    ``path`` is a file, a directory of files, or either with ``*`` and ``?``. ``local`` files are of
+    this machine and stay where they are; others are moved. ``partition`` holds (column, text).
+    """
+
+    name: TableName
+    path: str
+    local: bool = False
+    overwrite: bool = False
+    partition: PartitionText = ()
+
 
 _LOG = logging.getLogger(__name__)
 _COPY_BYTES: Final = 16 * 1024 * 1024

@@ -1,4 +1,5 @@
-"""LOCK and UNLOCK: locks of the session, held across its statements and transactions.
+"""LOCK and UNLOCK: locks of the session, held across its statements and transactions; ABORT LOCKS
+and ABORT TRANSACTIONS: what clients that are gone have left.
 
 They are Hive's: SHARED is SHARED_READ (definitions wait), EXCLUSIVE is EXCLUSIVE (everybody else
 waits). Why the session's own statements pass them: docs/decisions/0005-lock-table.md.
@@ -7,23 +8,67 @@ waits). Why the session's own statements pass them: docs/decisions/0005-lock-tab
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import LockManager, Metastore
-from hiveacid.model.ids import LockId
+from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockType
-from hiveacid.model.tables import AcidMode, Table
-from hiveacid.model.transactions import OperationType
-from hiveacid.statements.partition_values import full_values
-from hiveacid.statements.values_locks import (
-    LockDatabase,
-    LockStatement,
-    LockTable,
-    UnlockDatabase,
-    UnlockTable,
-)
+from hiveacid.model.tables import AcidMode, Table, TableName
+from hiveacid.model.transactions import AbortReason, OperationType
+from hiveacid.statements.partition_values import PartitionText, full_values
+from hiveacid.statements.values import Command
 from hiveacid.txn.manager import TransactionManager
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTransactions(Command):
+    """ABORT TRANSACTIONS id ..."""
+
+    transactions: tuple[TxnId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AbortLocks(Command):
+    """ABORT LOCKS id ...: give back what clients that are gone took by LOCK. Not Hive's."""
+
+    locks: tuple[LockId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LockTable(Command):
+    """LOCK TABLE name [PARTITION (...)] SHARED | EXCLUSIVE."""
+
+    name: TableName
+    partition: PartitionText = ()
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnlockTable(Command):
+    """UNLOCK TABLE name [PARTITION (...)]."""
+
+    name: TableName
+    partition: PartitionText = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LockDatabase(Command):
+    """LOCK DATABASE schema SHARED | EXCLUSIVE."""
+
+    schema: str
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnlockDatabase(Command):
+    """UNLOCK DATABASE schema."""
+
+    schema: str
+
+
+LockStatement = LockTable | UnlockTable | LockDatabase | UnlockDatabase
 
 
 def execute(transactions: TransactionManager, statement: LockStatement) -> None:
@@ -119,3 +164,19 @@ def _partition(metastore: Metastore, statement: LockTable | UnlockTable) -> str 
     table: Table = metastore.get_table(statement.name)
     keys = [column.name for column in table.partition_columns]
     return partition_name(keys, full_values(table, statement.partition))
+
+
+def abort_transactions(metastore: Metastore, statement: AbortTransactions) -> None:
+    """ABORT TRANSACTIONS: ids that have ended are passed over; Hive passes over unknown ones, too.
+
+    Raises:
+        NotFoundError: an id that was never given out; nothing is aborted.
+    """
+    highest = metastore.get_open_txns().hwm
+    unknown = [str(txn) for txn in statement.transactions if not 0 < txn <= highest]
+    if unknown:
+        raise NotFoundError(
+            f"No such transaction: {', '.join(unknown)}; the highest id given out is {highest}",
+            txns=unknown,
+        )
+    metastore.abort_txns(statement.transactions, reason=AbortReason.ABORT_QUERY)

@@ -28,12 +28,12 @@ from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
 from hiveacid.statements.lock_partitions import locked_partitions
 from hiveacid.statements.merge_events import merge_events
-from hiveacid.statements.results import MergeResult
 from hiveacid.statements.select import read_names
 from hiveacid.statements.values import (
     MatchedDelete,
     MatchedUpdate,
     Merge,
+    MergeResult,
     NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,

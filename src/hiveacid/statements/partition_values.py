@@ -10,13 +10,27 @@ the column's length.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from typing import Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType
+
+PartitionText = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCondition:
+    """column operator text; ``operator`` is one of = != < <= > >=."""
+
+    column: str
+    operator: str
+    text: str | None
+
 
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
@@ -150,3 +164,31 @@ def full_values(table: Table, spec: Iterable[tuple[str, str | None]]) -> tuple[s
             table=str(table.name),
         )
     return tuple(found[column.name] for column in table.partition_columns)
+
+
+_COMPARE: Final[Mapping[str, Callable[[tuple[int, object], tuple[int, object]], bool]]] = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def meets(
+    table: Table,
+    values: Mapping[str, str | None],
+    conditions: tuple[PartitionCondition, ...],
+) -> bool:
+    """Whether a partition with these values (by column) meets all conditions."""
+    for condition in conditions:
+        column = partition_column(table, condition.column)
+        wanted = normal_text(condition.text, column)
+        stored = values[column.name]
+        if condition.operator not in ("=", "!=") and (wanted is None or stored is None):
+            return False
+        compare = _COMPARE[condition.operator]
+        if not compare(sort_key(stored, column), sort_key(wanted, column)):
+            return False
+    return True

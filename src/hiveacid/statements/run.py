@@ -25,7 +25,7 @@ from hiveacid.statements.job import Job, Work, is_transactional
 from hiveacid.statements.kept_statistics import changes_of
 from hiveacid.statements.locked import Needs, locked, locked_within
 from hiveacid.statements.placement import Placement, under_known_names
-from hiveacid.statements.results import Result
+from hiveacid.statements.values import Result
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge.overlap import overlapping_rows
 from hiveacid.storage.orc.verify import check_tails

@@ -1,19 +1,19 @@
-"""SHOW ... and ABORT TRANSACTIONS: questions to the metastore only; no transaction, no locks."""
+"""SHOW ...: questions to the metastore only; no transaction, no locks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hiveacid.client import DEFAULT_DATABASE
-from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.locks import LockInfo, LockState
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.storage_classes import storage_classes
-from hiveacid.model.tables import Column, Table, TableKind
-from hiveacid.model.transactions import AbortReason, TxnState
-from hiveacid.statements import values_ddl as ddl
+from hiveacid.model.tables import Column, Table, TableKind, TableName
+from hiveacid.model.transactions import TxnState
 from hiveacid.statements.constraints import (
     check_constraints,
     column_default,
@@ -22,19 +22,101 @@ from hiveacid.statements.constraints import (
     shown_properties,
 )
 from hiveacid.statements.listing import Listing, matching
-from hiveacid.statements.partition_conditions import meets
-from hiveacid.statements.partition_values import normal_spec, partition_column, sort_key
-from hiveacid.statements.values_views import ShowViews
+from hiveacid.statements.partition_values import (
+    PartitionCondition,
+    PartitionText,
+    meets,
+    normal_spec,
+    partition_column,
+    sort_key,
+)
+from hiveacid.statements.values import Command
+
+
+@dataclass(frozen=True, slots=True)
+class ShowDatabases(Command):
+    """SHOW DATABASES | SCHEMAS [LIKE pattern]."""
+
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables(Command):
+    """SHOW TABLES [IN database] [LIKE pattern]."""
+
+    database: str | None = None
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions(Command):
+    """SHOW PARTITIONS name [PARTITION (...)] [WHERE conditions] [ORDER BY columns] [LIMIT n].
+
+    All ``conditions`` hold; ``order`` pairs a column with whether it is descending.
+    """
+
+    name: TableName
+    partition: PartitionText = ()
+    conditions: tuple[PartitionCondition, ...] = ()
+    order: tuple[tuple[str, bool], ...] = ()
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowColumns(Command):
+    """SHOW COLUMNS IN name [LIKE pattern]."""
+
+    name: TableName
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTableProperties(Command):
+    """SHOW TBLPROPERTIES name [('key')]."""
+
+    name: TableName
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreateTable(Command):
+    """SHOW CREATE TABLE name."""
+
+    name: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTransactions(Command):
+    """SHOW TRANSACTIONS."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowLocks(Command):
+    """SHOW LOCKS [name [PARTITION (...)] | DATABASE name] [EXTENDED]."""
+
+    name: TableName | None = None
+    partition: PartitionText = ()
+    schema: str | None = None
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShowViews(Command):
+    """SHOW VIEWS [IN database] [LIKE pattern]."""
+
+    database: str | None = None
+    pattern: str | None = None
+
 
 ShowStatement = (
-    ddl.ShowDatabases
-    | ddl.ShowTables
-    | ddl.ShowPartitions
-    | ddl.ShowColumns
-    | ddl.ShowTableProperties
-    | ddl.ShowCreateTable
-    | ddl.ShowTransactions
-    | ddl.ShowLocks
+    ShowDatabases
+    | ShowTables
+    | ShowPartitions
+    | ShowColumns
+    | ShowTableProperties
+    | ShowCreateTable
+    | ShowTransactions
+    | ShowLocks
     | ShowViews
 )
 
@@ -57,9 +139,9 @@ def show(metastore: Metastore, statement: ShowStatement) -> Listing:
         NotFoundError: the table or database does not exist.
         InvalidInputError: SHOW PARTITIONS of a table without (10241).
     """
-    if isinstance(statement, ddl.ShowDatabases):
+    if isinstance(statement, ShowDatabases):
         return _names("database_name", matching(metastore.list_databases(), statement.pattern))
-    if isinstance(statement, ddl.ShowTables):
+    if isinstance(statement, ShowTables):
         assert statement.database is not None
         found = metastore.list_tables(statement.database)
         return _names("tab_name", matching(found, statement.pattern))
@@ -67,17 +149,17 @@ def show(metastore: Metastore, statement: ShowStatement) -> Listing:
         assert statement.database is not None
         found = metastore.list_tables(statement.database, kind=TableKind.VIEW)
         return _names("tab_name", matching(found, statement.pattern))
-    if isinstance(statement, ddl.ShowTransactions):
+    if isinstance(statement, ShowTransactions):
         return _transactions(metastore)
-    if isinstance(statement, ddl.ShowLocks):
+    if isinstance(statement, ShowLocks):
         return _locks(metastore, statement)
     table = metastore.get_table(statement.name)
-    if isinstance(statement, ddl.ShowPartitions):
+    if isinstance(statement, ShowPartitions):
         return _partitions(metastore, table, statement)
-    if isinstance(statement, ddl.ShowColumns):
+    if isinstance(statement, ShowColumns):
         names = tuple(column.name for column in table.all_columns)
         return _names("field", matching(names, statement.pattern))
-    if isinstance(statement, ddl.ShowTableProperties):
+    if isinstance(statement, ShowTableProperties):
         return _table_properties(table, statement.key)
     lines = create_table_text(table).split("\n")
     return Listing(("createtab_stmt",), tuple((line,) for line in lines))
@@ -87,23 +169,7 @@ def _names(column: str, names: tuple[str, ...]) -> Listing:
     return Listing((column,), tuple((name,) for name in names))
 
 
-def abort_transactions(metastore: Metastore, statement: ddl.AbortTransactions) -> None:
-    """ABORT TRANSACTIONS: ids that have ended are passed over; Hive passes over unknown ones, too.
-
-    Raises:
-        NotFoundError: an id that was never given out; nothing is aborted.
-    """
-    highest = metastore.get_open_txns().hwm
-    unknown = [str(txn) for txn in statement.transactions if not 0 < txn <= highest]
-    if unknown:
-        raise NotFoundError(
-            f"No such transaction: {', '.join(unknown)}; the highest id given out is {highest}",
-            txns=unknown,
-        )
-    metastore.abort_txns(statement.transactions, reason=AbortReason.ABORT_QUERY)
-
-
-def _partitions(metastore: Metastore, table: Table, statement: ddl.ShowPartitions) -> Listing:
+def _partitions(metastore: Metastore, table: Table, statement: ShowPartitions) -> Listing:
     if not table.partition_columns:
         raise InvalidInputError(
             f"Table {table.name} is not a partitioned table", code=10241, table=str(table.name)
@@ -150,7 +216,7 @@ def _transactions(metastore: Metastore) -> Listing:
     return Listing(columns, rows)
 
 
-def _locks(metastore: Metastore, statement: ddl.ShowLocks) -> Listing:
+def _locks(metastore: Metastore, statement: ShowLocks) -> Listing:
     database, table, wanted = statement.schema, None, None
     if statement.name is not None:
         database, table = statement.name.database, statement.name.table

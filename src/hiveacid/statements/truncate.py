@@ -16,13 +16,20 @@ from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.job import Job
-from hiveacid.statements.partition_values import normal_spec
-from hiveacid.statements.results import DeleteResult
-from hiveacid.statements.values_ddl import Truncate
+from hiveacid.statements.partition_values import PartitionText, normal_spec
+from hiveacid.statements.values import Command, DeleteResult
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.publish import empty_plain
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate(Command):
+    """TRUNCATE TABLE name [PARTITION (...)]."""
+
+    name: TableName
+    partition: PartitionText = ()
 
 
 def plan(statement: Truncate, look: Look) -> TruncateWork:

@@ -21,9 +21,8 @@ from hiveacid.statements.constraints import checks, column_default, not_null_col
 from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
 from hiveacid.statements.job import Job
 from hiveacid.statements.lock_partitions import locked_partitions
-from hiveacid.statements.results import UpdateResult
 from hiveacid.statements.select import read_names
-from hiveacid.statements.values import Update
+from hiveacid.statements.values import Update, UpdateResult
 from hiveacid.storage.stage import UPDATE
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look

@@ -1,4 +1,6 @@
-"""Statement values: what the user wants, whether typed as SQL or built in Python.
+"""Queries and DML: what the user wants, whether typed as SQL or built in Python, and the answers.
+
+The values of other statements, all of them a ``Command``, lie beside what carries them out.
 
 An ``Expression`` is Spark SQL text (already translated from Hive's dialect) or a pyspark
 ``Column``. Text may hold subqueries; tables of ours in it are named by placeholders: ``tables`` of
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Column, TableName
 
@@ -229,3 +232,71 @@ class Merge:
     predicate: Predicate = field(default=ANYTHING, compare=False)
     evolve: bool = False
     added: tuple[Column, ...] = ()
+
+
+DmlStatement = Insert | Inserts | Update | Delete | Merge
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A statement other than a query, INSERT, UPDATE, DELETE or MERGE.
+
+    Where a ``database`` is None or a ``TableName`` has the database '', the text names none;
+    binding fills in the current one.
+    """
+
+
+# -------------------------------------------------------------------- answers
+# ``retries``: how often the statement ran again because another transaction won.
+
+
+@dataclass(frozen=True, slots=True)
+class InsertResult:
+    """``write_id`` is 0 for a table that is not transactional."""
+
+    rows: int
+    write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """Rows changed."""
+
+    rows: int
+    write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """Rows deleted; None where DELETE without WHERE emptied the table without counting."""
+
+    rows: int | None
+    write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """Rows by what happened to them."""
+
+    updated: int
+    deleted: int
+    inserted: int
+    write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """Files that were loaded as they are; ``write_id`` is 0 for a table that is not
+    transactional.
+    """
+
+    files: int
+    write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
+
+
+Result = InsertResult | LoadResult | UpdateResult | DeleteResult | MergeResult

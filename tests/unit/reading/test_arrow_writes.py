@@ -25,7 +25,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.session import Session
-from hiveacid.statements.results import DeleteResult, InsertResult, MergeResult
+from hiveacid.statements.values import DeleteResult, InsertResult, MergeResult
 from hiveacid.table import AcidTable
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

@@ -22,74 +22,93 @@ from hiveacid.sql import parse, parse_columns, parse_one, parse_table_name
 from hiveacid.sql.columns import parse_column_type
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import tokenize
-from hiveacid.statements import values_ddl as ddl
-from hiveacid.statements.constraints import KeyConstraint
-from hiveacid.statements.values import Insert, Literals, Query, TableRef
-from hiveacid.statements.values_compactions import (
-    AbortCompactions,
-    Compact,
-    ShowCompactions,
-    SortItem,
+from hiveacid.statements.analyze import Analyze
+from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactions, SortItem
+from hiveacid.statements.constraints import Constraints, KeyConstraint
+from hiveacid.statements.ddl.columns import AddColumns, AddConstraints, ChangeColumn, DropConstraint
+from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase
+from hiveacid.statements.ddl.partitions import (
+    AddPartitions,
+    DropPartitions,
+    PartitionToAdd,
+    RenamePartition,
 )
-from hiveacid.statements.values_locks import (
+from hiveacid.statements.ddl.properties import SetTableProperties, UnsetTableProperties
+from hiveacid.statements.ddl.repair import RepairTable
+from hiveacid.statements.ddl.tables import CreateTable, DropTable, RenameTable, SetLocation
+from hiveacid.statements.describe import DescribeDatabase, DescribeTable
+from hiveacid.statements.explain import Explain
+from hiveacid.statements.lock import (
+    AbortTransactions,
     LockDatabase,
     LockTable,
     UnlockDatabase,
     UnlockTable,
 )
-from hiveacid.statements.values_transactions import (
+from hiveacid.statements.partition_values import PartitionCondition
+from hiveacid.statements.session_state import (
     Begin,
     Commit,
     ReleaseSavepoint,
+    ResetProperties,
     Rollback,
     Savepoint,
     SetAutocommit,
+    SetProperty,
     SetTransaction,
+    UseDatabase,
 )
-from hiveacid.statements.values_upkeep import Analyze, RepairTable
+from hiveacid.statements.show import (
+    ShowColumns,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowLocks,
+    ShowPartitions,
+    ShowTableProperties,
+    ShowTables,
+    ShowTransactions,
+)
+from hiveacid.statements.truncate import Truncate
+from hiveacid.statements.values import Insert, Literals, Query, TableRef
 
 X = TableName("default", "x")
 ID = (Column("id", INT),)
 
 VALUES = {
     "create database if not exists D comment 'c' location '/l' with dbproperties ('a'='b')": (
-        ddl.CreateDatabase("d", True, "c", "/l", {"a": "b"})
+        CreateDatabase("d", True, "c", "/l", {"a": "b"})
     ),
-    "alter table t add column c int comment 'x'": (
-        ddl.AddColumns(T, (Column("c", INT, "x"),), False)
-    ),
-    "alter table t add columns (c int)": ddl.AddColumns(T, (Column("c", INT),), False),
-    "alter table t convert to acid": ddl.SetTableProperties(T, {"transactional": "true"}),
+    "alter table t add column c int comment 'x'": (AddColumns(T, (Column("c", INT, "x"),), False)),
+    "alter table t add columns (c int)": AddColumns(T, (Column("c", INT),), False),
+    "alter table t convert to acid": SetTableProperties(T, {"transactional": "true"}),
     "alter table t convert to acid tblproperties ('transactional_properties'='insert_only')": (
-        ddl.SetTableProperties(
-            T, {"transactional": "true", "transactional_properties": "insert_only"}
-        )
+        SetTableProperties(T, {"transactional": "true", "transactional_properties": "insert_only"})
     ),
     "alter table t set serdeproperties ('field.delim'=',')": (
-        ddl.SetTableProperties(T, {"field.delim": ","})
+        SetTableProperties(T, {"field.delim": ","})
     ),
     "create transactional table x (id int) stored as textfile": (
-        ddl.CreateTable(
+        CreateTable(
             X,
             columns=ID,
             format=FileFormat.TEXT,
             properties={"transactional": "true", "transactional_properties": "insert_only"},
         )
     ),
-    "create schema d": ddl.CreateDatabase("d"),
-    "drop database if exists d cascade": ddl.DropDatabase("d", True, True),
-    "use D2": ddl.UseDatabase("d2"),
-    "set a.b=c d": ddl.SetProperty("a.b", "c d"),
-    "SET hive.x = ": ddl.SetProperty("hive.x", ""),
-    "set hive.x": ddl.SetProperty("hive.x"),
-    "set": ddl.SetProperty(),
-    "set -v": ddl.SetProperty(),
-    "reset": ddl.ResetProperties(),
-    "reset a b": ddl.ResetProperties(("a", "b")),
-    "create table x (id int)": ddl.CreateTable(X, ID),
+    "create schema d": CreateDatabase("d"),
+    "drop database if exists d cascade": DropDatabase("d", True, True),
+    "use D2": UseDatabase("d2"),
+    "set a.b=c d": SetProperty("a.b", "c d"),
+    "SET hive.x = ": SetProperty("hive.x", ""),
+    "set hive.x": SetProperty("hive.x"),
+    "set": SetProperty(),
+    "set -v": SetProperty(),
+    "reset": ResetProperties(),
+    "reset a b": ResetProperties(("a", "b")),
+    "create table x (id int)": CreateTable(X, ID),
     "create table d2.x (ID int comment 'it\\'s', `v` string) comment 'c' partitioned by (p string, "
     "q int comment 'q') clustered by (id, v) sorted by (id desc) into 4 buckets stored as orc "
-    "location 'file:/l' tblproperties ('transactional'='true', \"k\"='v')": ddl.CreateTable(
+    "location 'file:/l' tblproperties ('transactional'='true', \"k\"='v')": CreateTable(
         TableName("d2", "x"),
         (Column("id", INT, "it's"), Column("v", STRING)),
         (Column("p", STRING), Column("q", INT, "q")),
@@ -102,14 +121,14 @@ VALUES = {
     ),
     "create external table if not exists x (id int) row format serde "
     "'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe' stored as textfile": (
-        ddl.CreateTable(X, ID, format=FileFormat.TEXT, external=True, if_not_exists=True)
+        CreateTable(X, ID, format=FileFormat.TEXT, external=True, if_not_exists=True)
     ),
     "create transactional table x (id int)": (
-        ddl.CreateTable(X, ID, properties={"transactional": "true"})
+        CreateTable(X, ID, properties={"transactional": "true"})
     ),
     "create table x (id int not null, v string default 'a,b' enable novalidate, constraint pk "
     "primary key (id) disable novalidate rely, check (id > 0 and v in ('x', ')')))": (
-        ddl.CreateTable(
+        CreateTable(
             X,
             (*ID, Column("v", STRING)),
             not_null=("id",),
@@ -119,19 +138,19 @@ VALUES = {
         )
     ),
     "create table x (id int check id > 5 enable, v string check (v = 'a') or v is null)": (
-        ddl.CreateTable(X, (*ID, Column("v", STRING)), checks=("id > 5", "(v = 'a') or v is null"))
+        CreateTable(X, (*ID, Column("v", STRING)), checks=("id > 5", "(v = 'a') or v is null"))
     ),
     "create table x (id int constraint d default 5)": (
-        ddl.CreateTable(X, ID, defaults={"id": "5"}, constraint_names={"default.id": "d"})
+        CreateTable(X, ID, defaults={"id": "5"}, constraint_names={"default.id": "d"})
     ),
-    "alter table t add constraint c check (id > 0)": ddl.AddConstraints(
-        T, ddl.Constraints(checks=("id > 0",), names={"id > 0": "c"})
+    "alter table t add constraint c check (id > 0)": AddConstraints(
+        T, Constraints(checks=("id > 0",), names={"id > 0": "c"})
     ),
-    "alter table t add foreign key (a) references d2.s(b) disable novalidate": ddl.AddConstraints(
-        T, ddl.Constraints(keys=(KeyConstraint("", "FOREIGN KEY", ("a",), False, "d2.s", ("b",)),))
+    "alter table t add foreign key (a) references d2.s(b) disable novalidate": AddConstraints(
+        T, Constraints(keys=(KeyConstraint("", "FOREIGN KEY", ("a",), False, "d2.s", ("b",)),))
     ),
-    "alter table t drop constraint c": ddl.DropConstraint(T, "c"),
-    "alter table t partition (p=1) set location '/x'": ddl.SetLocation(T, "/x", (("p", "1"),)),
+    "alter table t drop constraint c": DropConstraint(T, "c"),
+    "alter table t partition (p=1) set location '/x'": SetLocation(T, "/x", (("p", "1"),)),
     "msck repair table t sync partitions": RepairTable(T, drop=True),
     "msck table t": RepairTable(T, repair=False),
     "analyze table t partition (p=1, q) compute statistics for columns a, b": Analyze(
@@ -139,16 +158,16 @@ VALUES = {
     ),
     "analyze table t compute statistics noscan": Analyze(T, noscan=True),
     "create table x (id int default -1 comment 'c', d date default date '2020-01-01', "
-    "e string default cast(1 as string) not null disable)": ddl.CreateTable(
+    "e string default cast(1 as string) not null disable)": CreateTable(
         X,
         (Column("id", INT, "c"), Column("d", PrimitiveType("date")), Column("e", STRING)),
         defaults={"id": "-1", "d": "date '2020-01-01'", "e": "cast(1 as string)"},
     ),
     "create table x like t tblproperties ('a'='b')": (
-        ddl.CreateTable(X, properties={"a": "b"}, like=T)
+        CreateTable(X, properties={"a": "b"}, like=T)
     ),
     "create table x partitioned by (p) stored as orc as select id, p from t order by id": (
-        ddl.CreateTable(
+        CreateTable(
             X,
             partition_names=("p",),
             format=FileFormat.ORC,
@@ -156,50 +175,50 @@ VALUES = {
         )
     ),
     "create table x as with q as (select 1 a) select * from q": (
-        ddl.CreateTable(X, query=Query("with q as (select 1 a) select * from q"))
+        CreateTable(X, query=Query("with q as (select 1 a) select * from q"))
     ),
-    "drop table if exists d2.s purge": ddl.DropTable(S, True, True),
-    "truncate table t": ddl.Truncate(T),
-    "truncate t partition (p='x')": ddl.Truncate(T, (("p", "x"),)),
-    "alter table t set tblproperties ('a'='b')": ddl.SetTableProperties(T, {"a": "b"}),
+    "drop table if exists d2.s purge": DropTable(S, True, True),
+    "truncate table t": Truncate(T),
+    "truncate t partition (p='x')": Truncate(T, (("p", "x"),)),
+    "alter table t set tblproperties ('a'='b')": SetTableProperties(T, {"a": "b"}),
     "alter table t unset tblproperties if exists ('a', 'b')": (
-        ddl.UnsetTableProperties(T, ("a", "b"), True)
+        UnsetTableProperties(T, ("a", "b"), True)
     ),
     "alter table t add if not exists partition (p='a', q=1) partition (p=null) location '/x'": (
-        ddl.AddPartitions(
+        AddPartitions(
             T,
             (
-                ddl.PartitionToAdd((("p", "a"), ("q", "1"))),
-                ddl.PartitionToAdd((("p", None),), "/x"),
+                PartitionToAdd((("p", "a"), ("q", "1"))),
+                PartitionToAdd((("p", None),), "/x"),
             ),
             True,
         )
     ),
     "alter table t drop if exists partition (p>2, q<>'a'), partition (p=1) purge": (
-        ddl.DropPartitions(
+        DropPartitions(
             T,
             (
                 (
-                    ddl.PartitionCondition("p", ">", "2"),
-                    ddl.PartitionCondition("q", "!=", "a"),
+                    PartitionCondition("p", ">", "2"),
+                    PartitionCondition("q", "!=", "a"),
                 ),
-                (ddl.PartitionCondition("p", "=", "1"),),
+                (PartitionCondition("p", "=", "1"),),
             ),
             True,
         )
     ),
-    "alter table t rename to d2.y": ddl.RenameTable(T, TableName("d2", "y")),
+    "alter table t rename to d2.y": RenameTable(T, TableName("d2", "y")),
     "alter table t partition (p='a') rename to partition (p='b')": (
-        ddl.RenamePartition(T, (("p", "a"),), (("p", "b"),))
+        RenamePartition(T, (("p", "a"),), (("p", "b"),))
     ),
     "alter table t add columns (a int, b string comment 'x') cascade": (
-        ddl.AddColumns(T, (Column("a", INT), Column("b", STRING, "x")))
+        AddColumns(T, (Column("a", INT), Column("b", STRING, "x")))
     ),
-    "alter table t replace columns (id int)": ddl.AddColumns(T, ID, True),
+    "alter table t replace columns (id int)": AddColumns(T, ID, True),
     "alter table t change column v w string comment 'c'": (
-        ddl.ChangeColumn(T, "v", Column("w", STRING, "c"))
+        ChangeColumn(T, "v", Column("w", STRING, "c"))
     ),
-    "alter table t change v v string": ddl.ChangeColumn(T, "v", Column("v", STRING)),
+    "alter table t change v v string": ChangeColumn(T, "v", Column("v", STRING)),
     "alter table t partition (p='a') compact 'MAJOR' and wait": (
         Compact(T, "major", (("p", "a"),), True)
     ),
@@ -213,19 +232,19 @@ VALUES = {
         buckets=4,
         order_by=(SortItem("v", True, True), SortItem("a b", False, True)),
     ),
-    "show databases like 'd*'": ddl.ShowDatabases("d*"),
-    "show schemas": ddl.ShowDatabases(),
-    "show tables": ddl.ShowTables("default"),
-    "show tables in d2 'o*'": ddl.ShowTables("d2", "o*"),
-    "show partitions t partition (p='x')": ddl.ShowPartitions(T, (("p", "x"),)),
-    "show columns in t": ddl.ShowColumns(T),
-    "show columns from s in d2": ddl.ShowColumns(S),
-    "show tblproperties t('a.b')": ddl.ShowTableProperties(T, "a.b"),
-    "show tblproperties t": ddl.ShowTableProperties(T),
-    "show create table t": ddl.ShowCreateTable(T),
-    "show transactions": ddl.ShowTransactions(),
-    "show locks": ddl.ShowLocks(),
-    "show locks t partition (p='x') extended": ddl.ShowLocks(T, (("p", "x"),), extended=True),
+    "show databases like 'd*'": ShowDatabases("d*"),
+    "show schemas": ShowDatabases(),
+    "show tables": ShowTables("default"),
+    "show tables in d2 'o*'": ShowTables("d2", "o*"),
+    "show partitions t partition (p='x')": ShowPartitions(T, (("p", "x"),)),
+    "show columns in t": ShowColumns(T),
+    "show columns from s in d2": ShowColumns(S),
+    "show tblproperties t('a.b')": ShowTableProperties(T, "a.b"),
+    "show tblproperties t": ShowTableProperties(T),
+    "show create table t": ShowCreateTable(T),
+    "show transactions": ShowTransactions(),
+    "show locks": ShowLocks(),
+    "show locks t partition (p='x') extended": ShowLocks(T, (("p", "x"),), extended=True),
     "lock table t shared": LockTable(T),
     "LOCK TABLE t PARTITION (p='x') EXCLUSIVE": LockTable(T, (("p", "x"),), exclusive=True),
     "lock database D2 exclusive": LockDatabase("d2", exclusive=True),
@@ -233,7 +252,7 @@ VALUES = {
     "unlock table t": UnlockTable(T),
     "unlock table t partition (p='x')": UnlockTable(T, (("p", "x"),)),
     "unlock database d2": UnlockDatabase("d2"),
-    "show locks database d2": ddl.ShowLocks(schema="d2"),
+    "show locks database d2": ShowLocks(schema="d2"),
     "show compactions": ShowCompactions(),
     "show compactions compactionid = 7": ShowCompactions(CompactionId(7)),
     "show compactions database d2 status 'failed'": ShowCompactions(schema="d2", status="failed"),
@@ -249,16 +268,16 @@ VALUES = {
     ),
     "show compactions pool": ShowCompactions(name=TableName("default", "pool")),
     "abort compactions 3 4": AbortCompactions((CompactionId(3), CompactionId(4))),
-    "abort transactions 1 2 3": ddl.AbortTransactions((1, 2, 3)),  # type: ignore[arg-type]
-    "describe t": ddl.DescribeTable(T),
-    "desc formatted d2.s": ddl.DescribeTable(S, formatted=True),
+    "abort transactions 1 2 3": AbortTransactions((1, 2, 3)),  # type: ignore[arg-type]
+    "describe t": DescribeTable(T),
+    "desc formatted d2.s": DescribeTable(S, formatted=True),
     "describe extended t partition (p='x')": (
-        ddl.DescribeTable(T, partition=(("p", "x"),), extended=True)
+        DescribeTable(T, partition=(("p", "x"),), extended=True)
     ),
-    "describe t v": ddl.DescribeTable(T, "v"),
-    "describe database extended d2": ddl.DescribeDatabase("d2", True),
-    "explain formatted delete from t": ddl.Explain(bound("delete from t"), "formatted"),  # type: ignore[arg-type]
-    "explain select 1": ddl.Explain(Query("select 1")),
+    "describe t v": DescribeTable(T, "v"),
+    "describe database extended d2": DescribeDatabase("d2", True),
+    "explain formatted delete from t": Explain(bound("delete from t"), "formatted"),  # type: ignore[arg-type]
+    "explain select 1": Explain(Query("select 1")),
 }
 
 
@@ -378,7 +397,7 @@ def test_columns_and_names_for_python() -> None:
 
 def test_explain_of_an_insert() -> None:
     explained = bound("explain insert into d2.s values (1)")
-    assert explained == ddl.Explain(Insert(S, Literals(((1,),))))
+    assert explained == Explain(Insert(S, Literals(((1,),))))
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table
+from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table, TableName
 from hiveacid.model.types import HiveType
-from hiveacid.statements import values_ddl as values
 from hiveacid.statements.constraints import (
+    Constraints,
     check_constraint_texts,
     constraint_properties,
     with_constraints,
@@ -23,11 +23,51 @@ from hiveacid.statements.constraints import (
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change, table_to_alter, use_write_id
 from hiveacid.statements.ddl.definitions import check_columns, checked
+from hiveacid.statements.values import Command
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 
 
-def add_columns(context: ExecutionContext, statement: values.AddColumns) -> Change:
+@dataclass(frozen=True, slots=True)
+class AddConstraints(Command):
+    """ALTER TABLE name ADD [CONSTRAINT name] ..."""
+
+    name: TableName
+    constraints: Constraints
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint(Command):
+    """ALTER TABLE name DROP CONSTRAINT constraint."""
+
+    name: TableName
+    constraint: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumns(Command):
+    """ALTER TABLE name ADD COLUMNS (...); ``replace`` is REPLACE COLUMNS."""
+
+    name: TableName
+    columns: tuple[Column, ...]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumn(Command):
+    """ALTER TABLE name CHANGE [COLUMN] old new type [COMMENT ...] [FIRST | AFTER column].
+
+    ``after`` is the column that it follows, '' for the first place, None where it stays.
+    """
+
+    name: TableName
+    old_name: str
+    column: Column
+    after: str | None = None
+    constraints: Constraints | None = None
+
+
+def add_columns(context: ExecutionContext, statement: AddColumns) -> Change:
     """ALTER TABLE ADD | REPLACE COLUMNS.
 
     Raises:
@@ -55,7 +95,7 @@ def add_columns(context: ExecutionContext, statement: values.AddColumns) -> Chan
     return _change(context, table_to_alter(context, statement.name), added)
 
 
-def change_column(context: ExecutionContext, statement: values.ChangeColumn) -> Change:
+def change_column(context: ExecutionContext, statement: ChangeColumn) -> Change:
     """ALTER TABLE CHANGE COLUMN, with the constraints that it adds.
 
     Raises:
@@ -72,7 +112,7 @@ def change_column(context: ExecutionContext, statement: values.ChangeColumn) -> 
     return _change(context, table_to_alter(context, statement.name), changed)
 
 
-def add_constraints(context: ExecutionContext, statement: values.AddConstraints) -> Change:
+def add_constraints(context: ExecutionContext, statement: AddConstraints) -> Change:
     """ALTER TABLE ADD CONSTRAINT.
 
     Raises:
@@ -85,7 +125,7 @@ def add_constraints(context: ExecutionContext, statement: values.AddConstraints)
     )
 
 
-def drop_constraint(context: ExecutionContext, statement: values.DropConstraint) -> Change:
+def drop_constraint(context: ExecutionContext, statement: DropConstraint) -> Change:
     """ALTER TABLE DROP CONSTRAINT.
 
     Raises:
@@ -118,7 +158,7 @@ def _change(
     return Change(footprint.alter_table(table.name), run, table)
 
 
-def _with_constraints(table: Table, added: values.Constraints) -> Table:
+def _with_constraints(table: Table, added: Constraints) -> Table:
     check_constraint_texts(table.columns, defaults=added.defaults, checks=added.checks)
     properties = constraint_properties(
         not_null=added.not_null,
@@ -130,7 +170,7 @@ def _with_constraints(table: Table, added: values.Constraints) -> Table:
     return replace(table, properties=with_constraints(table, properties))
 
 
-def _with_column(table: Table, statement: values.ChangeColumn) -> Table:
+def _with_column(table: Table, statement: ChangeColumn) -> Table:
     old = next((c for c in table.columns if c.name == statement.old_name), None)
     if old is None:
         raise InvalidInputError(
@@ -148,7 +188,7 @@ def _with_column(table: Table, statement: values.ChangeColumn) -> Table:
 
 
 def _placed(
-    table: Table, columns: tuple[Column, ...], column: Column, statement: values.ChangeColumn
+    table: Table, columns: tuple[Column, ...], column: Column, statement: ChangeColumn
 ) -> tuple[Column, ...]:
     """``columns`` with ``column`` where the statement wants it.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Database, TableName
-from hiveacid.statements import values_ddl as values
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import (
     NO_CHANGE,
@@ -12,12 +14,35 @@ from hiveacid.statements.ddl.change import (
     delete_location,
     owns_files,
 )
+from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 
 
-def create_database(context: ExecutionContext, statement: values.CreateDatabase) -> Change:
+@dataclass(frozen=True, slots=True)
+class CreateDatabase(Command):
+    """CREATE DATABASE [IF NOT EXISTS] name [COMMENT ...] [LOCATION ...] [WITH DBPROPERTIES
+    (...)].
+    """
+
+    name: str
+    if_not_exists: bool = False
+    comment: str | None = None
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase(Command):
+    """DROP DATABASE [IF EXISTS] name [CASCADE]."""
+
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+def create_database(context: ExecutionContext, statement: CreateDatabase) -> Change:
     """CREATE DATABASE."""
     if statement.name.lower() in context.client.metastore.list_databases():
         if statement.if_not_exists:
@@ -37,7 +62,7 @@ def create_database(context: ExecutionContext, statement: values.CreateDatabase)
     return Change((), run, guards=footprint.drop_database(statement.name))
 
 
-def drop_database(context: ExecutionContext, statement: values.DropDatabase) -> Change:
+def drop_database(context: ExecutionContext, statement: DropDatabase) -> Change:
     """DROP DATABASE [CASCADE]: the catalog forgets it with its tables, then the files go."""
     name, metastore = statement.name.lower(), context.client.metastore
     if name == "default":

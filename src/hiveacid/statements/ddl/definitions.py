@@ -27,7 +27,6 @@ from hiveacid.model.tables import (
 )
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import parse_seconds
-from hiveacid.statements.values_ddl import CreateTable
 
 _OURS: Final[Mapping[str, tuple[str, str]]] = {
     FILE_NAMES: (HIVE_3, HIVE_4),
@@ -166,29 +165,6 @@ def check_acid(table: Table) -> None:
             f"Table {table.name} cannot support full ACID functionality since it is sorted.",
             table=str(table.name),
         )
-
-
-def check_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> None:
-    """A table can be made of a query with these columns.
-
-    Raises:
-        InvalidInputError: 10305 a column without a type; 10068 columns, or partition columns with
-            types, where the query's own are meant.
-    """
-    if statement.partition_columns or statement.columns:
-        raise InvalidInputError(
-            "CREATE-TABLE-AS-SELECT does not support partitioning in the target table",
-            code=10068,
-            table=str(statement.name),
-        )
-    for column in columns:
-        if str(column.type) == "void":
-            raise InvalidInputError(
-                "CREATE-TABLE-AS-SELECT creates a VOID type, please use CAST to specify the type, "
-                f"near field: {column.name}",
-                code=10305,
-                table=str(statement.name),
-            )
 
 
 def altered(table: Table, changes: Mapping[str, str]) -> Table:

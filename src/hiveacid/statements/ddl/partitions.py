@@ -7,13 +7,12 @@ use up a write id of a transactional table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hiveacid.errors import AcidError, AlreadyExistsError
 from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.model.statistics import initial_statistics
-from hiveacid.model.tables import Partition, Table
-from hiveacid.statements import values_ddl as values
+from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import (
     Change,
@@ -26,14 +25,58 @@ from hiveacid.statements.ddl.change import (
 )
 from hiveacid.statements.killed_rename import noted, undo_killed_rename, without_note
 from hiveacid.statements.locations import check_partitions
-from hiveacid.statements.partition_conditions import meets
-from hiveacid.statements.partition_values import full_values, normal_text, partition_column
+from hiveacid.statements.partition_values import (
+    PartitionCondition,
+    PartitionText,
+    full_values,
+    meets,
+    normal_text,
+    partition_column,
+)
+from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 
 
-def add_partitions(context: ExecutionContext, statement: values.AddPartitions) -> Change:
+@dataclass(frozen=True, slots=True)
+class PartitionToAdd:
+    """PARTITION (...) [LOCATION ...] of ADD PARTITION."""
+
+    spec: PartitionText
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions(Command):
+    """ALTER TABLE name ADD [IF NOT EXISTS] PARTITION (...) ..."""
+
+    name: TableName
+    partitions: tuple[PartitionToAdd, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitions(Command):
+    """ALTER TABLE name DROP [IF EXISTS] PARTITION (conditions), ...; one inner tuple per
+    PARTITION.
+    """
+
+    name: TableName
+    conditions: tuple[tuple[PartitionCondition, ...], ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenamePartition(Command):
+    """ALTER TABLE name PARTITION (...) RENAME TO PARTITION (...)."""
+
+    name: TableName
+    spec: PartitionText
+    new_spec: PartitionText
+
+
+def add_partitions(context: ExecutionContext, statement: AddPartitions) -> Change:
     """ALTER TABLE ADD PARTITION: all of them, or none.
 
     Raises:
@@ -65,7 +108,7 @@ def _new(table: Table, texts: tuple[str | None, ...], location: str | None) -> P
     return Partition(texts, location, known)
 
 
-def drop_partitions(context: ExecutionContext, statement: values.DropPartitions) -> Change:
+def drop_partitions(context: ExecutionContext, statement: DropPartitions) -> Change:
     """ALTER TABLE DROP PARTITION; Hive does not mind where none meets the conditions.
 
     Raises:
@@ -121,7 +164,7 @@ def _drop_with_files(
     delete_location(hidden)
 
 
-def rename_partition(context: ExecutionContext, statement: values.RenamePartition) -> Change:
+def rename_partition(context: ExecutionContext, statement: RenamePartition) -> Change:
     """ALTER TABLE PARTITION RENAME TO PARTITION: what lies at the default place moves.
 
     Raises:

@@ -11,8 +11,9 @@ it stays of its kind (real-hive.md 5), so a change is made to what the catalog h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
@@ -24,20 +25,38 @@ from hiveacid.layout.names import (
     parse_original_file,
 )
 from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION, StatementId, WriteId
-from hiveacid.model.tables import AcidMode, Partition, Table
-from hiveacid.statements import values_ddl as values
+from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change, table_to_alter
 from hiveacid.statements.ddl.definitions import altered, without
+from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class SetTableProperties(Command):
+    """ALTER TABLE name SET TBLPROPERTIES (...)."""
+
+    name: TableName
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class UnsetTableProperties(Command):
+    """ALTER TABLE name UNSET TBLPROPERTIES [IF EXISTS] (...)."""
+
+    name: TableName
+    keys: tuple[str, ...]
+    if_exists: bool = False
+
 
 _FIRST: Final = WriteId(1)
 _DELTA: Final = format_delta(DeltaName(_FIRST, _FIRST, StatementId(0)))
 
 
-def set_properties(context: ExecutionContext, statement: values.SetTableProperties) -> Change:
+def set_properties(context: ExecutionContext, statement: SetTableProperties) -> Change:
     """ALTER TABLE SET TBLPROPERTIES.
 
     Raises:
@@ -69,7 +88,7 @@ def set_properties(context: ExecutionContext, statement: values.SetTableProperti
     return Change(locks(table.name), run, table)
 
 
-def unset_properties(context: ExecutionContext, statement: values.UnsetTableProperties) -> Change:
+def unset_properties(context: ExecutionContext, statement: UnsetTableProperties) -> Change:
     """ALTER TABLE UNSET TBLPROPERTIES.
 
     Raises:

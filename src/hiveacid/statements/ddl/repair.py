@@ -6,19 +6,31 @@ dropped only where that is gone. Statistics of what is found are not known.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.takeover import directories_of
-from hiveacid.model.tables import AcidMode, Partition, Table, TableKind
+from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName
 from hiveacid.statements.attach import takeover_of
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change, use_write_id
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.values_upkeep import RepairTable
+from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import discover_partitions, list_partition
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RepairTable(Command):
+    """MSCK [REPAIR] TABLE name [ADD | DROP | SYNC PARTITIONS]; ``repair`` False: only tell."""
+
+    name: TableName
+    repair: bool = True
+    add: bool = True
+    drop: bool = False
 
 
 def repair(context: ExecutionContext, statement: RepairTable) -> Change:

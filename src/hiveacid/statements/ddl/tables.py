@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from hiveacid.errors import (
@@ -22,11 +22,23 @@ from hiveacid.errors import (
 )
 from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import initial_statistics
-from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table, TableKind
+from hiveacid.model.tables import (
+    AcidMode,
+    BucketSpec,
+    Column,
+    FileFormat,
+    Partition,
+    Table,
+    TableKind,
+    TableName,
+)
 from hiveacid.settings import Settings
-from hiveacid.statements import values_ddl as values
 from hiveacid.statements.attach import Attached, Lists, examine, mark_dead, take_lists
-from hiveacid.statements.constraints import check_constraint_texts, constraint_properties
+from hiveacid.statements.constraints import (
+    KeyConstraint,
+    check_constraint_texts,
+    constraint_properties,
+)
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import (
     NO_CHANGE,
@@ -44,15 +56,72 @@ from hiveacid.statements.ddl.change import (
 from hiveacid.statements.ddl.definitions import checked
 from hiveacid.statements.killed_rename import noted, undo_killed_rename, without_note
 from hiveacid.statements.locations import check_partitions, check_place
-from hiveacid.statements.partition_values import full_values
+from hiveacid.statements.partition_values import PartitionText, full_values
+from hiveacid.statements.values import Command, Query
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 
 
+@dataclass(frozen=True, slots=True)
+class CreateTable(Command):
+    """CREATE [EXTERNAL] TABLE; ``query`` for CTAS, ``like`` for CREATE TABLE ... LIKE.
+
+    ``partition_names`` are the columns of a CTAS' ``PARTITIONED BY (name, ...)``. ``not_null``,
+    ``defaults`` and ``checks`` are the constraints. ``format`` is None where the text names none.
+    """
+
+    name: TableName
+    columns: tuple[Column, ...] = ()
+    partition_columns: tuple[Column, ...] = ()
+    partition_names: tuple[str, ...] = ()
+    bucket: BucketSpec | None = None
+    sort_columns: tuple[str, ...] = ()
+    format: FileFormat | None = None
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    external: bool = False
+    managed: bool = False
+    if_not_exists: bool = False
+    like: TableName | None = None
+    query: Query | None = None
+    not_null: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+    keys: tuple[KeyConstraint, ...] = ()
+    constraint_names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SetLocation(Command):
+    """ALTER TABLE name [PARTITION (...)] SET LOCATION 'location'."""
+
+    name: TableName
+    location: str
+    partition: PartitionText = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable(Command):
+    """DROP TABLE [IF EXISTS] name [PURGE]."""
+
+    name: TableName
+    if_exists: bool = False
+    purge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable(Command):
+    """ALTER TABLE name RENAME TO new_name."""
+
+    name: TableName
+    new_name: TableName
+
+
 def make_table(
     context: ExecutionContext,
-    statement: values.CreateTable,
+    statement: CreateTable,
     *,
     columns: tuple[Column, ...] | None = None,
 ) -> None:
@@ -78,7 +147,7 @@ def make_table(
 
 def create_table(
     context: ExecutionContext,
-    statement: values.CreateTable,
+    statement: CreateTable,
     *,
     columns: tuple[Column, ...] | None = None,
     attached: Attached | None = None,
@@ -142,7 +211,7 @@ def _check_empty(table: Table) -> None:
         )
 
 
-def _is_there(context: ExecutionContext, statement: values.CreateTable) -> bool:
+def _is_there(context: ExecutionContext, statement: CreateTable) -> bool:
     name = statement.name
     if table_or_none(context, name) is None:
         return False
@@ -165,7 +234,7 @@ def _attach(context: ExecutionContext, attached: Attached, table: Table) -> None
 
 @contextmanager
 def created_as(
-    context: ExecutionContext, statement: values.CreateTable, columns: tuple[Column, ...]
+    context: ExecutionContext, statement: CreateTable, columns: tuple[Column, ...]
 ) -> Iterator[bool]:
     """Makes a table of a query's columns for a block that puts its rows in, all or nothing;
     whether it was made (not IF NOT EXISTS).
@@ -188,15 +257,13 @@ def created_as(
             yield made
         except BaseException:
             if made:
-                carry_out(context, partial(drop_table, context, values.DropTable(statement.name)))
+                carry_out(context, partial(drop_table, context, DropTable(statement.name)))
             raise
     finally:
         transactions.unlock(lock)
 
 
-def _with_query_columns(
-    statement: values.CreateTable, columns: tuple[Column, ...]
-) -> values.CreateTable:
+def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:
     by_name = {column.name: column for column in columns}
     missing = [name for name in statement.partition_names if name not in by_name]
     if missing:
@@ -210,7 +277,7 @@ def _with_query_columns(
     )
 
 
-def definition_of(context: ExecutionContext, statement: values.CreateTable) -> Table:
+def definition_of(context: ExecutionContext, statement: CreateTable) -> Table:
     """The table that the statement would make, not looked at any further.
 
     Raises:
@@ -286,7 +353,7 @@ def _defaults(settings: Settings, properties: Mapping[str, str]) -> dict[str, st
     return {}
 
 
-def drop_table(context: ExecutionContext, statement: values.DropTable) -> Change:
+def drop_table(context: ExecutionContext, statement: DropTable) -> Change:
     """DROP TABLE; Hive does not mind one that does not exist (real-hive.md 9)."""
     table = table_or_none(context, statement.name)
     if table is None:
@@ -302,7 +369,7 @@ def drop_table(context: ExecutionContext, statement: values.DropTable) -> Change
     return Change(footprint.drop_table(table.name), run, table)
 
 
-def rename_table(context: ExecutionContext, statement: values.RenameTable) -> Change:
+def rename_table(context: ExecutionContext, statement: RenameTable) -> Change:
     """ALTER TABLE RENAME TO: what lies at the default place of the old name moves to the new one's.
 
     Raises:
@@ -340,7 +407,7 @@ def rename_table(context: ExecutionContext, statement: values.RenameTable) -> Ch
     return Change(locks, run, table, guards=footprint.alter_table(new_name))
 
 
-def set_location(context: ExecutionContext, statement: values.SetLocation) -> Change:
+def set_location(context: ExecutionContext, statement: SetLocation) -> Change:
     """ALTER TABLE SET LOCATION: the files of the new place are the table's, or the partition's;
     nothing is moved, and the partitions of a table stay where they are.
 
@@ -369,3 +436,26 @@ def set_location(context: ExecutionContext, statement: values.SetLocation) -> Ch
         )
 
     return Change(footprint.alter_table(table.name), run, table)
+
+
+def check_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> None:
+    """A table can be made of a query with these columns.
+
+    Raises:
+        InvalidInputError: 10305 a column without a type; 10068 columns, or partition columns with
+            types, where the query's own are meant.
+    """
+    if statement.partition_columns or statement.columns:
+        raise InvalidInputError(
+            "CREATE-TABLE-AS-SELECT does not support partitioning in the target table",
+            code=10068,
+            table=str(statement.name),
+        )
+    for column in columns:
+        if str(column.type) == "void":
+            raise InvalidInputError(
+                "CREATE-TABLE-AS-SELECT creates a VOID type, please use CAST to specify the type, "
+                f"near field: {column.name}",
+                code=10305,
+                table=str(statement.name),
+            )

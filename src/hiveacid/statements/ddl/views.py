@@ -7,23 +7,62 @@ it was made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
-from hiveacid.statements import values_views as views
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import NO_CHANGE, Change, table_or_none
 from hiveacid.statements.ddl.definitions import check_columns
+from hiveacid.statements.values import Command, Query
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
 
+@dataclass(frozen=True, slots=True)
+class CreateView(Command):
+    """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(columns)] [COMMENT] [TBLPROPERTIES] AS query.
+
+    ``columns`` are names with comments, empty where the query's names are taken. ``original`` is
+    the query as written, ``expanded`` with full names in place of tables and stars, both Hive SQL;
+    ``query`` is the same for Spark. ``alter`` is ALTER VIEW name AS query.
+    """
+
+    name: TableName
+    columns: tuple[tuple[str, str | None], ...] = ()
+    query: Query | None = None
+    original: str = ""
+    expanded: str = ""
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    or_replace: bool = False
+    if_not_exists: bool = False
+    alter: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropView(Command):
+    """DROP VIEW [IF EXISTS] name."""
+
+    name: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterView(Command):
+    """ALTER VIEW name SET | UNSET TBLPROPERTIES | RENAME TO: exactly one of the last three."""
+
+    name: TableName
+    properties: Mapping[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    new_name: TableName | None = None
+
+
 def create_view(
-    context: ExecutionContext, statement: views.CreateView, columns: Sequence[Column]
+    context: ExecutionContext, statement: CreateView, columns: Sequence[Column]
 ) -> Change:
     """CREATE VIEW, or ALTER VIEW AS; ``columns`` are those of the query.
 
@@ -59,7 +98,7 @@ def create_view(
     return Change(footprint.alter_table(name), replace_old, old)
 
 
-def needs(context: ExecutionContext, statement: views.CreateView, look: Look) -> Footprint:
+def needs(context: ExecutionContext, statement: CreateView, look: Look) -> Footprint:
     """Of an existing view the definition, else the database."""
     del context
     view = look.table(statement.name)
@@ -70,7 +109,7 @@ def needs(context: ExecutionContext, statement: views.CreateView, look: Look) ->
 
 def _definition(
     context: ExecutionContext,
-    statement: views.CreateView,
+    statement: CreateView,
     columns: Sequence[Column],
     old: Table | None,
 ) -> Table:
@@ -101,9 +140,7 @@ def _definition(
     )
 
 
-def _renaming(
-    statement: views.CreateView, columns: Sequence[Column], named: Sequence[Column]
-) -> str:
+def _renaming(statement: CreateView, columns: Sequence[Column], named: Sequence[Column]) -> str:
     """The expanded text with the view's own column names, as Hive writes it; where the query has
     columns without a name, those of the catalog name them by position.
     """
@@ -117,7 +154,7 @@ def _renaming(
     return f"SELECT {pairs} FROM ({statement.expanded}) {_quoted(statement.name.table)}"
 
 
-def alter_view(context: ExecutionContext, statement: views.AlterView) -> Change:
+def alter_view(context: ExecutionContext, statement: AlterView) -> Change:
     """ALTER VIEW SET | UNSET TBLPROPERTIES | RENAME TO.
 
     Raises:
@@ -150,7 +187,7 @@ def _alter(context: ExecutionContext, name: TableName, change: Callable[[Table],
     context.client.metastore.alter_table(name, change)
 
 
-def drop_view(context: ExecutionContext, statement: views.DropView) -> Change:
+def drop_view(context: ExecutionContext, statement: DropView) -> Change:
     """DROP VIEW; Hive does not mind one that does not exist.
 
     Raises:
