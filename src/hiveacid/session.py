@@ -43,13 +43,12 @@ from hiveacid.statements.create_as import create_from
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, make_table
 from hiveacid.statements.handlers import handler_of, title_of
-from hiveacid.statements.leases import Keep, Lease, open_lease
-from hiveacid.statements.listing import Listing
-from hiveacid.statements.listing_frame import listing_frame
+from hiveacid.statements.listing import Listing, listing_frame
 from hiveacid.statements.load import Load
 from hiveacid.statements.lock import AbortLocks, AbortTransactions, LockStatement
 from hiveacid.statements.query_columns import columns_of_struct
 from hiveacid.statements.run import commit as commit_unit
+from hiveacid.statements.select import Keep, Lease, open_lease
 from hiveacid.statements.session_state import TransactionStatement
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hiveacid.compaction.cleaning_report import CleanedPath
     from hiveacid.compaction.initiator import Verdict
     from hiveacid.statements.arrow_changes import ArrowChange
-    from hiveacid.statements.leases import Keep, Lease
+    from hiveacid.statements.select import Keep, Lease
     from hiveacid.statements.values import Expression
     from hiveacid.txn.view import Look
 

@@ -21,7 +21,8 @@ from hiveacid.errors import AcidError
 from hiveacid.model.tables import Column, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.session import Session
-from hiveacid.statements.ddl.change import carry_out
+from hiveacid.statements.context import Bound, fixed
+from hiveacid.statements.ddl.change import define
 from hiveacid.statements.ddl.views import CreateView, create_view
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
@@ -153,10 +154,10 @@ class Three:
         value = CreateView(
             name, original=f"select 1 {column}", expanded=f"select 1 {column}",
             or_replace=text.startswith("create"), alter=text.startswith("alter"),
+            query_columns=(Column(column, parse_type("int")),),
         )  # fmt: skip
         context = session._context()
-        columns = (Column(column, parse_type("int")),)
-        return carry_out(context, lambda: create_view(context, value, columns))
+        return define(context, Bound.to(context.look(), fixed(value)), create_view)
 
     def one_after_the_other(self, group: int, *texts: tuple[str, int]) -> tuple[str, ...]:
         database = self.make(group)

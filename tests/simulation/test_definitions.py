@@ -16,6 +16,7 @@ from tests.simulation.world import World, emptied, scratch
 from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements import handlers
+from hiveacid.statements.context import Bound
 from hiveacid.statements.ddl import change
 from hiveacid.txn.view import Look
 
@@ -60,14 +61,14 @@ def _stale_for_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     def alter_table(self: Any, name: TableName, make: Callable[[Table], Table]) -> Table:
         return real(self, name, lambda now: make(mine.table or now))
 
-    def carry_out(context: Any, plan: Callable[[], change.Change]) -> Any:
-        planned = plan()
-        mine.table = planned.table
-        return change.carry_out(context, lambda: planned)
+    def define(context: Any, bound: Bound, plan: change.Plan) -> Any:
+        planned = plan(context, bound.value, bound.look)
+        mine.table = bound.look.table(bound.value.name)
+        return change.define(context, bound, lambda *_: planned)
 
     monkeypatch.setattr(definitions, "MOVED", ("a", "b"))  # so that they meet
     monkeypatch.setattr(SqlMetastore, "alter_table", alter_table)
-    monkeypatch.setattr(handlers, "carry_out", carry_out)
+    monkeypatch.setattr(handlers, "define", define)
 
 
 @pytest.mark.long(*ROOMS)

@@ -16,8 +16,7 @@ from hiveacid.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from hiveacid.statements.listing import Listing
-from hiveacid.statements.listing_frame import listing_frame
+from hiveacid.statements.listing import Listing, listing_frame
 from hiveacid.statements.values import DeleteResult, InsertResult, MergeResult, UpdateResult
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

@@ -7,7 +7,7 @@ from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.migrations import Opening, schema_differences
 from hiveacid.metastore.sql.schema import SCHEMA_VERSION
 from hiveacid.model.transactions import TxnState
-from hiveacid.statements.ahead import ahead_of
+from hiveacid.statements.unknown_directories import unknown_directories
 
 
 def init(url: str) -> None:
@@ -33,7 +33,7 @@ def upgrade(url: str) -> None:
 
 def check(url: str, *, files: bool) -> bool:
     """Print what is there; whether nothing is missing. With ``files`` the names of the tables'
-    directories are looked at: after a restore none may be ahead of the metastore.
+    directories are looked at: after a restore none may be newer than the metastore.
 
     Raises:
         NotFoundError: there is no metastore.
@@ -51,7 +51,7 @@ def check(url: str, *, files: bool) -> bool:
         print(f"{len(metastore.list_databases())} databases")
         print(f"{opened} open and {len(txns) - opened} aborted transactions")
         print(f"{len(metastore.show_locks())} locks")
-        ahead = tuple(ahead_of(metastore)) if files else ()
-        for line in ahead:
+        unknown = tuple(unknown_directories(metastore)) if files else ()
+        for line in unknown:
             print(line)
-    return not ahead
+    return not unknown

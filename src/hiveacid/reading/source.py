@@ -29,7 +29,7 @@ from hiveacid.model.tables import (
 )
 from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.statements.leases import Keep, Lease
+from hiveacid.statements.select import Keep, Lease
 from hiveacid.storage.expiry import list_settled, noticing_cleaning
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import discover_partitions, with_logical_lengths

@@ -182,7 +182,7 @@ def _ddl(body: Command, names: Names, splicer: Splicer) -> Command:
             changes[field.name] = splicer.qualify(value)
         elif field.name == "database" and value is None:
             changes[field.name] = names.current_database
-    return dataclasses.replace(body, **changes) if changes else body  # type: ignore[arg-type]
+    return dataclasses.replace(body, **changes) if changes else body
 
 
 # -------------------------------------------------------------------- statements built in Python

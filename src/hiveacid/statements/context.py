@@ -13,8 +13,6 @@ from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.names import is_temporary_view
-from hiveacid.statements.values import Command
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look
 
@@ -28,7 +26,7 @@ class Owner(Protocol):
     def use_database(self, name: str) -> None:
         """It is the current one from now on."""
 
-    def control(self, statement: Command) -> Listing | None:
+    def control(self, statement: Any) -> Listing | None:
         """Begin, end or go back in the session's transaction."""
 
     def compactions_listing(self, statement: CompactionStatement) -> Listing | None:
@@ -64,7 +62,7 @@ class ExecutionContext:
         return Look(
             self.client.metastore,
             database=self.database,
-            is_temporary=partial(is_temporary_view, self.spark),
+            is_temporary=partial(_is_temporary_view, self.spark),
             pending=lambda: None if self.unit is None else self.unit.pending,
         )
 
@@ -94,3 +92,15 @@ class Bound:
 def fixed(value: object) -> Callable[[Look], Any]:
     """How to bind what is the same whatever the definitions are."""
     return lambda _: value
+
+
+def _is_temporary_view(spark: SparkSession | None, name: str) -> bool:
+    """Whether Spark has a temporary view of this name."""
+    if spark is None:
+        return False
+    from pyspark.errors import PySparkException
+
+    try:
+        return bool(spark.catalog.getTable("`" + name.replace("`", "``") + "`").isTemporary)
+    except PySparkException:  # there is nothing of that name
+        return False

@@ -10,7 +10,7 @@ from hiveacid.model.types import PrimitiveType
 from hiveacid.statements import insert, run, select
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.ddl import tables, views
-from hiveacid.statements.ddl.change import carry_out
+from hiveacid.statements.ddl.change import define
 from hiveacid.statements.ddl.tables import CreateTable, check_query_columns
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.query_columns import columns_of, columns_of_rows, renamed
@@ -60,7 +60,7 @@ def needs(context: ExecutionContext, statement: CreateTable, look: Look) -> Foot
     if statement.query is None:
         return Footprint(definitions=created)
     plain = replace(statement, query=None, partition_names=(), columns=(_SOME_COLUMN,))
-    table = tables.definition_of(context, plain)
+    table = tables.definition_of(context, plain, look)
     return Footprint(
         reads=select.needs(context, statement.query, look).reads,
         writes=(TableWrite(table, WriteKind.INSERT),),
@@ -70,8 +70,11 @@ def needs(context: ExecutionContext, statement: CreateTable, look: Look) -> Foot
 
 def create_view(context: ExecutionContext, bound: Bound) -> None:
     """CREATE VIEW, ALTER VIEW AS: the query's columns come from the tables' definitions."""
-    statement: CreateView = bound.value
-    assert statement.query is not None
-    schema = select.query_schema(context, statement.query, bound.look)
-    columns = columns_of(schema)
-    carry_out(context, lambda: views.create_view(context, statement, columns))
+
+    def with_columns(look: Look) -> CreateView:
+        statement: CreateView = bound.value if look is bound.look else bound.bind(look)
+        assert statement.query is not None
+        schema = select.query_schema(context, statement.query, look)
+        return replace(statement, query_columns=columns_of(schema))
+
+    define(context, Bound.to(bound.look, with_columns), views.create_view)

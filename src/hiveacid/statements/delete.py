@@ -17,7 +17,7 @@ from hiveacid.spark.write import ACTION, write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
 from hiveacid.statements.job import Job, Work
-from hiveacid.statements.lock_partitions import locked_partitions
+from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names
 from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Delete, DeleteResult

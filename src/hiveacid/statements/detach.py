@@ -11,12 +11,13 @@ from hiveacid.model.compactions import CompactionState
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.statements.attach import VALID_TXNS, VALID_WRITE_IDS
-from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.ddl.change import Change, carry_out
+from hiveacid.statements.context import Bound, ExecutionContext, fixed
+from hiveacid.statements.ddl.change import Change, define
 from hiveacid.statements.show import create_table_text
 from hiveacid.storage.filesystem import one_name
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,13 @@ def detach(context: ExecutionContext, name: TableName) -> Detached:
         CompactionError: the table is being compacted.
         LockError: not granted before the deadline.
     """
-    detached: Detached = carry_out(context, lambda: _plan(context, name))
+    detached: Detached = define(context, Bound.to(context.look(), fixed(name)), _plan)
     return detached
 
 
-def _plan(context: ExecutionContext, name: TableName) -> Change:
+def _plan(context: ExecutionContext, name: TableName, look: Look) -> Change:
     metastore = context.client.metastore
-    table = metastore.get_table(name)
+    table = look.definition(name)
     if table.kind is TableKind.VIEW:
         raise InvalidInputError(f"{name} is a view: it has no files", view=str(name))
 
@@ -86,7 +87,7 @@ def _plan(context: ExecutionContext, name: TableName) -> Change:
             return Detached(replace(table, properties=kept))
         return Detached(replace(table, properties=kept), str(valid), str(txns))
 
-    return Change(footprint.drop_table(name), run, table)
+    return Change(footprint.drop_table(name), run)
 
 
 def _check_partitions(catalog: Catalog, table: Table) -> None:

@@ -5,7 +5,7 @@ which shows what would be done; nobody else decides by the kind of a statement. 
 
     ``_changes(plan)``          writes rows: run.change, the loop of DML
     ``_QUERY``                  reads rows: select.open_query, a lazy DataFrame
-    ``_defines(plan)``          changes definitions: ddl.change.carry_out, committed at once
+    ``_defines(plan)``          changes definitions: ddl.change.define, committed at once
     ``_says(answer)``           neither: answered by the metastore or the session, without a lock
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from hiveacid.model.locks import LockComponent
@@ -46,7 +45,7 @@ from hiveacid.statements.ddl import (
     tables,
     views,
 )
-from hiveacid.statements.ddl.change import Change, carry_out
+from hiveacid.statements.ddl.change import Plan, define
 from hiveacid.statements.evolve import evolved
 from hiveacid.statements.job import Work
 from hiveacid.statements.listing import Listing
@@ -188,16 +187,20 @@ _ROWS: Final[Mapping[type, Handler]] = {
 # -------------------------------------------------------------------- definitions
 
 
-def _defines(plan: Callable[[ExecutionContext, Any], Change]) -> Handler:
+def _defines(plan: Plan) -> Handler:
+    def needs(context: ExecutionContext, value: Any, look: Look) -> Footprint:
+        change = plan(context, value, look)
+        return Footprint(definitions=() if change is None else change.locks)
+
     return Handler(
-        carry_out=lambda context, bound: carry_out(context, partial(plan, context, bound.value)),
-        needs=lambda context, value, _: Footprint(definitions=plan(context, value).locks),
+        carry_out=lambda context, bound: define(context, bound, plan),
+        needs=needs,
         changes_definitions=True,
     )
 
 
 def _drop_database(context: ExecutionContext, bound: Bound) -> None:
-    carry_out(context, partial(databases.drop_database, context, bound.value))
+    define(context, bound, databases.drop_database)
     session_state.leave_database(context, bound.value.name)
 
 

@@ -23,9 +23,9 @@ from hiveacid.statements.arrow_rows import stored_arrays
 from hiveacid.statements.checks import check, check_has_columns, check_width, insert_width
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
-from hiveacid.statements.ddl.change import owns_files
 from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
+from hiveacid.statements.locations import owns_files
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.placement import default_location
 from hiveacid.statements.values import Insert, InsertResult, Literals, Query

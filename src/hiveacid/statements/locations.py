@@ -1,18 +1,89 @@
-"""No two tables on one place where one of them is transactional.
+"""Directories of tables and partitions: whose they are, made free, moved, deleted.
 
-Each would remove, compact or hide what it takes for its own files. Hive lets it happen; here it is
-refused, also where one lies below the other, and however the place is written.
+No two tables lie on one place where one of them is transactional: each would remove, compact or
+hide what it takes for its own files. Hive lets it happen; here it is refused, also where one lies
+below the other, and however the place is written.
+
+A RENAME that was killed between the move of the files and the catalog is undone by whoever locks
+the table next. RENAME of a table, and of a partition, notes in the table's properties what it
+moves, and where to, before it moves anything; the note goes when the catalog has the new name. Both
+hold the table exclusively. So a table that has the note under somebody else's lock was left by a
+process that is gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Catalog, Place
-from hiveacid.model.tables import AcidMode, Partition, Table
-from hiveacid.storage.filesystem import one_name
+from hiveacid.model.tables import (
+    RENAMING_FROM,
+    RENAMING_TO,
+    AcidMode,
+    Database,
+    Partition,
+    Table,
+    TableKind,
+)
+from hiveacid.storage.filesystem import file_system_for, one_name
+
+
+def table_location(database: Database, table: str) -> str:
+    """Where a table lies that says nothing of it."""
+    return f"{database.location.rstrip('/')}/{table}"
+
+
+def owns_files(table: Table) -> bool:
+    """Dropping the table drops its files."""
+    if table.kind is TableKind.EXTERNAL:
+        return table.properties.get("external.table.purge", "").lower() == "true"
+    return table.kind is TableKind.MANAGED
+
+
+def delete_location(location: str) -> None:
+    """Deletes a directory with all in it; nothing happens where there is none.
+
+    Raises:
+        StorageError: the file system failed.
+    """
+    files, path = file_system_for(location)
+    if path.strip("/"):
+        files.delete_directory(path)
+
+
+def check_free(location: str) -> None:
+    """Nothing is there yet.
+
+    Raises:
+        AlreadyExistsError: something is.
+        StorageError: the file system failed.
+    """
+    files, path = file_system_for(location)
+    if files.exists(path):
+        raise AlreadyExistsError(f"New location already exists: {location}", path=location)
+
+
+def move_location(source: str, target: str) -> None:
+    """Moves a directory, where it is there, to a place where nothing is.
+
+    Raises:
+        AlreadyExistsError: something is at the target.
+        StorageError: the file system failed.
+    """
+    if source == target:
+        return
+    check_free(target)
+    files, path = file_system_for(source)
+    _, target_path = file_system_for(target)
+    files.create_directory(target_path.rpartition("/")[0])
+    if files.exists(path):
+        files.rename(path, target=target_path)
+
+
+# -------------------------------------------------------------------- whose place it is
 
 
 def check_place(catalog: Catalog, table: Table, *, but: Sequence[str] = ()) -> None:
@@ -66,3 +137,44 @@ def _check(table: Table, location: str, places: Sequence[Place]) -> None:
                 note="Directories are shared, one with or within the other, only where none is "
                 "that of a transactional table.",
             )
+
+
+# -------------------------------------------------------------------- a rename that was killed
+
+
+def noted(table: Table, source: str, target: str) -> Table:
+    """The table with the note that the files at ``source`` are moved to ``target``."""
+    note = {RENAMING_FROM: source, RENAMING_TO: target}
+    return replace(table, properties={**table.properties, **note})
+
+
+def without_note(table: Table) -> Table:
+    """The table without the note."""
+    note = (RENAMING_FROM, RENAMING_TO)
+    kept = {key: value for key, value in table.properties.items() if key not in note}
+    return replace(table, properties=kept)
+
+
+def undo_killed_rename(catalog: Catalog, table: Table) -> bool:
+    """Whether the table had the note; its files are where the catalog says again. To be called
+    under a lock of the table.
+
+    Raises:
+        InvalidInputError: another table lies where the files were moved to.
+        StorageError: the file system failed.
+    """
+    target = table.properties.get(RENAMING_TO)
+    if target is None:
+        return False
+    source = table.properties.get(RENAMING_FROM, table.location)
+    if source == table.location:
+        check_place(catalog, replace(table, location=target), but=(str(table.name),))
+        is_done = False
+    else:
+        is_done = any(one.location == target for one in catalog.list_partitions(table.name))
+    files, path = file_system_for(source)
+    _, moved = file_system_for(target)
+    if not is_done and not files.exists(path) and files.exists(moved):
+        files.rename(moved, target=path)
+    catalog.alter_table(table.name, without_note)
+    return True

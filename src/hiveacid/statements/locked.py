@@ -9,16 +9,17 @@ is gone ends in NotFoundError.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hiveacid.errors import ConflictError
-from hiveacid.metastore.api import Catalog
+from hiveacid.layout.names import partition_name
+from hiveacid.model.predicates import Predicate, columns_of
 from hiveacid.model.tables import Table
 from hiveacid.statements.context import Bound, ExecutionContext
-from hiveacid.statements.killed_rename import undo_killed_rename
-from hiveacid.txn.footprint import Footprint, lock_components
+from hiveacid.statements.locations import undo_killed_rename
+from hiveacid.txn.footprint import PARTITIONS_MAX, Footprint, lock_components
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look, View, is_another
 
@@ -101,8 +102,9 @@ def _lock_and_look(
     footprint = needs(context, bound.value, bound.look)
     txn.lock(footprint)
     view = bound.look.under_locks(lambda: txn.pending)
-    catalog = context.client.metastore
-    if [name for name in view.names if _undone(catalog, view.table(name))]:
+    held = {(one.database, one.table) for one in lock_components(footprint)}
+    mine = [view.table(name) for name in view.names if (name.database, name.table) in held]
+    if [table for table in mine if table and undo_killed_rename(context.client.metastore, table)]:
         view = view.under_locks(lambda: txn.pending)
     changed = view.changed_since(bound.look)
     if changed:
@@ -119,10 +121,6 @@ def _lock_and_look(
     return Locked(txn, bound.value, view)
 
 
-def _undone(catalog: Catalog, table: Table | None) -> bool:
-    return table is not None and undo_killed_rename(catalog, table)
-
-
 def _never_the_same(bound: Bound) -> ConflictError:
     names = ", ".join(map(str, sorted(bound.look.names)))
     return ConflictError(
@@ -130,3 +128,25 @@ def _never_the_same(bound: Bound) -> ConflictError:
         "locks",
         tables=names,
     )
+
+
+# -------------------------------------------------------------------- partitions
+
+
+def locked_partitions(
+    look: Look, table: Table, predicates: Iterable[Predicate]
+) -> tuple[str, ...] | None:
+    """Names of the partitions that may meet one of ``predicates``; None (the whole table) where
+    those say nothing of partitions, and where all partitions, none or very many are left.
+    """
+    from hiveacid.storage.plan.planning import partitions_that_match
+
+    wanted = tuple(predicates)
+    keys = [column.name for column in table.partition_columns]
+    if not keys or any(columns_of(one).isdisjoint(keys) for one in wanted):
+        return None
+    known = look.partitions(table)
+    found = {part.values for one in wanted for part in partitions_that_match(table, known, one)}
+    if len(found) in (0, len(known)) or len(found) > PARTITIONS_MAX:
+        return None
+    return tuple(partition_name(keys, part.values) for part in known if part.values in found)

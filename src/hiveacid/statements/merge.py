@@ -26,7 +26,7 @@ from hiveacid.statements.checks import check
 from hiveacid.statements.events import count_places
 from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
-from hiveacid.statements.lock_partitions import locked_partitions
+from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.merge_events import merge_events
 from hiveacid.statements.select import read_names
 from hiveacid.statements.values import (

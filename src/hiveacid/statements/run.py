@@ -13,23 +13,24 @@ from typing import Any
 
 from hiveacid.errors import AcidError, ConflictError, FormatError, InvalidInputError
 from hiveacid.layout.names import partition_name, staging_name
-from hiveacid.layout.target import WriteResult
+from hiveacid.layout.target import FileKind, WriteResult
 from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
-from hiveacid.model.statistics import initial_statistics
+from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.statements import own_base
 from hiveacid.statements.context import Bound, ExecutionContext
-from hiveacid.statements.ddl.change import owns_files
+from hiveacid.statements.insert import InsertWork
 from hiveacid.statements.job import Job, Work, is_transactional
-from hiveacid.statements.kept_statistics import changes_of
+from hiveacid.statements.locations import owns_files
 from hiveacid.statements.locked import Needs, locked, locked_within
 from hiveacid.statements.placement import Placement, under_known_names
+from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Result
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge.overlap import overlapping_rows
 from hiveacid.storage.orc.verify import check_tails
-from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, alter_table
+from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table
 from hiveacid.txn.overlaps import Overlap
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
@@ -264,7 +265,7 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
         )
     _record(txn, work, written)
     exact = {one.partition: one for one in remade}
-    changes = changes_of(work, written, partitions=view.partitions)
+    changes = _statistics(work, written, partitions=view.partitions)
     txn.record_statistics(exact.get(one.partition, one) for one in changes)
     for action in job.after_commit:
         unit.on_commit(action)
@@ -289,3 +290,52 @@ def _clean_up(job: Job) -> None:
         fs.delete_directory(staging)
     except AcidError as error:
         _LOG.warning("Staging directory stays: %s", error, extra={"path": job.staging})
+
+
+# -------------------------------------------------------------------- statistics
+
+
+def _statistics(
+    work: Work, written: WriteResult, *, partitions: Callable[[Table], Sequence[Partition]]
+) -> list[StatisticsChange]:
+    """What the files make of the statistics: a change for each partition written to or emptied,
+    without a number of rows where the statement does not know how many each of its files has.
+    """
+    counted = getattr(type(work), "COUNTS_ROWS", False)
+    table = work.table
+    keys = [column.name for column in table.partition_columns]
+    found = []
+    for values in dict.fromkeys(
+        [*(file.partition for file in written.files), *_named(work, partitions)]
+    ):
+        files = [file for file in written.files if file.partition == values]
+        gone = sum(file.rows for file in files if file.kind is FileKind.DELETE)
+        come = sum(file.rows for file in files if file.kind is not FileKind.DELETE)
+        # an overwrite without rows leaves a file
+        filled = [file for file in files if file.rows or not counted]
+        found.append(
+            StatisticsChange(
+                table.name,
+                partition_name(keys, values) if keys else None,
+                rows=come - gone if counted else None,
+                files=len(filled),
+                size_bytes=sum(file.size_bytes for file in filled),
+                replaces=work.kind is WriteKind.OVERWRITE,
+            )
+        )
+    return found
+
+
+def _named(
+    work: Work, partitions: Callable[[Table], Sequence[Partition]]
+) -> list[tuple[str | None, ...]]:
+    """The partitions that the statement names, whether or not it wrote a file there."""
+    keys = [column.name for column in work.table.partition_columns]
+    if not keys:
+        return [()]
+    if isinstance(work, TruncateWork):
+        chosen = partitions(work.table) if work.chosen is None else work.chosen
+        return [part.values for part in chosen]
+    if isinstance(work, InsertWork) and all(key in work.static for key in keys):
+        return [tuple(work.static[key] for key in keys)]
+    return []

@@ -1,18 +1,28 @@
-"""SELECT: one read transaction, one snapshot of every table, a lazy DataFrame."""
+"""SELECT, and reading a table outside a statement: one read transaction, one snapshot of every
+table.
+
+The transaction ends when the plan is made, where the retention of the tables keeps their files for
+``reads.lease_s`` (``txn.retention``), or the few rows are here already. Else it is a lease, without
+locks: the heartbeat keeps it alive until that time is over or the session closes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from hiveacid.model.predicates import Predicate
-from hiveacid.model.tables import TableName
-from hiveacid.statements.context import Bound, ExecutionContext
-from hiveacid.statements.job import Reader, with_views
-from hiveacid.statements.lock_partitions import locked_partitions
-from hiveacid.statements.locked import Locked, locked, locked_within
-from hiveacid.statements.metadata_answers import known_aggregates
-from hiveacid.statements.values import Query, TableRef
+from hiveacid.layout.snapshot import Snapshot
+from hiveacid.model.predicates import Constant, Predicate
+from hiveacid.model.tables import Partition, Table, TableName
+from hiveacid.model.types import HiveType
+from hiveacid.spark.text import quoted
+from hiveacid.statements.context import Bound, ExecutionContext, fixed
+from hiveacid.statements.job import Reader, is_transactional, with_views
+from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions, locked_within
+from hiveacid.statements.values import Aggregate, Query, TableRef
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.retention import end_reading
 from hiveacid.txn.view import Look
@@ -21,49 +31,60 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+_Answer = TypeVar("_Answer")
+
 
 def open_query(context: ExecutionContext, bound: Bound) -> DataFrame:
     """The query as a DataFrame over one snapshot: that of the transaction it is a part of, with
     what was written in it, or one of its own.
 
-    Its own read transaction ends when the plan is made, where the retention of the tables keeps
-    their files for ``reads.lease_s``, or the few rows are here already. Else it is a lease: the
-    heartbeat keeps it alive until that time is over or the session closes. A query without tables
-    of ours has none.
-
     Raises:
         NotFoundError, LockError, AcidError: a table could not be read.
         pyspark's AnalysisException: the query is wrong.
     """
-    spark = context.session()
+    if context.unit is None and not bound.value.tables:
+        return context.session().sql(bound.value.text)
+    frame, _ = _read(context, bound, needs, partial(_answer, context))
+    return frame
+
+
+def _read(
+    context: ExecutionContext,
+    bound: Bound,
+    needs: Needs,
+    use: Callable[[Locked], tuple[_Answer, Iterable[Table]]],
+) -> tuple[_Answer, Callable[[], None]]:
+    """What ``use`` makes of the tables, in the transaction that is open, or in one for reading and
+    what ends that; ``use`` also tells the tables of which files are still to be read.
+    """
     if context.unit is not None:
         with context.unit.statement():
-            held = locked_within(context, context.unit.txn, bound, needs)
-            frame, _ = _answer(context, held)
-            return frame
-    if not bound.value.tables:
-        return spark.sql(bound.value.text)
+            answer, _ = use(locked_within(context, context.unit.txn, bound, needs))
+            return answer, _nothing
     held = locked(context, bound, needs, read_only=True)
-    txn = held.txn
     try:
-        frame, reads_files = _answer(context, held)
-        tables = {ref.name for ref in bound.value.tables.values()}
-        left = map(held.view.definition, tables) if reads_files else ()
-        end_reading(txn, left, context.settings)
-        return frame
+        answer, left = use(held)
+        end_reading(held.txn, left, context.settings)
     except BaseException as error:
-        txn.close(because=error)
+        held.txn.close(because=error)
         raise
+    return answer, held.txn.close
 
 
-def _answer(context: ExecutionContext, held: Locked) -> tuple[DataFrame, bool]:
-    """The query as the transaction sees it, and whether the DataFrame still has files to read."""
+def _nothing() -> None:
+    pass
+
+
+def _answer(context: ExecutionContext, held: Locked) -> tuple[DataFrame, Iterable[Table]]:
+    """The query as the transaction sees it."""
     query: Query = held.value
     reader = Reader(context=context, txn=held.txn, view=held.view)
     known = known_answer(reader, query)
     if known is not None:
-        return context.session().sql(known), False
-    return query_frame(reader, query), reader.reads_later
+        return context.session().sql(known), ()
+    frame = query_frame(reader, query)
+    tables = {ref.name for ref in query.tables.values()} if reader.reads_later else ()
+    return frame, map(held.view.definition, tables)
 
 
 def known_answer(reader: Reader, query: Query) -> str | None:
@@ -133,3 +154,102 @@ def read_names(
 ) -> tuple[TableName, ...]:
     """The tables behind placeholders, each once, without ``but`` (locked as the target already)."""
     return tuple(sorted({ref.name for ref in tables.values()} - ({but} if but else set())))
+
+
+# -------------------------------------------------------------------- answers without a row
+
+
+def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) -> str | None:
+    """A SELECT of the values without a table; None where they are not known exactly.
+
+    Row counts come from the table's statistics, where those are of the transaction's snapshot
+    (``ANALYZE``, DML keeps them) and it has not written to the table; all else from what the files'
+    tails say. A table without transactions has no snapshot: its files may be anybody's.
+    """
+    columns = {one.column for one in wanted if one.column is not None}
+    types = {column.name: column.type for column in table.all_columns}
+    context = reader.context
+    if not is_transactional(table) or not context.settings.count_from_statistics:
+        return None
+    if not columns <= types.keys():
+        return None
+    if not columns and not reader.txn.has_written(table.name):
+        rows = context.client.metastore.row_count(table.name, reader.txn.valid_write_ids(table))
+        if rows is not None:
+            return _one_row(f"{rows}L AS {quoted(one.title)}" for one in wanted)
+    from hiveacid.storage.plan.extremes import table_facts
+
+    facts = table_facts(reader.plan(table, columns=columns), columns)
+    if facts is None:
+        return None
+    items = []
+    for one in wanted:
+        if one.column is None:
+            text = f"{facts.rows}L"
+        elif one.function == "count":
+            text = f"{facts.columns[one.column].values}L"
+        else:
+            known = facts.columns[one.column]
+            value = known.minimum if one.function == "min" else known.maximum
+            text = _literal(value, types[one.column])
+        items.append(f"{text} AS {quoted(one.title)}")
+    return _one_row(items)
+
+
+def _one_row(items: Iterable[str]) -> str:
+    """One row; over VALUES, because a SELECT without FROM is a job for Spark."""
+    return f"SELECT {', '.join(items)} FROM VALUES (0) AS one(row)"
+
+
+def _literal(value: Constant | None, kind: HiveType) -> str:
+    from hiveacid.spark.types import spark_type  # needs pyspark
+
+    text = "null" if value is None else str(value)
+    if isinstance(value, date):
+        text = f"date '{text}'"
+    return f"cast({text} as {spark_type(kind).simpleString()})"
+
+
+# -------------------------------------------------------------------- outside a statement
+
+
+Keep = Callable[[Sequence[Partition]], Sequence[Partition]]
+"""Chooses among a table's partitions; the others are not listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A snapshot and what ends its transaction; to end it twice does nothing."""
+
+    snapshot: Snapshot
+    close: Callable[[], None]
+
+
+def open_lease(context: ExecutionContext, expected: Table, *, keep: Keep) -> Lease:
+    """Take the snapshot of some partitions of a table, in a read transaction of its own; within a
+    transaction of several statements that one's, its own writes included, with nothing to end.
+
+    Raises:
+        NotFoundError: no such table.
+        LockError: somebody holds the table exclusively.
+        TransactionError: the transaction is not open.
+        StorageError: a directory could not be listed.
+        SnapshotExpiredError: cleaned beyond what this snapshot sees.
+    """
+    look = context.look()
+    look.expect(expected)
+    bound = Bound.to(look, fixed(expected.name))
+    return Lease(*_read(context, bound, _needs, partial(_snapshot, keep)))
+
+
+def _needs(context: ExecutionContext, name: TableName, look: Look) -> Footprint:
+    del context
+    return Footprint(reads=(TableRead(look.definition(name)),))
+
+
+def _snapshot(keep: Keep, held: Locked) -> tuple[Snapshot, Iterable[Table]]:
+    table = held.view.definition(held.value)
+    known = held.view.partitions(table)
+    if not table.partition_columns:
+        return held.txn.snapshot(table), (table,)
+    return held.txn.snapshot(table, partitions=keep(known), of=known), (table,)

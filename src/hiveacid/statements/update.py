@@ -20,7 +20,7 @@ from hiveacid.statements.checks import check
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
 from hiveacid.statements.job import Job
-from hiveacid.statements.lock_partitions import locked_partitions
+from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names
 from hiveacid.statements.values import Update, UpdateResult
 from hiveacid.storage.stage import UPDATE

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.errors import NotFoundError
 from hiveacid.model.statistics import STATISTICS_KEYS
-from hiveacid.model.tables import Partition, Table, TableName
+from hiveacid.model.tables import Database, Partition, Table, TableName
 
 if TYPE_CHECKING:
     from hiveacid.metastore.api import Catalog
@@ -50,6 +50,7 @@ class Look:
         self._is_temporary = is_temporary
         self._temporary: dict[str, bool] = {}
         self._pending = pending
+        self._databases: dict[str, Database] = {}
         self._tables: dict[TableName, Table | None] = {}
         self._partitions: dict[TableName, Sequence[Partition]] = {}
 
@@ -78,6 +79,16 @@ class Look:
             self._tables[name] = self._catalog.get_tables((name,)).get(name)
         table, pending = self._tables[name], self._pending()
         return table if table is None or pending is None else pending.with_columns(table)
+
+    def database(self, name: str) -> Database:
+        """The database of this name.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        if name not in self._databases:
+            self._databases[name] = self._catalog.get_database(name)
+        return self._databases[name]
 
     def expect(self, table: Table) -> None:
         """A definition that was fetched before: it need not be the one there is by now."""

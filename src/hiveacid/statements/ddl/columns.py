@@ -26,6 +26,7 @@ from hiveacid.statements.ddl.definitions import check_columns, checked
 from hiveacid.statements.values import Command
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class ChangeColumn(Command):
     constraints: Constraints | None = None
 
 
-def add_columns(context: ExecutionContext, statement: AddColumns) -> Change:
+def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) -> Change:
     """ALTER TABLE ADD | REPLACE COLUMNS.
 
     Raises:
@@ -92,10 +93,10 @@ def add_columns(context: ExecutionContext, statement: AddColumns) -> Change:
         check_columns(columns, table.partition_columns)
         return checked(replace(table, columns=columns))
 
-    return _change(context, table_to_alter(context, statement.name), added)
+    return _change(context, table_to_alter(look, statement.name), added)
 
 
-def change_column(context: ExecutionContext, statement: ChangeColumn) -> Change:
+def change_column(context: ExecutionContext, statement: ChangeColumn, look: Look) -> Change:
     """ALTER TABLE CHANGE COLUMN, with the constraints that it adds.
 
     Raises:
@@ -109,23 +110,23 @@ def change_column(context: ExecutionContext, statement: ChangeColumn) -> Change:
             return table
         return _with_constraints(table, statement.constraints)
 
-    return _change(context, table_to_alter(context, statement.name), changed)
+    return _change(context, table_to_alter(look, statement.name), changed)
 
 
-def add_constraints(context: ExecutionContext, statement: AddConstraints) -> Change:
+def add_constraints(context: ExecutionContext, statement: AddConstraints, look: Look) -> Change:
     """ALTER TABLE ADD CONSTRAINT.
 
     Raises:
         NotFoundError: no such table.
         InvalidInputError: a name that is taken; 10326 a text that cannot be a constraint.
     """
-    table = table_to_alter(context, statement.name)
+    table = table_to_alter(look, statement.name)
     return _change(
         context, table, lambda now: _with_constraints(now, statement.constraints), write_id=False
     )
 
 
-def drop_constraint(context: ExecutionContext, statement: DropConstraint) -> Change:
+def drop_constraint(context: ExecutionContext, statement: DropConstraint, look: Look) -> Change:
     """ALTER TABLE DROP CONSTRAINT.
 
     Raises:
@@ -134,7 +135,7 @@ def drop_constraint(context: ExecutionContext, statement: DropConstraint) -> Cha
     """
     return _change(
         context,
-        table_to_alter(context, statement.name),
+        table_to_alter(look, statement.name),
         lambda now: replace(now, properties=without_constraint(now, statement.constraint)),
         write_id=False,
     )
@@ -155,7 +156,7 @@ def _change(
             use_write_id(transaction, table)
         context.client.metastore.alter_table(table.name, change)
 
-    return Change(footprint.alter_table(table.name), run, table)
+    return Change(footprint.alter_table(table.name), run)
 
 
 def _with_constraints(table: Table, added: Constraints) -> Table:

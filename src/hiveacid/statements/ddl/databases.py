@@ -8,16 +8,13 @@ from dataclasses import dataclass, field
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Database, TableName
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.ddl.change import (
-    NO_CHANGE,
-    Change,
-    delete_location,
-    owns_files,
-)
+from hiveacid.statements.ddl.change import Change
+from hiveacid.statements.locations import delete_location, owns_files
 from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +39,14 @@ class DropDatabase(Command):
     cascade: bool = False
 
 
-def create_database(context: ExecutionContext, statement: CreateDatabase) -> Change:
+def create_database(
+    context: ExecutionContext, statement: CreateDatabase, look: Look
+) -> Change | None:
     """CREATE DATABASE."""
+    del look  # it knows databases that are there
     if statement.name.lower() in context.client.metastore.list_databases():
         if statement.if_not_exists:
-            return NO_CHANGE
+            return None
         name = statement.name.lower()
         raise AlreadyExistsError(f"Database {name} already exists", database=name)
     location = statement.location or context.client.database_location(statement.name)
@@ -62,16 +62,16 @@ def create_database(context: ExecutionContext, statement: CreateDatabase) -> Cha
     return Change((), run, guards=footprint.drop_database(statement.name))
 
 
-def drop_database(context: ExecutionContext, statement: DropDatabase) -> Change:
+def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look) -> Change | None:
     """DROP DATABASE [CASCADE]: the catalog forgets it with its tables, then the files go."""
     name, metastore = statement.name.lower(), context.client.metastore
     if name == "default":
         raise InvalidInputError("Can not drop default database", database=name)
     try:
-        database = metastore.get_database(name)
+        database = look.database(name)
     except NotFoundError:
         if statement.if_exists:
-            return NO_CHANGE
+            return None
         raise
 
     def run(_: Transaction) -> None:

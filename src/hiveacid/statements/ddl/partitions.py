@@ -14,17 +14,17 @@ from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.ddl.change import (
-    Change,
+from hiveacid.statements.ddl.change import Change, table_to_alter, use_write_id
+from hiveacid.statements.locations import (
     check_free,
+    check_partitions,
     delete_location,
     move_location,
+    noted,
     owns_files,
-    table_to_alter,
-    use_write_id,
+    undo_killed_rename,
+    without_note,
 )
-from hiveacid.statements.killed_rename import noted, undo_killed_rename, without_note
-from hiveacid.statements.locations import check_partitions
 from hiveacid.statements.partition_values import (
     PartitionCondition,
     PartitionText,
@@ -37,6 +37,7 @@ from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class RenamePartition(Command):
     new_spec: PartitionText
 
 
-def add_partitions(context: ExecutionContext, statement: AddPartitions) -> Change:
+def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Look) -> Change:
     """ALTER TABLE ADD PARTITION: all of them, or none.
 
     Raises:
@@ -84,7 +85,7 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions) -> Chang
         AlreadyExistsError: one exists and no IF NOT EXISTS.
         InvalidInputError: a specification that does not name one partition.
     """
-    table = table_to_alter(context, statement.name)
+    table = table_to_alter(look, statement.name)
     wanted = [(full_values(table, one.spec), one.location) for one in statement.partitions]
 
     def run(_: Transaction) -> None:
@@ -96,7 +97,7 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions) -> Chang
             files, path = file_system_for(partition.location)
             files.create_directory(path)
 
-    return Change(footprint.use_table(table.name), run, table)
+    return Change(footprint.use_table(table.name), run)
 
 
 def _new(table: Table, texts: tuple[str | None, ...], location: str | None) -> Partition:
@@ -108,20 +109,20 @@ def _new(table: Table, texts: tuple[str | None, ...], location: str | None) -> P
     return Partition(texts, location, known)
 
 
-def drop_partitions(context: ExecutionContext, statement: DropPartitions) -> Change:
+def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: Look) -> Change:
     """ALTER TABLE DROP PARTITION; Hive does not mind where none meets the conditions.
 
     Raises:
         NotFoundError: no such table.
         InvalidInputError: a condition that names no partition column, or no value of one.
     """
-    table = table_to_alter(context, statement.name)
+    table = table_to_alter(look, statement.name)
     columns = [column.name for column in table.partition_columns]
     for conditions in statement.conditions:
         for condition in conditions:
             normal_text(condition.text, partition_column(table, condition.column))
     doomed = []
-    for partition in context.client.metastore.list_partitions(table.name):
+    for partition in look.partitions(table):
         texts = dict(zip(columns, partition.values, strict=True))
         if any(meets(table, texts, conditions) for conditions in statement.conditions):
             doomed.append(partition)
@@ -134,7 +135,7 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions) -> Cha
             context.client.metastore.drop_partitions(table.name, [one.values for one in doomed])
 
     names = [partition_name(columns, one.values) for one in doomed]
-    return Change(footprint.drop_partitions(table.name, names), run, table)
+    return Change(footprint.drop_partitions(table.name, names), run)
 
 
 def _drop_with_files(
@@ -164,7 +165,7 @@ def _drop_with_files(
     delete_location(hidden)
 
 
-def rename_partition(context: ExecutionContext, statement: RenamePartition) -> Change:
+def rename_partition(context: ExecutionContext, statement: RenamePartition, look: Look) -> Change:
     """ALTER TABLE PARTITION RENAME TO PARTITION: what lies at the default place moves.
 
     Raises:
@@ -172,11 +173,11 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition) -> C
         AlreadyExistsError: the new name, or its directory, exists.
         InvalidInputError: a specification that does not name one partition.
     """
-    table = table_to_alter(context, statement.name)
+    table = table_to_alter(look, statement.name)
     metastore = context.client.metastore
     old = metastore.get_partition(table.name, full_values(table, statement.spec))
     texts = full_values(table, statement.new_spec)
-    if any(one.values == texts for one in metastore.list_partitions(table.name)):
+    if any(one.values == texts for one in look.partitions(table)):
         raise AlreadyExistsError(
             f"Partition already exists: {statement.new_spec}", table=str(table.name)
         )
@@ -200,7 +201,7 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition) -> C
         if location != old.location:
             metastore.alter_table(table.name, without_note)
 
-    return Change(footprint.alter_table(table.name), run, table)
+    return Change(footprint.alter_table(table.name), run)
 
 
 def _directory(table: Table, texts: tuple[str | None, ...]) -> str:

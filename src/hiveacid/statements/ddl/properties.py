@@ -33,6 +33,7 @@ from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ _FIRST: Final = WriteId(1)
 _DELTA: Final = format_delta(DeltaName(_FIRST, _FIRST, StatementId(0)))
 
 
-def set_properties(context: ExecutionContext, statement: SetTableProperties) -> Change:
+def set_properties(context: ExecutionContext, statement: SetTableProperties, look: Look) -> Change:
     """ALTER TABLE SET TBLPROPERTIES.
 
     Raises:
@@ -65,7 +66,7 @@ def set_properties(context: ExecutionContext, statement: SetTableProperties) -> 
             their rows no ids.
         StorageError: a file could not be moved; those moved before are where they were.
     """
-    table = table_to_alter(context, statement.name)
+    table = table_to_alter(look, statement.name)
     mode = altered(table, statement.properties).acid_mode
 
     def run(_: Transaction) -> None:
@@ -85,17 +86,19 @@ def set_properties(context: ExecutionContext, statement: SetTableProperties) -> 
         )
 
     locks = footprint.use_table if mode is table.acid_mode else footprint.alter_table
-    return Change(locks(table.name), run, table)
+    return Change(locks(table.name), run)
 
 
-def unset_properties(context: ExecutionContext, statement: UnsetTableProperties) -> Change:
+def unset_properties(
+    context: ExecutionContext, statement: UnsetTableProperties, look: Look
+) -> Change:
     """ALTER TABLE UNSET TBLPROPERTIES.
 
     Raises:
         NotFoundError: no such table.
         InvalidInputError: ``transactional`` is among them; 10215 one is not there.
     """
-    table = table_to_alter(context, statement.name)
+    table = table_to_alter(look, statement.name)
 
     def unset(now: Table) -> Table:
         return without(now, statement.keys, if_exists=statement.if_exists)
@@ -105,7 +108,7 @@ def unset_properties(context: ExecutionContext, statement: UnsetTableProperties)
     def run(_: Transaction) -> None:
         context.client.metastore.alter_table(table.name, unset)
 
-    return Change(footprint.alter_table(table.name), run, table)
+    return Change(footprint.alter_table(table.name), run)
 
 
 # -------------------------------------------------------------------- conversion

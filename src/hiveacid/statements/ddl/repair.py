@@ -21,6 +21,7 @@ from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import discover_partitions, list_partition
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +34,20 @@ class RepairTable(Command):
     drop: bool = False
 
 
-def repair(context: ExecutionContext, statement: RepairTable) -> Change:
+def repair(context: ExecutionContext, statement: RepairTable, look: Look) -> Change:
     """MSCK [REPAIR] TABLE; its answer says what differed, as Hive's does.
 
     Raises:
         NotFoundError: 10001 no such table.
         InvalidInputError: a view; directories of write ids that the table has not given out.
     """
-    table = context.client.metastore.get_table(statement.name)
+    table = look.definition(statement.name)
     if table.kind is TableKind.VIEW:
         raise InvalidInputError("MSCK is not supported for views", view=str(table.name))
     locks = footprint.alter_table if statement.repair and statement.drop else footprint.use_table
     return Change(
         locks(table.name),
         lambda transaction: _repaired(context, statement, table, transaction),
-        table,
     )
 
 

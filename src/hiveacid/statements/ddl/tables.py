@@ -39,28 +39,27 @@ from hiveacid.statements.constraints import (
     check_constraint_texts,
     constraint_properties,
 )
-from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.ddl.change import (
-    NO_CHANGE,
-    Change,
-    carry_out,
+from hiveacid.statements.context import Bound, ExecutionContext, fixed
+from hiveacid.statements.ddl.change import Change, define, table_to_alter, use_write_id
+from hiveacid.statements.ddl.definitions import checked
+from hiveacid.statements.locations import (
     check_free,
+    check_partitions,
+    check_place,
     delete_location,
     move_location,
+    noted,
     owns_files,
     table_location,
-    table_or_none,
-    table_to_alter,
-    use_write_id,
+    undo_killed_rename,
+    without_note,
 )
-from hiveacid.statements.ddl.definitions import checked
-from hiveacid.statements.killed_rename import noted, undo_killed_rename, without_note
-from hiveacid.statements.locations import check_partitions, check_place
 from hiveacid.statements.partition_values import PartitionText, full_values
 from hiveacid.statements.values import Command, Query
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.view import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,50 +123,51 @@ def make_table(
     statement: CreateTable,
     *,
     columns: tuple[Column, ...] | None = None,
-) -> None:
-    """Carries CREATE TABLE out; the files at a LOCATION are looked at once, before the locks.
-
-    Raises:
-        AcidError: as ``create_table`` and ``attach.examine``.
-    """
-    attached: Attached | None = None
-    if not statement.external:
-        if _is_there(context, statement):
-            return
-        plain = statement if columns is None else _with_query_columns(statement, columns)
-        table, lists = take_lists(definition_of(context, plain))
-        if statement.location is not None or lists.are_given:
-            attached = _attached(context, table, lists, format=statement.format)
-        elif table.acid_mode is not AcidMode.NONE:
-            _check_empty(table)
-    carry_out(
-        context, partial(create_table, context, statement, columns=columns, attached=attached)
-    )
-
-
-def create_table(
-    context: ExecutionContext,
-    statement: CreateTable,
-    *,
-    columns: tuple[Column, ...] | None = None,
-    attached: Attached | None = None,
-) -> Change:
-    """CREATE TABLE; ``columns`` are those of a CTAS' query, ``attached`` is what lies at LOCATION.
+) -> bool:
+    """Carries CREATE TABLE out, and says whether there was something to do (not IF NOT EXISTS);
+    ``columns`` are those of a CTAS' query. The files at a LOCATION are looked at before the locks.
 
     Raises:
         AlreadyExistsError: there is a table of that name and no IF NOT EXISTS.
         NotFoundError: no such database, or no such table after LIKE.
         InvalidInputError: the definition is refused (see ``definitions.checked``), or the place is
             another table's.
+        AcidError: as ``attach.examine``.
     """
-    if _is_there(context, statement):
-        return NO_CHANGE
+    look = context.look()
+    if _is_there(look, statement):
+        return False
     if columns is not None:
         statement = _with_query_columns(statement, columns)
-    defined, _ = take_lists(definition_of(context, statement))
+    attached: Attached | None = None
+    if not statement.external:
+        table, lists = take_lists(definition_of(context, statement, look))
+        if statement.location is not None or lists.are_given:
+            attached = _attached(context, table, lists, format=statement.format)
+        elif table.acid_mode is not AcidMode.NONE:
+            _check_empty(table)
+    bound = Bound.to(look, fixed(statement))
+    return define(context, bound, partial(create_table, attached=attached)) is not None
+
+
+def create_table(
+    context: ExecutionContext,
+    statement: CreateTable,
+    look: Look,
+    *,
+    attached: Attached | None = None,
+) -> Change | None:
+    """CREATE TABLE; ``attached`` is what lies at LOCATION.
+
+    Raises:
+        AlreadyExistsError, NotFoundError, InvalidInputError: as ``make_table``.
+    """
+    if _is_there(look, statement):
+        return None
+    defined, _ = take_lists(definition_of(context, statement, look))
     table = checked(defined if attached is None else attached.table)
 
-    def run(_: Transaction) -> None:
+    def run(_: Transaction) -> Table:
         check_place(context.client.metastore, table)
         files, path = file_system_for(table.location)
         made = table
@@ -176,13 +176,14 @@ def create_table(
             made = replace(table, properties={**table.properties, **known})
         if attached is not None:
             _attach(context, attached, made)
-            return
+            return made
         context.client.metastore.create_table(made)
         try:
             files.create_directory(path)
         except StorageError:
             context.client.metastore.drop_table(made.name)
             raise
+        return made
 
     locks = footprint.create_table(table.name.database)
     return Change(locks, run, guards=footprint.alter_table(table.name))
@@ -211,12 +212,12 @@ def _check_empty(table: Table) -> None:
         )
 
 
-def _is_there(context: ExecutionContext, statement: CreateTable) -> bool:
-    name = statement.name
-    if table_or_none(context, name) is None:
+def _is_there(look: Look, statement: CreateTable) -> bool:
+    if look.table(statement.name) is None:
         return False
     if statement.if_not_exists:
         return True
+    name = statement.name
     raise AlreadyExistsError(f"Table {name} already exists", table=str(name))
 
 
@@ -244,20 +245,19 @@ def created_as(
     Raises:
         AcidError: as ``create_table``, and whatever the block runs into.
     """
-    plan = partial(create_table, context, statement, columns=columns)
-    if plan() is NO_CHANGE:
+    if _is_there(context.look(), statement):
         yield False
         return
     transactions = context.client.transactions
     lock = transactions.lock(footprint.alter_table(statement.name))
     try:
-        made = plan() is not NO_CHANGE
-        make_table(context, statement, columns=columns)
+        made = make_table(context, statement, columns=columns)
         try:
             yield made
         except BaseException:
             if made:
-                carry_out(context, partial(drop_table, context, DropTable(statement.name)))
+                dropped = fixed(DropTable(statement.name))
+                define(context, Bound.to(context.look(), dropped), drop_table)
             raise
     finally:
         transactions.unlock(lock)
@@ -277,15 +277,15 @@ def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> 
     )
 
 
-def definition_of(context: ExecutionContext, statement: CreateTable) -> Table:
+def definition_of(context: ExecutionContext, statement: CreateTable, look: Look) -> Table:
     """The table that the statement would make, not looked at any further.
 
     Raises:
         NotFoundError: no such database, or no such table after LIKE.
         InvalidInputError: a constraint is refused.
     """
-    database = context.client.metastore.get_database(statement.name.database)
-    like = None if statement.like is None else context.client.metastore.get_table(statement.like)
+    database = look.database(statement.name.database)
+    like = None if statement.like is None else look.definition(statement.like)
     properties: dict[str, str] = dict(statement.properties)
     if like is not None:
         properties = {**_kept(like), **properties}
@@ -353,11 +353,11 @@ def _defaults(settings: Settings, properties: Mapping[str, str]) -> dict[str, st
     return {}
 
 
-def drop_table(context: ExecutionContext, statement: DropTable) -> Change:
+def drop_table(context: ExecutionContext, statement: DropTable, look: Look) -> Change | None:
     """DROP TABLE; Hive does not mind one that does not exist (real-hive.md 9)."""
-    table = table_or_none(context, statement.name)
+    table = look.table(statement.name)
     if table is None:
-        return NO_CHANGE
+        return None
     if table.kind is TableKind.VIEW:
         raise InvalidInputError("Cannot drop a view with DROP TABLE", view=str(table.name))
 
@@ -366,10 +366,10 @@ def drop_table(context: ExecutionContext, statement: DropTable) -> Change:
         if owns_files(table):
             delete_location(table.location)
 
-    return Change(footprint.drop_table(table.name), run, table)
+    return Change(footprint.drop_table(table.name), run)
 
 
-def rename_table(context: ExecutionContext, statement: RenameTable) -> Change:
+def rename_table(context: ExecutionContext, statement: RenameTable, look: Look) -> Change:
     """ALTER TABLE RENAME TO: what lies at the default place of the old name moves to the new one's.
 
     Raises:
@@ -377,10 +377,10 @@ def rename_table(context: ExecutionContext, statement: RenameTable) -> Change:
         AlreadyExistsError: the new name, or its directory, exists.
     """
     metastore, new_name = context.client.metastore, statement.new_name
-    table = table_to_alter(context, statement.name)
-    old_database = metastore.get_database(table.name.database)
-    new_database = metastore.get_database(new_name.database)
-    if table_or_none(context, new_name) is not None:
+    table = table_to_alter(look, statement.name)
+    old_database = look.database(table.name.database)
+    new_database = look.database(new_name.database)
+    if look.table(new_name) is not None:
         raise AlreadyExistsError(f"Table {new_name} already exists", table=str(new_name))
     location = table.location
     if location.rstrip("/") == table_location(old_database, table.name.table) and owns_files(table):
@@ -404,10 +404,10 @@ def rename_table(context: ExecutionContext, statement: RenameTable) -> Change:
             raise
 
     locks = footprint.rename_table(table.name, new_name)
-    return Change(locks, run, table, guards=footprint.alter_table(new_name))
+    return Change(locks, run, guards=footprint.alter_table(new_name))
 
 
-def set_location(context: ExecutionContext, statement: SetLocation) -> Change:
+def set_location(context: ExecutionContext, statement: SetLocation, look: Look) -> Change:
     """ALTER TABLE SET LOCATION: the files of the new place are the table's, or the partition's;
     nothing is moved, and the partitions of a table stay where they are.
 
@@ -415,7 +415,7 @@ def set_location(context: ExecutionContext, statement: SetLocation) -> Change:
         NotFoundError: no such table, or 10006 no such partition.
         InvalidInputError: 10244 a relative location.
     """
-    table, location = table_to_alter(context, statement.name), statement.location
+    table, location = table_to_alter(look, statement.name), statement.location
     if "://" not in location and not location.removeprefix("file:").startswith("/"):
         raise InvalidInputError(
             f"{location} is not absolute.  Please specify a complete absolute uri.",
@@ -435,7 +435,7 @@ def set_location(context: ExecutionContext, statement: SetLocation) -> Change:
             table.name, partition, lambda now: replace(now, location=location)
         )
 
-    return Change(footprint.alter_table(table.name), run, table)
+    return Change(footprint.alter_table(table.name), run)
 
 
 def check_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> None:

@@ -7,13 +7,13 @@ it was made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.ddl.change import NO_CHANGE, Change, table_or_none
+from hiveacid.statements.ddl.change import Change
 from hiveacid.statements.ddl.definitions import check_columns
 from hiveacid.statements.values import Command, Query
 from hiveacid.txn import footprint
@@ -28,7 +28,8 @@ class CreateView(Command):
 
     ``columns`` are names with comments, empty where the query's names are taken. ``original`` is
     the query as written, ``expanded`` with full names in place of tables and stars, both Hive SQL;
-    ``query`` is the same for Spark. ``alter`` is ALTER VIEW name AS query.
+    ``query`` is the same for Spark, ``query_columns`` are what it gives. ``alter`` is ALTER VIEW
+    name AS query.
     """
 
     name: TableName
@@ -41,6 +42,7 @@ class CreateView(Command):
     or_replace: bool = False
     if_not_exists: bool = False
     alter: bool = False
+    query_columns: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,8 @@ class AlterView(Command):
     new_name: TableName | None = None
 
 
-def create_view(
-    context: ExecutionContext, statement: CreateView, columns: Sequence[Column]
-) -> Change:
-    """CREATE VIEW, or ALTER VIEW AS; ``columns`` are those of the query.
+def create_view(context: ExecutionContext, statement: CreateView, look: Look) -> Change | None:
+    """CREATE VIEW, or ALTER VIEW AS.
 
     Raises:
         AlreadyExistsError: 10073 the name is taken, and neither OR REPLACE nor IF NOT EXISTS.
@@ -73,12 +73,12 @@ def create_view(
         NotFoundError: no such database, or no such view to alter.
     """
     name, metastore = statement.name, context.client.metastore
-    old = table_or_none(context, name)
+    old = look.table(name)
     if old is None:
         if statement.alter:
             raise NotFoundError(f"Table not found {name}", code=10001)
-        metastore.get_database(name.database)
-        view = _definition(context, statement, columns, None)
+        look.database(name.database)
+        view = _definition(context, statement, None)
 
         def create(_: Transaction) -> None:
             metastore.create_table(view)
@@ -87,15 +87,15 @@ def create_view(
         return Change(locks, create, guards=footprint.alter_table(name))
     if not statement.alter:
         if statement.if_not_exists:
-            return NO_CHANGE
+            return None
         if not statement.or_replace:
             raise AlreadyExistsError(f"Table already exists: {name}", code=10073, view=str(name))
     _require_view(old)
 
     def replace_old(_: Transaction) -> None:
-        metastore.alter_table(name, lambda now: _definition(context, statement, columns, now))
+        metastore.alter_table(name, lambda now: _definition(context, statement, now))
 
-    return Change(footprint.alter_table(name), replace_old, old)
+    return Change(footprint.alter_table(name), replace_old)
 
 
 def needs(context: ExecutionContext, statement: CreateView, look: Look) -> Footprint:
@@ -107,12 +107,8 @@ def needs(context: ExecutionContext, statement: CreateView, look: Look) -> Footp
     return Footprint(definitions=footprint.alter_table(statement.name))
 
 
-def _definition(
-    context: ExecutionContext,
-    statement: CreateView,
-    columns: Sequence[Column],
-    old: Table | None,
-) -> Table:
+def _definition(context: ExecutionContext, statement: CreateView, old: Table | None) -> Table:
+    columns = statement.query_columns
     names = statement.columns or tuple((column.name, None) for column in columns)
     if len(names) != len(columns):
         raise InvalidInputError(
@@ -134,16 +130,17 @@ def _definition(
         properties=dict(statement.properties) if kept is None else kept.properties,
         comment=statement.comment if kept is None else kept.comment,
         view_text=statement.original,
-        view_expanded=_renaming(statement, columns, named),
+        view_expanded=_renaming(statement, named),
         owner=context.client.transactions.user,
         created_at_ms=context.client.clock.now_ms(),
     )
 
 
-def _renaming(statement: CreateView, columns: Sequence[Column], named: Sequence[Column]) -> str:
+def _renaming(statement: CreateView, named: Sequence[Column]) -> str:
     """The expanded text with the view's own column names, as Hive writes it; where the query has
     columns without a name, those of the catalog name them by position.
     """
+    columns = statement.query_columns
     nameless = any(column.name == f"_c{at}" for at, column in enumerate(columns))
     if not statement.columns or nameless:
         return statement.expanded
@@ -154,7 +151,7 @@ def _renaming(statement: CreateView, columns: Sequence[Column], named: Sequence[
     return f"SELECT {pairs} FROM ({statement.expanded}) {_quoted(statement.name.table)}"
 
 
-def alter_view(context: ExecutionContext, statement: AlterView) -> Change:
+def alter_view(context: ExecutionContext, statement: AlterView, look: Look) -> Change:
     """ALTER VIEW SET | UNSET TBLPROPERTIES | RENAME TO.
 
     Raises:
@@ -163,46 +160,43 @@ def alter_view(context: ExecutionContext, statement: AlterView) -> Change:
         AlreadyExistsError: the new name is taken.
     """
     metastore, new_name = context.client.metastore, statement.new_name
-    view = metastore.get_table(statement.name)
+    view = look.definition(statement.name)
     _require_view(view)
     if new_name is not None:
-        return Change(
-            footprint.rename_table(view.name, new_name),
-            lambda _: _alter(context, view.name, lambda now: replace(now, name=new_name)),
-            view,
-            guards=footprint.alter_table(new_name),
-        )
+
+        def rename(_: Transaction) -> None:
+            metastore.alter_table(view.name, lambda now: replace(now, name=new_name))
+
+        locks = footprint.rename_table(view.name, new_name)
+        return Change(locks, rename, guards=footprint.alter_table(new_name))
 
     def altered(now: Table) -> Table:
         properties = {**now.properties, **statement.properties}
         kept = {key: text for key, text in properties.items() if key not in statement.unset}
         return replace(now, properties=kept)
 
-    return Change(
-        footprint.use_table(view.name), lambda _: _alter(context, view.name, altered), view
-    )
+    def alter(_: Transaction) -> None:
+        metastore.alter_table(view.name, altered)
+
+    return Change(footprint.use_table(view.name), alter)
 
 
-def _alter(context: ExecutionContext, name: TableName, change: Callable[[Table], Table]) -> None:
-    context.client.metastore.alter_table(name, change)
-
-
-def drop_view(context: ExecutionContext, statement: DropView) -> Change:
+def drop_view(context: ExecutionContext, statement: DropView, look: Look) -> Change | None:
     """DROP VIEW; Hive does not mind one that does not exist.
 
     Raises:
         InvalidInputError: it is a table.
     """
-    view = table_or_none(context, statement.name)
+    view = look.table(statement.name)
     if view is None:
-        return NO_CHANGE
+        return None
     if view.kind is not TableKind.VIEW:
         raise InvalidInputError("Cannot drop a base table with DROP VIEW", table=str(view.name))
 
     def run(_: Transaction) -> None:
         context.client.metastore.drop_table(view.name)
 
-    return Change(footprint.drop_table(view.name), run, view)
+    return Change(footprint.drop_table(view.name), run)
 
 
 def _require_view(table: Table) -> None:

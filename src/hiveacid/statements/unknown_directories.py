@@ -15,7 +15,7 @@ from hiveacid.model.tables import AcidMode, Table, TableName
 from hiveacid.storage.filesystem import file_system_for
 
 
-def ahead_of(metastore: Metastore) -> Iterator[str]:
+def unknown_directories(metastore: Metastore) -> Iterator[str]:
     """A line for each directory of a transactional table whose name has a write id, or the id of a
     transaction, that the metastore has not given out.
 
