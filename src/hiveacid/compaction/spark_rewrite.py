@@ -20,6 +20,7 @@ from pyspark import TaskContext
 
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile
 from hiveacid.spark.failures import statement_error
+from hiveacid.spark.workers import make_ready
 from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
 from hiveacid.storage.merge.rebalance import Rebalancer
@@ -55,6 +56,7 @@ def rewrite_with_spark(
     works = tuple(map(pickle.dumps, rewriter.works()))
     if not works:
         return ()
+    make_ready(spark)
     task = RewriteTask(plan.location, pickle.dumps(make), works, rewriter.foreign)
     try:
         frame = spark.range(0, len(works), 1, len(works)).mapInArrow(task, _RESULT_SCHEMA)

@@ -24,6 +24,7 @@ from hiveacid.model.types import CharType
 from hiveacid.spark.assign import key_value, stored_type
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
+from hiveacid.spark.workers import make_ready
 from hiveacid.storage.read import TableReader
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def scan(
     """The rows of ``parts`` of a plan, as ``scan.scan`` returns them."""
     units = [unit for part in parts for unit in _units(part)]
     count = min(len(units), _TASKS_MAX)
+    make_ready(spark)
     # each task takes a run of numbers: neighbours, which are often alike, go to different ones
     units = [unit for first in range(count) for unit in units[first::count]]
     task = ArrowScanTask.of(plan, units, row_ids=row_ids)

@@ -15,6 +15,8 @@ from hiveacid.errors import (
     ConversionError,
     FormatError,
     InternalError,
+    InvalidInputError,
+    MissingExtraError,
     MissingFileError,
     SnapshotExpiredError,
     StorageError,
@@ -56,6 +58,18 @@ _DIED: Final = re.compile(
     "ExecutorLostFailure|Python worker exited unexpectedly|maximum allowable number of times"
 )
 """A task whose process died, as often as Spark tries; or a stage, by results that died with one."""
+_IN_WORKER: Final = re.compile(r"api\.python\.PythonException|from the Python worker")
+_LACKS: Final = re.compile(
+    r"No module named '(?P<module>pyarrow|numpy|pandas|google\.protobuf|google|hiveacid)\b"
+    r"|(?P<package>\w+) >= (?P<least>[\w.]+) must be installed; however, "
+    r"(?:it was not found|your version is (?P<version>[\w.]*\w))"
+)
+_OTHER_PYTHON: Final = re.compile(
+    r"Python in worker has different version:? \(?(?P<theirs>[\d., ]+)\)? than that in driver:? "
+    r"(?P<ours>[\d.]+)"
+)
+_NO_PYTHON: Final = re.compile(r'Cannot run program "(?P<program>[^"]*python[^"]*)"')
+_CHOOSE: Final = "PYSPARK_PYTHON or spark.pyspark.python says which Python the workers run."
 _ABORTED: Final = re.compile(r"Job aborted due to stage failure: (?P<what>[^\n]*)")
 
 
@@ -76,7 +90,34 @@ def statement_error(error: Exception) -> Exception:
         return CardinalityError(ours["message"], row=row)
     if ours and ours["name"] in _TYPED:
         return _TYPED[ours["name"]](ours["message"])
-    return _file_error(text) or _death(text) or error
+    return _python_error(text) or _file_error(text) or _death(text) or error
+
+
+def _python_error(text: str) -> AcidError | None:
+    """What is wrong with the Python of Spark's workers."""
+    absent, other = _NO_PYTHON.search(text), _OTHER_PYTHON.search(text)
+    if absent:
+        return InvalidInputError(f"Spark's workers have no {absent['program']}", note=_CHOOSE)
+    if other:
+        theirs = other["theirs"].replace(", ", ".")
+        return InvalidInputError(
+            f"Spark's workers run Python {theirs}, and this is Python {other['ours']}: PySpark "
+            "needs the same minor version on both sides",
+            note=_CHOOSE,
+        )
+    lacks = _LACKS.search(text) if _IN_WORKER.search(text) else None
+    if not lacks:
+        return None
+    name = (lacks["module"] or lacks["package"]).lower().replace("google", "protobuf")
+    name = name.partition(".")[0]
+    wanted = f"'{name}>={lacks['least']}'" if lacks["least"] else name
+    what = (
+        f"has {name} {lacks['version']}, which is too old" if lacks["version"] else f"lacks {name}"
+    )
+    return MissingExtraError(
+        f"The Python of Spark's workers {what}",
+        note=f"On each machine of the cluster: pip install {wanted}",
+    )
 
 
 def _death(text: str) -> AcidError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -63,11 +64,14 @@ def prepare(spark: SparkSession) -> None:
             "Spark needs pandas to hand rows to Python, and it is not installed",
             note="pip install 'hiveacid[spark]'",
         )
-    if not is_local(spark):
-        return
-    chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", None)
-    if not chosen:
+    if is_local(spark) and chosen_python(spark) is None:
         spark.sparkContext.pythonExec = sys.executable
+
+
+def chosen_python(spark: SparkSession) -> str | None:
+    """The Python that the user chose for the workers, None where Spark's default counts."""
+    chosen = os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)
+    return None if chosen is None else shutil.which(chosen) or chosen
 
 
 def is_local(spark: SparkSession) -> bool:

@@ -19,6 +19,7 @@ from hiveacid.spark.arrow_scan import for_spark
 from hiveacid.spark.assign import key_value, stored_type
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
+from hiveacid.spark.workers import make_ready
 from hiveacid.storage.read import TableReader
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def read_files(
 ) -> DataFrame:
     """The rows of some files of a table: data columns, then partition columns."""
     count = min(len(files), _TASKS_MAX)
+    make_ready(spark)
     # each task takes a run of numbers: neighbours, which are often alike, go to different ones
     units = tuple(file for first in range(count) for file in files[first::count])
     fields = [t.StructField(c.name, stored_type(c.type)) for c in table.columns]

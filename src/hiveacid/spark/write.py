@@ -26,6 +26,7 @@ from hiveacid.spark.failures import statement_error
 from hiveacid.spark.interrupts import jobs_end_with
 from hiveacid.spark.placing import bucket_number, to_task
 from hiveacid.spark.text import quoted
+from hiveacid.spark.workers import make_ready
 from hiveacid.storage.stage import (
     DELETE,
     INSERT,
@@ -165,6 +166,7 @@ def _task_limit(spark: SparkSession) -> int:
 
 def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) -> WriteResult:
     target = stage.target
+    make_ready(spark)
     make_staging(target)
     by_task = isinstance(stage, RowStage) and not stage.bucketed
     task = StageTask(stage, tasks_max=WRITERS_MAX if by_task else None)
