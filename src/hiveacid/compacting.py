@@ -23,6 +23,7 @@ from hiveacid.model.compactions import (
     CompactionType,
 )
 from hiveacid.model.tables import TableName
+from hiveacid.progress import compactions_shown
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import (
     AbortCompactions,
@@ -154,7 +155,11 @@ class Compacting:
         else:
             ids = (self._enqueue(order.request, wait=value.wait),)
         if value.wait:
-            return tuple(self._wait(one) for one in ids)
+            done: list[CompactionInfo] = []
+            title = f"COMPACT {order.table.name}"
+            with compactions_shown(self._client, title, lambda: (len(done), len(ids))):
+                done.extend(map(self._wait, ids))
+            return tuple(done)
         entries = tuple(one for i in ids for one in metastore.show_compactions(compaction=i))
         for pool in {entry.pool for entry in entries}:
             self._embedded.request(pool)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import partial
 from os import PathLike, fspath
 from types import TracebackType
@@ -21,6 +21,7 @@ from hiveacid.errors import InvalidInputError, spark_needed
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import Isolation
+from hiveacid.progress import statement_shown
 from hiveacid.settings import Settings
 from hiveacid.spark.conf import jobs_described
 from hiveacid.sql import (
@@ -243,7 +244,11 @@ class Session(CompactionMethods, TakeoverMethods):
         spark = self.spark if handler.needs_spark(statement) else self._spark
         context = self._context(spark=spark, isolation=isolation)
         what = f"hiveacid: {title_of(statement)}"
-        with jobs_described(spark, what), spark_errors_mapped(statement):
+        with (
+            jobs_described(spark, what),
+            statement_shown(self._client, spark, title_of(statement)),
+            spark_errors_mapped(statement),
+        ):
             answer = handler.carry_out(context, bound)
         if isinstance(answer, Listing) and self._spark is not None:
             return listing_frame(self._spark, answer)
@@ -302,15 +307,19 @@ class Session(CompactionMethods, TakeoverMethods):
         """Carries out what SQL says about compactions."""
         return self._compacting.listing(statement)
 
-    def reading(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def reading(self) -> Iterator[None]:
         """A block at whose end the leases end of what was read in it: DataFrames made in it are
-        done with. Needed only where reads have leases (``hiveacid.reads.lease``).
+        done with. Needed only where reads have leases (``hiveacid.reads.lease``). Spark's web page
+        calls the jobs of the block ``hiveacid: reading``.
 
         Example:
             >>> with acid.reading():  # doctest: +SKIP
             ...     rows = acid.sql("select * from t").collect()
         """
-        return self._client.transactions.reading()
+        described = jobs_described(self._spark, "hiveacid: reading")
+        with described, self._client.transactions.reading():
+            yield
 
     def abort_transactions(self, *transactions: int) -> None:
         """Aborts transactions of clients that are gone, as ABORT TRANSACTIONS does.

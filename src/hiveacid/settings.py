@@ -171,6 +171,13 @@ class Settings(CompactorSettings):
         "A table of no more bytes than this is read by the driver at once, without a Spark job "
         "(PySpark 4); 0 for none.",
     )
+    progress: bool = _setting(
+        True,
+        "progress",
+        "On a terminal or in a notebook a bar shows how far a statement's Spark jobs are, or the "
+        "compactions that are waited for, when they take more than 3 seconds; not where Spark "
+        "shows its own (`spark.ui.showConsoleProgress`).",
+    )
     housekeeping_interval_s: float = _setting(
         60.0,
         "housekeeping.interval_s",

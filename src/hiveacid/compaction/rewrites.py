@@ -35,6 +35,7 @@ from hiveacid.layout.names import (
 )
 from hiveacid.model.tables import AcidMode
 from hiveacid.settings import Settings
+from hiveacid.spark.conf import jobs_described
 from hiveacid.storage.filesystem import FileSystem, path_of
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
 from hiveacid.storage.merge.file_copy import copy_files
@@ -163,7 +164,8 @@ def rewrite_share(
             raise spark_needed("A compaction by Spark")
         from hiveacid.compaction.spark_rewrite import rewrite_with_spark  # needs pyspark
 
-        return rewrite_with_spark(spark, fs, plan, make)
+        with jobs_described(spark, f"hiveacid: compaction of {plan.table.name}"):
+            return rewrite_with_spark(spark, fs, plan, make)
     rewriter = make(fs)
     works = rewriter.works()[share.number :: share.of]
     return tuple(file for work in works for file in rewriter.rewrite(work))

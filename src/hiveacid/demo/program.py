@@ -61,8 +61,8 @@ def run(*, scale: float, directory: Path) -> bool:
         with meter.step("start Spark"):
             spark = _spark(directory, scale)
         try:
-            # Each step's figures are its own: nothing goes on in the background.
-            settings = {"hiveacid.compactor.auto": "off"}
+            # Each step's figures are its own, and it is shown: nothing goes on in the background.
+            settings = {"hiveacid.compactor.auto": "off", "hiveacid.progress": "false"}
             acid = hiveacid.connect(spark, url, warehouse=str(warehouse), settings=settings)
             answer = steps.run(acid, spark, made, meter)
             seen = tuple(meter.seen)

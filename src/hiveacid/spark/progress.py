@@ -1,0 +1,98 @@
+"""How far Spark's jobs are: those that a block starts, in tasks."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+Measure = Callable[[], "tuple[int, int] | None"]
+"""Tasks that are done, and all that are known; None before the first job."""
+
+_GROUP: Final = "spark.jobGroup.id"
+_NUMBERS: Final = itertools.count()
+
+
+def shows_its_own(spark: SparkSession) -> bool:
+    """Whether Spark draws a bar of progress itself, in the same place."""
+    if os.environ.get("SPARK_CONNECT_PROGRESS_BAR_ENABLED") == "1":
+        return True
+    return spark.conf.get("spark.ui.showConsoleProgress", "false") == "true"
+
+
+@contextmanager
+def jobs_watched(spark: SparkSession) -> Iterator[Measure]:
+    """Gives what tells, in any thread, how far the jobs of a block are.
+
+    On Spark Connect before PySpark 4 nobody knows.
+    """
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        with _grouped(context) as measure:
+            yield measure
+    elif hasattr(spark, "registerProgressHandler"):
+        watcher = _Watcher()
+        handler: Any = watcher.note
+        spark.registerProgressHandler(handler)
+        try:
+            yield watcher.measure
+        finally:
+            spark.removeProgressHandler(handler)
+    else:
+        yield lambda: None
+
+
+@contextmanager
+def _grouped(context: SparkContext) -> Iterator[Measure]:
+    """Jobs are found by their group: a new one, or the user's without what it has had before."""
+    tracker = context.statusTracker()
+    theirs = context.getLocalProperty(_GROUP)
+    group = theirs or f"hiveacid-{os.getpid()}-{next(_NUMBERS)}"
+    before = set(tracker.getJobIdsForGroup(group)) if theirs else set()
+
+    def measure() -> tuple[int, int] | None:
+        jobs = map(tracker.getJobInfo, set(tracker.getJobIdsForGroup(group)) - before)
+        stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+        found = [info for info in map(tracker.getStageInfo, stages) if info is not None]
+        done = sum(info.numCompletedTasks for info in found)
+        return (done, sum(info.numTasks for info in found)) if found else None
+
+    if not theirs:
+        context.setLocalProperty(_GROUP, group)
+    try:
+        yield measure
+    finally:
+        if not theirs:
+            context.setLocalProperty(_GROUP, None)  # type: ignore[arg-type]
+
+
+class _Watcher:
+    """Told by the client of Spark Connect about each operation; those of one thread count."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self._seen: dict[str | None, tuple[int, int]] = {}
+
+    def note(
+        self,
+        stages: Iterable[Any] | None,
+        inflight_tasks: int,
+        operation_id: str | None,
+        done: bool,
+    ) -> None:
+        del inflight_tasks, done
+        known = list(stages or ())
+        if known and threading.get_ident() == self._thread:
+            completed = sum(stage.num_completed_tasks for stage in known)
+            self._seen[operation_id] = completed, sum(stage.num_tasks for stage in known)
+
+    def measure(self) -> tuple[int, int] | None:
+        seen = tuple(self._seen.values())
+        return (sum(done for done, _ in seen), sum(known for _, known in seen)) if seen else None
