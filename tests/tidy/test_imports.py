@@ -38,8 +38,9 @@ THIRD_PARTY_ROOMS = {
         "demo",
     },
     "click": {"cli"},
-    "rich": {"cli", "demo"},
+    "rich": {"cli", "demo", "progress"},
     "duckdb": {"demo"},
+    "prometheus_client": {"compaction"},
     "polars": {"reading"},
 }
 """Third-party packages and the rooms that may name them (docs/ARCHITECTURE.md, section 2)."""

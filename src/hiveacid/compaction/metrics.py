@@ -1,4 +1,4 @@
-"""What a compactor counts, as Prometheus reads it.
+"""What a compactor counts, and the port on which Prometheus reads it: ``GET /metrics``.
 
 Counters are this process's since it started; queue lengths and ages are the metastore's as it is
 asked, the same from every service on it.
@@ -6,63 +6,50 @@ asked, the same from every service on it.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from hiveacid.client import Client
 from hiveacid.compaction.worker import CompactionResult
+from hiveacid.errors import AcidError, InvalidInputError, MissingExtraError
 from hiveacid.metastore.api import TxnInfo
 from hiveacid.model.compactions import CompactionInfo, CompactionState
 from hiveacid.model.transactions import TxnState
 
-Labels = tuple[tuple[str, str], ...]
+if TYPE_CHECKING:
+    from prometheus_client.core import GaugeMetricFamily, Metric
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    """A name as Prometheus knows it, its kind (``counter`` or ``gauge``) and what it says."""
+class Count:
+    """A counter: its name, to which Prometheus adds ``_total``, what it says, its labels."""
 
     name: str
-    kind: str
     help: str
+    labels: tuple[str, ...] = ()
 
 
-INITIATED: Final = Metric(
-    "hiveacid_compactions_initiated_total", "counter", "Compactions that thresholds asked for."
+INITIATED: Final = Count("hiveacid_compactions_initiated", "Compactions that thresholds asked for.")
+FINISHED: Final = Count(
+    "hiveacid_compactions_finished",
+    "Compactions carried out, by outcome.",
+    ("type", "outcome"),
 )
-FINISHED: Final = Metric(
-    "hiveacid_compactions_finished_total", "counter", "Compactions carried out, by outcome."
+SECONDS: Final = Count("hiveacid_compaction_seconds", "Time that compactions took.")
+ROWS: Final = Count("hiveacid_compaction_rows", "Row events written.")
+WRITTEN: Final = Count("hiveacid_compaction_written_bytes", "Bytes written.")
+REMOVED: Final = Count("hiveacid_cleaner_removed_directories", "Directories and files removed.")
+REMOVED_BYTES: Final = Count("hiveacid_cleaner_removed_bytes", "Bytes of files removed.")
+ERRORS: Final = Count(
+    "hiveacid_compactor_errors", "Rounds that failed, by what was done.", ("what",)
 )
-SECONDS: Final = Metric(
-    "hiveacid_compaction_seconds_total", "counter", "Time that compactions took."
-)
-ROWS: Final = Metric("hiveacid_compaction_rows_total", "counter", "Row events written.")
-WRITTEN: Final = Metric("hiveacid_compaction_written_bytes_total", "counter", "Bytes written.")
-REMOVED: Final = Metric(
-    "hiveacid_cleaner_removed_directories_total", "counter", "Directories and files removed."
-)
-REMOVED_BYTES: Final = Metric(
-    "hiveacid_cleaner_removed_bytes_total", "counter", "Bytes of files removed."
-)
-ERRORS: Final = Metric(
-    "hiveacid_compactor_errors_total", "counter", "Rounds that failed, by what was done."
-)
-QUEUE: Final = Metric("hiveacid_compaction_queue_length", "gauge", "Entries of the queue by state.")
-OLDEST: Final = Metric(
-    "hiveacid_compaction_oldest_age_seconds",
-    "gauge",
-    "For how long the oldest entry of a state has waited or been worked on.",
-)
-TXNS: Final = Metric("hiveacid_transactions", "gauge", "Transactions that are open or aborted.")
-OLDEST_TXN: Final = Metric(
-    "hiveacid_oldest_open_transaction_age_seconds",
-    "gauge",
-    "Age of the oldest open transaction; nothing that it may read is cleaned.",
-)
-_COUNTERS: Final = (
-    INITIATED, FINISHED, SECONDS, ROWS, WRITTEN, REMOVED, REMOVED_BYTES, ERRORS,
-)  # fmt: skip
+_COUNTS: Final = (INITIATED, FINISHED, SECONDS, ROWS, WRITTEN, REMOVED, REMOVED_BYTES, ERRORS)
 _QUEUED: Final = tuple(state for state in CompactionState if state.is_queued)
 
 
@@ -71,58 +58,95 @@ class Metrics:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._counts: dict[tuple[Metric, Labels], float] = {}
-        for metric in _COUNTERS:
-            if metric not in (FINISHED, ERRORS):
-                self._counts[metric, ()] = 0.0
+        self._counts: Counter[tuple[Count, tuple[str, ...]]] = Counter(
+            {(count, ()): 0 for count in _COUNTS if not count.labels}
+        )
 
-    def add(self, metric: Metric, amount: float = 1.0, **labels: str) -> None:
+    def add(self, count: Count, amount: float = 1, **labels: str) -> None:
         """Count."""
-        key = (metric, tuple(sorted(labels.items())))
         with self._mutex:
-            self._counts[key] = self._counts.get(key, 0.0) + amount
+            self._counts[count, tuple(labels[name] for name in count.labels)] += amount  # type: ignore[assignment]
 
-    def value(self, metric: Metric, **labels: str) -> float:
+    def value(self, count: Count, **labels: str) -> float:
         """What was counted so far."""
-        with self._mutex:
-            return self._counts.get((metric, tuple(sorted(labels.items()))), 0.0)
+        return self._counts[count, tuple(labels[name] for name in count.labels)]
 
     def add_compaction(self, result: CompactionResult) -> None:
         """Count what became of a compaction."""
         kind, outcome = result.compaction.type.name.lower(), result.outcome.value
         self.add(FINISHED, type=kind, outcome=outcome)
         self.add(SECONDS, result.elapsed_s)
-        self.add(ROWS, result.rows or 0)
+        self.add(ROWS, result.rows)
         self.add(WRITTEN, result.size_bytes)
 
-    def render(
-        self, *, queue: Iterable[CompactionInfo], txns: Iterable[TxnInfo], now_ms: int
-    ) -> str:
-        """All metrics in Prometheus' text format (version 0.0.4)."""
+    def counted(self) -> dict[tuple[Count, tuple[str, ...]], float]:
+        """All values, by counter and the values of its labels."""
         with self._mutex:
-            counts = dict(self._counts)
-        blocks = [
-            _block(metric, {key[1]: value for key, value in counts.items() if key[0] is metric})
-            for metric in _COUNTERS
-        ]
-        lengths, ages = _queue_figures(tuple(queue), now_ms)
-        by_state, oldest = _txn_figures(tuple(txns), now_ms)
-        blocks += [_block(QUEUE, lengths), _block(OLDEST, ages)]
-        blocks += [_block(TXNS, by_state), _block(OLDEST_TXN, {(): oldest})]
-        return "".join(blocks)
+            return dict(self._counts)
 
 
-def _queue_figures(
-    queue: Sequence[CompactionInfo], now_ms: int
-) -> tuple[dict[Labels, float], dict[Labels, float]]:
-    lengths: dict[Labels, float] = {}
-    ages: dict[Labels, float] = {}
+class MetricsCollector:
+    """Gives the library of Prometheus all metrics of a process and its metastore."""
+
+    def __init__(self, metrics: Metrics, client: Client) -> None:
+        self._metrics = metrics
+        self._client = client
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics as they are now; those of the metastore are missing while it fails."""
+        from prometheus_client.core import CounterMetricFamily
+
+        store = self._client.metastore
+        gauges: Iterable[Metric] = ()
+        try:
+            now_ms = self._client.clock.now_ms()
+            gauges = _gauges(store.show_compactions(), store.show_txns(), now_ms)
+        except AcidError as error:
+            _LOG.warning("Metrics of the metastore failed: %s", error)
+            self._metrics.add(ERRORS, what="metrics")
+        values = self._metrics.counted()
+        for count in _COUNTS:
+            family = CounterMetricFamily(count.name, count.help, labels=count.labels)
+            for (of, labels), value in values.items():
+                if of is count:
+                    family.add_metric(labels, value)
+            yield family
+        yield from gauges
+
+
+def _gauges(
+    queue: Sequence[CompactionInfo], txns: Sequence[TxnInfo], now_ms: int
+) -> tuple[GaugeMetricFamily, ...]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    lengths = GaugeMetricFamily(
+        "hiveacid_compaction_queue_length", "Entries of the queue by state.", labels=["state"]
+    )
+    ages = GaugeMetricFamily(
+        "hiveacid_compaction_oldest_age_seconds",
+        "For how long the oldest entry of a state has waited or been worked on.",
+        labels=["state"],
+    )
     for state in _QUEUED:
         since = [_since_ms(entry) for entry in queue if entry.state is state]
-        labels = (("state", state.phrase),)
-        lengths[labels] = float(len(since))
-        ages[labels] = max(0.0, (now_ms - min(since, default=now_ms)) / 1000)
-    return lengths, ages
+        lengths.add_metric([state.phrase], len(since))
+        ages.add_metric([state.phrase], _age_s(since, now_ms))
+    counts = GaugeMetricFamily(
+        "hiveacid_transactions", "Transactions that are open or aborted.", labels=["state"]
+    )
+    for kind in (TxnState.OPEN, TxnState.ABORTED):
+        counts.add_metric([kind.name.lower()], sum(txn.state is kind for txn in txns))
+    begun = [txn.started_ms for txn in txns if txn.state is TxnState.OPEN]
+    oldest = GaugeMetricFamily(
+        "hiveacid_oldest_open_transaction_age_seconds",
+        "Age of the oldest open transaction; nothing that it may read is cleaned.",
+        value=_age_s(begun, now_ms),
+    )
+    return lengths, ages, counts, oldest
+
+
+def _age_s(since_ms: Sequence[int], now_ms: int) -> float:
+    return max(0.0, (now_ms - min(since_ms, default=now_ms)) / 1000)
 
 
 def _since_ms(entry: CompactionInfo) -> int:
@@ -135,31 +159,38 @@ def _since_ms(entry: CompactionInfo) -> int:
     return times.get(entry.state) or entry.enqueued_ms or 0
 
 
-def _txn_figures(txns: Sequence[TxnInfo], now_ms: int) -> tuple[dict[Labels, float], float]:
-    by_state: dict[Labels, float] = {}
-    for state in (TxnState.OPEN, TxnState.ABORTED):
-        labels = (("state", state.name.lower()),)
-        by_state[labels] = 0.0 + sum(txn.state is state for txn in txns)
-    started = [txn.started_ms for txn in txns if txn.state is TxnState.OPEN]
-    return by_state, max(0.0, (now_ms - min(started, default=now_ms)) / 1000)
+class MetricsPort:
+    """The port, open until ``close``; ``port`` 0 takes a free one.
 
+    Raises:
+        MissingExtraError: the library of Prometheus is not installed.
+        InvalidInputError: the address cannot be used.
+    """
 
-def _block(metric: Metric, values: Mapping[Labels, float]) -> str:
-    lines = [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
-    lines += [f"{metric.name}{_label_text(one)} {_number(values[one])}" for one in values]
-    return "".join(f"{line}\n" for line in lines)
+    def __init__(self, collector: MetricsCollector, *, host: str, port: int) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, start_http_server
+        except ImportError as error:
+            raise MissingExtraError(
+                "Metrics need prometheus_client, which is not installed",
+                note="pip install 'hiveacid[metrics]'",
+            ) from error
+        registry = CollectorRegistry()
+        registry.register(collector)
+        try:
+            self._server, self._thread = start_http_server(port, host, registry)
+        except (OSError, OverflowError) as error:
+            raise InvalidInputError(
+                f"Metrics cannot be served at {host}:{port}: {error}", host=host, port=port
+            ) from error
 
+    @property
+    def port(self) -> int:
+        """The number of the port."""
+        return self._server.server_port
 
-def _number(value: float) -> str:
-    return str(int(value)) if value.is_integer() else repr(value)
-
-
-def _label_text(labels: Labels) -> str:
-    if not labels:
-        return ""
-    inner = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
-    return "{" + inner + "}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    def close(self) -> None:
+        """Give the port back."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

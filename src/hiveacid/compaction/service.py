@@ -14,8 +14,8 @@ from typing import Final
 from hiveacid.client import Client
 from hiveacid.clock import Clock
 from hiveacid.compaction.compactor import Compactor
-from hiveacid.compaction.exposition import MetricsPort
 from hiveacid.compaction.loops import Loop
+from hiveacid.compaction.metrics import MetricsCollector, MetricsPort
 from hiveacid.compaction.worker import CompactionResult, Worker
 from hiveacid.txn.threads import Threads
 
@@ -62,15 +62,13 @@ class CompactionService:
         """Begin.
 
         Raises:
-            InvalidInputError: the metrics' port cannot be used.
+            MissingExtraError, InvalidInputError: the metrics' port cannot be used.
         """
         options, settings = self._options, self._client.settings
         if options.metrics_port is not None:
+            collector = MetricsCollector(self._compactor.metrics, self._client)
             self._port = MetricsPort(
-                self._compactor.render_metrics,
-                host=options.metrics_host,
-                port=options.metrics_port,
-                threads=self._threads,
+                collector, host=options.metrics_host, port=options.metrics_port
             )
         interval_s = settings.compactor_check_interval_s
         for number in range(options.workers):

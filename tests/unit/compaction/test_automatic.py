@@ -299,8 +299,8 @@ def test_a_service_compacts_serves_metrics_and_drains(url: str, tmp_path: Path) 
         address = f"http://127.0.0.1:{service.metrics_port}/metrics"
         with urllib.request.urlopen(address, timeout=10) as answer:
             text = answer.read().decode()
-        assert 'hiveacid_compactions_finished_total{outcome="compacted",type="major"} 1' in text
-        assert 'hiveacid_compaction_queue_length{state="working"} 0' in text
+        assert 'hiveacid_compactions_finished_total{outcome="compacted",type="major"} 1.0' in text
+        assert 'hiveacid_compaction_queue_length{state="working"} 0.0' in text
         assert service.drain(timeout_s=10) == 0
         write(acid)
         assert len(acid.compactions("t", status="initiated")) == 0

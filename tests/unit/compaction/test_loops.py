@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from hiveacid.clock import SystemClock
-from hiveacid.compaction.exposition import MetricsPort
 from hiveacid.compaction.loops import Loop
-from hiveacid.compaction.metrics import ERRORS, FINISHED, REMOVED_BYTES, Metrics
+from hiveacid.compaction.metrics import (
+    ERRORS,
+    FINISHED,
+    REMOVED_BYTES,
+    Metrics,
+    MetricsCollector,
+    MetricsPort,
+)
 from hiveacid.compaction.worker import CompactionResult, Outcome
-from hiveacid.errors import InvalidInputError, MetastoreError
+from hiveacid.errors import InvalidInputError, MetastoreError, MissingExtraError
 from hiveacid.metastore.api import TxnInfo
 from hiveacid.model.compactions import (
     CompactionId,
@@ -89,18 +97,44 @@ def _entry(number: int, state: CompactionState, **times: int) -> CompactionInfo:
     return CompactionInfo(CompactionId(number), T, None, CompactionType.MAJOR, state, **times)  # type: ignore[arg-type]
 
 
-def _lines(metrics: Metrics) -> list[str]:
-    queue = [
-        _entry(1, CompactionState.INITIATED, enqueued_ms=1_000),
-        _entry(2, CompactionState.INITIATED, enqueued_ms=4_000),
-        _entry(3, CompactionState.WORKING, enqueued_ms=1_000, started_ms=9_000),
-        _entry(4, CompactionState.FAILED, enqueued_ms=1_000, started_ms=2_000),
-    ]
-    txns = [
-        TxnInfo(TxnId(5), TxnState.OPEN, TxnType.DEFAULT, 3_000, 9_000, "u", "h"),
-        TxnInfo(TxnId(6), TxnState.ABORTED, TxnType.DEFAULT, 2_000, 2_000, "u", "h"),
-    ]
-    return metrics.render(queue=queue, txns=txns, now_ms=11_000).splitlines()
+QUEUE = (
+    _entry(1, CompactionState.INITIATED, enqueued_ms=1_000),
+    _entry(2, CompactionState.INITIATED, enqueued_ms=4_000),
+    _entry(3, CompactionState.WORKING, enqueued_ms=1_000, started_ms=9_000),
+    _entry(4, CompactionState.FAILED, enqueued_ms=1_000, started_ms=2_000),
+)
+TXNS = (
+    TxnInfo(TxnId(5), TxnState.OPEN, TxnType.DEFAULT, 3_000, 9_000, "u", "h"),
+    TxnInfo(TxnId(6), TxnState.ABORTED, TxnType.DEFAULT, 2_000, 2_000, "u", "h"),
+)
+
+
+class Store:
+    """A metastore of which metrics are made; ``is_away`` while it fails."""
+
+    is_away = False
+
+    def show_compactions(self) -> tuple[CompactionInfo, ...]:
+        if self.is_away:
+            raise MetastoreError("the database is away")
+        return QUEUE
+
+    def show_txns(self) -> tuple[TxnInfo, ...]:
+        return TXNS
+
+
+def _collector(metrics: Metrics, store: Store) -> MetricsCollector:
+    client = SimpleNamespace(metastore=store, clock=ManualClock(now_ms=11_000))
+    return MetricsCollector(metrics, client)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _served(metrics: Metrics, store: Store) -> Iterator[MetricsPort]:
+    port = MetricsPort(_collector(metrics, store), host="127.0.0.1", port=0)
+    try:
+        yield port
+    finally:
+        port.close()
 
 
 def test_metrics_are_prometheus_text_of_counters_queue_and_transactions() -> None:
@@ -110,21 +144,24 @@ def test_metrics_are_prometheus_text_of_counters_queue_and_transactions() -> Non
         CompactionResult(entry, Outcome.COMPACTED, rows=7, size_bytes=123_456_789, elapsed_s=1.5)
     )
     metrics.add(ERRORS, what='a "quoted"\nname')
-    lines = _lines(metrics)
+    with _served(metrics, Store()) as port:
+        lines = _get(port.port, "/metrics").splitlines()
     assert {
-        'hiveacid_compactions_finished_total{outcome="compacted",type="major"} 1',
+        'hiveacid_compactions_finished_total{outcome="compacted",type="major"} 1.0',
         "hiveacid_compaction_seconds_total 1.5",
-        "hiveacid_compaction_rows_total 7",
-        "hiveacid_compaction_written_bytes_total 123456789",
-        "hiveacid_compactions_initiated_total 0",
-        'hiveacid_compactor_errors_total{what="a \\"quoted\\"\\nname"} 1',
-        'hiveacid_compaction_queue_length{state="initiated"} 2',
-        'hiveacid_compaction_queue_length{state="working"} 1',
-        'hiveacid_compaction_queue_length{state="ready for cleaning"} 0',
-        'hiveacid_compaction_oldest_age_seconds{state="initiated"} 10',
-        'hiveacid_compaction_oldest_age_seconds{state="working"} 2',
-        'hiveacid_transactions{state="open"} 1',
-        "hiveacid_oldest_open_transaction_age_seconds 8",
+        "hiveacid_compaction_rows_total 7.0",
+        "hiveacid_compaction_written_bytes_total 1.23456789e+08",
+        "hiveacid_compactions_initiated_total 0.0",
+        "hiveacid_cleaner_removed_directories_total 0.0",
+        'hiveacid_compactor_errors_total{what="a \\"quoted\\"\\nname"} 1.0',
+        'hiveacid_compaction_queue_length{state="initiated"} 2.0',
+        'hiveacid_compaction_queue_length{state="working"} 1.0',
+        'hiveacid_compaction_queue_length{state="ready for cleaning"} 0.0',
+        'hiveacid_compaction_oldest_age_seconds{state="initiated"} 10.0',
+        'hiveacid_compaction_oldest_age_seconds{state="working"} 2.0',
+        'hiveacid_transactions{state="open"} 1.0',
+        'hiveacid_transactions{state="aborted"} 1.0',
+        "hiveacid_oldest_open_transaction_age_seconds 8.0",
     } <= set(lines)
     assert "# TYPE hiveacid_cleaner_removed_bytes_total counter" in lines
     names = {line.split()[2] for line in lines if line.startswith("# HELP")}
@@ -141,32 +178,31 @@ def test_counters_count_by_label() -> None:
     assert metrics.value(FINISHED, outcome="failed", type="major") == 0
 
 
-def _get(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
+def _get(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        assert answer.status == 200
+        text: str = answer.read().decode()
+        return text
 
 
-def test_the_port_serves_metrics_and_nothing_else() -> None:
-    answers = iter(["first 1\n", "second 2\n"])
-
-    def render() -> str:
-        for text in answers:
-            return text
-        raise MetastoreError("the database is away")
-
-    port = MetricsPort(render, host="127.0.0.1", port=0, threads=DaemonThreads())
-    try:
-        assert _get(port.port, "/metrics") == (200, "first 1\n")
-        assert _get(port.port, "/etc/passwd")[0] == 404
-        assert _get(port.port, "/metrics?x=1") == (200, "second 2\n")
-        assert _get(port.port, "/metrics") == (503, "the database is away\n")
+def test_while_the_metastore_fails_counters_are_served_and_count_it() -> None:
+    store = Store()
+    with _served(Metrics(), store) as port:
+        assert "hiveacid_transactions{" in _get(port.port, "/metrics?x=1")
+        store.is_away = True
+        text = _get(port.port, "/metrics")
+        assert 'hiveacid_compactor_errors_total{what="metrics"} 1.0' in text
+        assert "hiveacid_transactions" not in text
         with pytest.raises(InvalidInputError, match="cannot be served"):
-            MetricsPort(render, host="127.0.0.1", port=port.port, threads=NoThreads())
-    finally:
-        port.close()
+            MetricsPort(_collector(Metrics(), store), host="127.0.0.1", port=port.port)
     with pytest.raises(OSError, match="refused"):
         _get(port.port, "/metrics")
+
+
+def test_metrics_without_their_library_name_its_install_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(MissingExtraError, match="prometheus_client") as caught:
+        MetricsPort(_collector(Metrics(), Store()), host="127.0.0.1", port=0)
+    assert caught.value.__notes__ == ["pip install 'hiveacid[metrics]'"]
