@@ -13,7 +13,7 @@ from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
 
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
-from hiveacid.compaction.preview import CleaningPreview, preview_cleaning
+from hiveacid.compaction.cleaning_report import CleaningPreview, preview_cleaning
 from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.errors import InvalidInputError, StorageError
 from hiveacid.layout.cleaning import Kept

@@ -11,6 +11,9 @@ Three kinds of things go, each by its own rule:
 An entry is done only when a new listing, seen with today's lists, holds nothing more to remove:
 what is forgotten about aborted transactions would make their rows visible. A cleaner may die
 anywhere; the next one begins anew.
+
+A cleaner that only shows what it would do (``dry``) decides in the same way: what it would have
+removed is not there any more, and an entry that it would have ended is over.
 """
 
 from __future__ import annotations
@@ -22,13 +25,19 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from hiveacid.client import Client
+from hiveacid.compaction.cleaning import (
+    Lists,
+    Orphans,
+    keeps_all,
+    lists_of,
+    old_aborts,
+    removable,
+)
 from hiveacid.compaction.inputs import find_partition, find_table
-from hiveacid.compaction.orphans import Orphans
-from hiveacid.compaction.removable import Lists, keeps_all, lists_of, old_aborts, removable
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError
 from hiveacid.layout.cleaning import CleaningPlan, settled_aborts
 from hiveacid.layout.resolve import Entry
-from hiveacid.model.compactions import CompactionInfo, CompactionType
+from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
 from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.tables import RENAMING_TO, Table, TableKind, TableName
@@ -65,18 +74,50 @@ class Cleaned:
     message: str | None = None
 
 
+class _Nothing:
+    """What a dry cleaner tells the queue."""
+
+    def note_cleaning(self, entry: CompactionInfo, *, started: bool) -> None: ...
+
+    def mark_cleaned(self, entry: CompactionInfo, **facts: object) -> None: ...
+
+    def mark_refused(self, entry: CompactionInfo, reason: str) -> None: ...
+
+    def retry_cleaning(self, entry: CompactionInfo, reason: str) -> None: ...
+
+
 class Cleaner:
-    """Cleans what is ready; ``removing`` is told each path before it goes."""
+    """Cleans what is ready, or with ``dry`` only says what would go; ``removing`` is told each path
+    before it goes.
+    """
 
     def __init__(
         self,
         client: Client,
         *,
+        dry: bool = False,
         removing: Callable[[str], None] | None = None,
     ) -> None:
         self._client = client
         self._store = client.metastore
+        self._queue = _Nothing() if dry else client.metastore
+        self._dry = dry
         self._removing = removing
+        self._gone: set[str] = set()
+        self._over: set[CompactionId] = set()
+
+    def run_all(self, table: TableName | None = None) -> tuple[Cleaned, ...]:
+        """Cycles until one ends nothing: of each table or partition, one takes one compaction.
+
+        Raises:
+            MetastoreError: the queue could not be read.
+        """
+        done: list[Cleaned] = []
+        while True:
+            found = self.run(table)
+            done += found
+            if not any(map(_may_uncover_another, found)):
+                return tuple(done)
 
     def run(self, table: TableName | None = None) -> tuple[Cleaned, ...]:
         """One cycle, of one table or all: compactions, then aborted transactions; what goes wrong
@@ -86,7 +127,7 @@ class Cleaner:
             MetastoreError: the queue could not be read.
         """
         settings = self._client.settings
-        entries = self._store.find_ready_to_clean()
+        entries = self._store.find_ready_to_clean(without=self._over)
         if settings.compactor_clean_aborts:
             entries += self._store.find_aborts_to_clean(
                 threshold=settings.compactor_aborts_threshold,
@@ -133,7 +174,9 @@ class Cleaner:
             _LOG.warning("Cleaning after compaction %s failed: %s", entry.id, error)
             done = Cleaned(entry, CleaningOutcome.FAILED, message=error.message)
             self._retry(entry, error)
-        if done.removed:
+        if done.outcome in (CleaningOutcome.CLEANED, CleaningOutcome.REFUSED):
+            self._over.add(entry.id)
+        if done.removed and not self._dry:
             _LOG.info(
                 "Cleaned %s %s: %s removed, %s bytes",
                 entry.table,
@@ -154,12 +197,12 @@ class Cleaner:
         except NotFoundError:
             table = partition = None
         if table is None:
-            self._store.mark_cleaned(entry)
+            self._queue.mark_cleaned(entry)
             return Cleaned(entry, CleaningOutcome.CLEANED)
         if keeps_all(table, partition):
             reason = f"{NO_CLEANUP}=true keeps the files of {entry.table}"
             if not _of_aborts(entry):
-                self._store.mark_refused(entry, reason)
+                self._queue.mark_refused(entry, reason)
             return Cleaned(entry, CleaningOutcome.REFUSED, message=reason)
         locations = self._locations(table) if partition is None else (partition.location,)
         if _of_aborts(entry):
@@ -178,28 +221,28 @@ class Cleaner:
             txns = self._store.cleaner_txns(entry, retention_ms=kept_ms)
         seen = lists_of(self._store, entry, txns)
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
-        self._store.note_cleaning(entry, started=True)
+        self._queue.note_cleaning(entry, started=True)
         removed: list[str] = []
         size_bytes = 0
         left: list[CleaningPlan] = []
         for location in locations:
             fs, root = file_system_for(location)
-            entries = list_partition(fs, root)
+            entries = self._listed(fs, root)
             for path in removable(entries, table, seen, today, aborted_only=aborted_only):
                 self._remove(fs, root, path, entries)
                 removed.append(f"{root}/{path}")
                 size_bytes += _bytes_below(path, entries)
-            entries = list_partition(fs, root) if removed else entries
+            entries = self._listed(fs, root) if removed else entries
             left.append(today.plan(entries, table, aborted_only=aborted_only))
         if self._may_have_moved(entry, table):
-            self._store.note_cleaning(entry, started=False)
+            self._queue.note_cleaning(entry, started=False)
             return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, _RENAMED)
         waiting = [path for plan in left for path in plan.remove]
         if waiting:
-            self._store.note_cleaning(entry, started=False)
+            self._queue.note_cleaning(entry, started=False)
             why = _still_needed(waiting)
             return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
-        self._store.mark_cleaned(
+        self._queue.mark_cleaned(
             entry,
             aborted_write_ids=self._settled(entry, left, today),
             failed_compactions=today.txns.aborted,
@@ -229,11 +272,23 @@ class Cleaner:
         full = f"{root.rstrip('/')}/{path}"
         if self._removing is not None:
             self._removing(full)
+        if self._dry:
+            self._gone.add(full)
+            return
         with suppress(MissingFileError):  # another cleaner was quicker
             if any(one.path == path and not one.is_directory for one in entries):
                 fs.delete_file(full)
             else:
                 fs.delete_directory(full)
+
+    def _listed(self, fs: FileSystem, root: str) -> tuple[Entry, ...]:
+        """What is below a directory, apart from what a dry cleaner would have removed."""
+        entries = list_partition(fs, root)
+        if not self._gone:
+            return entries
+        above = f"{root.rstrip('/')}/"
+        gone = {path.removeprefix(above) for path in self._gone if path.startswith(above)}
+        return tuple(one for one in entries if not is_below(one.path, gone))
 
     def _sweep_locations(self, locations: Iterable[str], orphans: Orphans) -> list[str]:
         removed = []
@@ -257,13 +312,23 @@ class Cleaner:
 
     def _retry(self, entry: CompactionInfo, error: AcidError) -> None:
         try:
-            self._store.retry_cleaning(entry, error.message)
+            self._queue.retry_cleaning(entry, error.message)
         except AcidError as failure:
             _LOG.warning("Cleaning %s cannot be put off: %s", entry.id, failure)
 
 
 def _of_aborts(entry: CompactionInfo) -> bool:
     return entry.type is CompactionType.ABORT_TXN_CLEANUP
+
+
+def _may_uncover_another(done: Cleaned) -> bool:
+    """Whether a compaction of the same table or partition may be next."""
+    return done.outcome is CleaningOutcome.CLEANED and not _of_aborts(done.compaction)
+
+
+def is_below(path: str, directories: Collection[str]) -> bool:
+    """Whether a path is one of these, or below one."""
+    return path in directories or any(path.startswith(f"{one}/") for one in directories)
 
 
 def _bytes_below(path: str, entries: Iterable[Entry]) -> int:

@@ -1,17 +1,33 @@
-"""What a cleaning removed, or would remove, and why the rest stays, path by path, in words."""
+"""What a cleaning removed, or would remove now, and why everything else stays, in words.
+
+What would go is what a dry cleaner says (``cleaner.py``); here is told why the rest stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
 from typing import Final
 
-from hiveacid.compaction.cleaner import Cleaned
-from hiveacid.compaction.preview import CleaningPreview, KeptDirectory
+from hiveacid.client import Client
+from hiveacid.compaction.cleaner import Cleaned, Cleaner, is_below
+from hiveacid.compaction.cleaning import keeps_all, lists_of
 from hiveacid.layout.cleaning import Kept
-from hiveacid.model.tables import Table, TableName
+from hiveacid.layout.names import STAGING_PREFIX, partition_name
+from hiveacid.metastore.api import TxnInfo
+from hiveacid.model.compactions import (
+    NO_COMPACTION,
+    CompactionInfo,
+    CompactionState,
+    CompactionType,
+)
+from hiveacid.model.tables import AcidMode, Partition, Table, TableName
+from hiveacid.model.transactions import TxnState
+from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.listing import list_partition
+from hiveacid.txn.retention import retained_until_ms
 
 
 class Fate(Enum):
@@ -32,6 +48,155 @@ class CleanedPath:
     path: str
     fate: Fate
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDirectory:
+    """What stays; ``until_ms`` is the end of a retention, ``holders`` the open transactions whose
+    reads it may still serve, the oldest first.
+    """
+
+    path: str
+    why: Kept
+    until_ms: int | None = None
+    holders: tuple[TxnInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPreview:
+    """One directory of a table: paths in ``remove`` and ``keep`` are relative to ``location``."""
+
+    table: TableName
+    partition: str | None
+    location: str
+    remove: tuple[str, ...]
+    keep: tuple[KeptDirectory, ...]
+
+
+def preview_cleaning(client: Client, tables: Iterable[Table]) -> tuple[CleaningPreview, ...]:
+    """What a cleaner would remove of these tables now, directory by directory.
+
+    Raises:
+        MetastoreError: the metastore failed.
+        StorageError: a directory could not be listed.
+        FormatError: a ``_metadata_acid`` that decides is not one.
+    """
+    cleaner = Cleaner(client, dry=True)
+    explained = _Explained.now(client)
+    found: list[CleaningPreview] = []
+    for table in tables:
+        gone = {path for one in cleaner.run_all(table.name) for path in one.removed}
+        gone.update(cleaner.sweep((table,)))
+        found += explained.previews(table, gone)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """Why paths stay, by what the metastore says now."""
+
+    client: Client
+    waiting: tuple[CompactionInfo, ...]
+    """what is to be cleaned, in this order"""
+    open: tuple[TxnInfo, ...]
+
+    @classmethod
+    def now(cls, client: Client) -> _Explained:
+        store = client.metastore
+        waiting = [
+            one
+            for one in store.show_compactions()
+            if one.state is CompactionState.READY_FOR_CLEANING
+            and one.type is not CompactionType.ABORT_TXN_CLEANUP
+        ]
+        waiting.sort(key=lambda one: (one.highest_write_id or 0, one.id))
+        opened = tuple(one for one in store.show_txns() if one.state is TxnState.OPEN)
+        return cls(client, tuple(waiting), opened)
+
+    def previews(self, table: Table, gone: Collection[str]) -> Iterator[CleaningPreview]:
+        """All directories of a table: its partitions, and its own where something lies there."""
+        keys = [column.name for column in table.partition_columns]
+        partitions: Sequence[Partition] = (Partition((), table.location),)
+        if keys:
+            partitions = self.client.metastore.list_partitions(table.name)
+        if table.acid_mode is not AcidMode.NONE:
+            for one in partitions:
+                name = partition_name(keys, one.values) if keys else None
+                yield self._preview(table, one, name, gone)
+        if keys or table.acid_mode is AcidMode.NONE:
+            fs, root = file_system_for(table.location)
+            names = (info.path.rpartition("/")[2] for info in fs.list_directory(root))
+            staged = [name for name in names if name.startswith(STAGING_PREFIX)]
+            if staged:
+                remove = tuple(name for name in staged if f"{root}/{name}" in gone)
+                keep = _not_ours(staged, remove)
+                yield CleaningPreview(table.name, None, table.location, remove, keep)
+
+    def _preview(
+        self, table: Table, partition: Partition, name: str | None, gone: Collection[str]
+    ) -> CleaningPreview:
+        fs, root = file_system_for(partition.location)
+        above = f"{root.rstrip('/')}/"
+        remove = tuple(sorted(one.removeprefix(above) for one in gone if one.startswith(above)))
+        entries = list_partition(fs, root)
+        staged = {
+            entry.path.partition("/")[0]
+            for entry in entries
+            if entry.path.startswith(STAGING_PREFIX)
+        }
+        data = tuple(entry for entry in entries if entry.path.partition("/")[0] not in staged)
+        nothing = CompactionInfo(
+            NO_COMPACTION,
+            table.name,
+            name,
+            CompactionType.ABORT_TXN_CLEANUP,
+            CompactionState.READY_FOR_CLEANING,
+        )
+        plan = lists_of(self.client.metastore, nothing, None).plan(data, table, aborted_only=True)
+        held: dict[str, KeptDirectory] = {}
+        for entry in self.waiting:
+            if (entry.table, entry.partition) == (table.name, name):
+                why = self._retained(table, entry) or self._readers(entry)
+                lists = lists_of(self.client.metastore, entry, None)
+                for path in lists.plan(data, table, aborted_only=False).remove:
+                    earlier = held.get(path)
+                    if earlier is None or not (earlier.until_ms or earlier.holders):
+                        held[path] = replace(why, path=path)
+        kept = [KeptDirectory(path, Kept.ABORTED_LATELY) for path in plan.remove]
+        for path, reason in plan.keep:
+            obsolete = held.get(path) if reason is Kept.OBSOLETE else None
+            kept.append(obsolete or KeptDirectory(path, reason))
+        if keeps_all(table, partition):
+            unneeded = {*plan.remove, *held}
+            kept = [
+                KeptDirectory(one.path, Kept.NO_CLEANUP) if one.path in unneeded else one
+                for one in kept
+            ]
+        kept += _not_ours(staged, remove)
+        keep = sorted((one for one in kept if not is_below(one.path, remove)), key=_path)
+        return CleaningPreview(table.name, name, partition.location, remove, tuple(keep))
+
+    def _retained(self, table: Table, entry: CompactionInfo) -> KeptDirectory | None:
+        until_ms = retained_until_ms(entry, table, self.client.settings)
+        if until_ms is None or self.client.clock.now_ms() >= until_ms:
+            return None
+        return KeptDirectory("", Kept.RETENTION, until_ms)
+
+    def _readers(self, entry: CompactionInfo) -> KeptDirectory:
+        """Those that were open when the compaction committed; else one of them was open when
+        somebody began who is open now.
+        """
+        last = entry.next_txn
+        holders = tuple(one for one in self.open if last is None or one.id <= last) or self.open
+        return KeptDirectory("", Kept.READERS, holders=holders)
+
+
+def _path(kept: KeptDirectory) -> str:
+    return kept.path
+
+
+def _not_ours(staged: Iterable[str], removed: Collection[str]) -> tuple[KeptDirectory, ...]:
+    return tuple(KeptDirectory(one, Kept.NOT_OURS) for one in staged if one not in removed)
 
 
 _REASONS: Final = {

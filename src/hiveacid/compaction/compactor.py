@@ -13,11 +13,16 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from hiveacid.client import Client
-from hiveacid.compaction.cleaner import Cleaned, Cleaner, CleaningOutcome
-from hiveacid.compaction.cleaning_report import CleanedPath, of_cleaning, of_preview, of_sweep
+from hiveacid.compaction.cleaner import Cleaned, Cleaner
+from hiveacid.compaction.cleaning_report import (
+    CleanedPath,
+    of_cleaning,
+    of_preview,
+    of_sweep,
+    preview_cleaning,
+)
 from hiveacid.compaction.initiator import Initiator, Verdict
 from hiveacid.compaction.metrics import ERRORS, INITIATED, REMOVED, REMOVED_BYTES, Metrics
-from hiveacid.compaction.preview import preview_cleaning
 from hiveacid.compaction.worker import CompactionResult, Rewrite, Worker
 from hiveacid.errors import AcidError
 from hiveacid.model.compactions import CompactionState, CompactionType
@@ -53,19 +58,6 @@ class Compactor:
     def metrics(self) -> Metrics:
         """What it has counted."""
         return self._metrics
-
-    def render_metrics(self) -> str:
-        """All metrics as Prometheus reads them.
-
-        Raises:
-            MetastoreError: the queue could not be read.
-        """
-        store = self._client.metastore
-        return self._metrics.render(
-            queue=store.show_compactions(),
-            txns=store.show_txns(),
-            now_ms=self._client.clock.now_ms(),
-        )
 
     def initiate(self, tables: Collection[TableName] | None = None) -> frozenset[str | None]:
         """Ask for what these tables need, or, if it is this process's turn, what any needs; the
@@ -191,16 +183,10 @@ class Compactor:
         return (*of_cleaning(done), *swept)
 
     def _cleaned(self, table: TableName | None) -> tuple[Cleaned, ...]:
-        """Rounds until one ends none: of each table or partition, a round takes one compaction."""
-        done: list[Cleaned] = []
-        while True:
-            found = self._cleaner.run(table)
-            for one in found:
-                self._metrics.add(REMOVED, len(one.removed))
-                self._metrics.add(REMOVED_BYTES, one.removed_bytes)
-            done += found
-            if not any(map(_may_uncover_another, found)):
-                return tuple(done)
+        done = self._cleaner.run_all(table)
+        self._metrics.add(REMOVED, sum(len(one.removed) for one in done))
+        self._metrics.add(REMOVED_BYTES, sum(one.removed_bytes for one in done))
+        return done
 
     def give_back(self) -> int:
         """Abort the compactions that are under way here: others may take them at once.
@@ -220,9 +206,3 @@ class Compactor:
     def _failed(self, what: str, error: AcidError) -> None:
         _LOG.warning("The %s failed: %s", what, error)
         self._metrics.add(ERRORS, what=what)
-
-
-def _may_uncover_another(done: Cleaned) -> bool:
-    """Whether a compaction of the same table or partition may be next."""
-    of_aborts = done.compaction.type is CompactionType.ABORT_TXN_CLEANUP
-    return done.outcome is CleaningOutcome.CLEANED and not of_aborts

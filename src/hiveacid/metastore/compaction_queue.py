@@ -155,9 +155,11 @@ class CompactionQueue(Protocol):
     def is_blocked_by_failures(self, table: TableName, partition: str | None) -> bool:
         """Whether the last attempts all failed, too short a while ago to try again."""
 
-    def find_ready_to_clean(self, *, uncommitted: bool = False) -> tuple[CompactionInfo, ...]:
+    def find_ready_to_clean(
+        self, *, uncommitted: bool = False, without: Collection[CompactionId] = ()
+    ) -> tuple[CompactionInfo, ...]:
         """Compactions whose inputs no open transaction can need any more (metastore.md 4.5), of
-        each object the one that saw least.
+        each object the one that saw least; as if those ``without`` were cleaned.
 
         ``uncommitted``: also those whose transaction has not committed, as Hive 4.1 does
         (HIVE-29572); never to be cleaned.

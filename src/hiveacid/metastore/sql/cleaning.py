@@ -39,6 +39,7 @@ from hiveacid.metastore.sql.txns import FIRST_UNSEEN, min_open_txn, read_open_tx
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
 from hiveacid.model.compactions import (
     NO_COMPACTION,
+    CompactionId,
     CompactionInfo,
     CompactionState,
     CompactionType,
@@ -152,7 +153,9 @@ class SqlCleaning(CompactionQueue):
 
     _db: Database
 
-    def find_ready_to_clean(self, *, uncommitted: bool = False) -> tuple[CompactionInfo, ...]:
+    def find_ready_to_clean(
+        self, *, uncommitted: bool = False, without: Collection[CompactionId] = ()
+    ) -> tuple[CompactionInfo, ...]:
         options = self._db.options
         first: dict[tuple[TableName, str | None], CompactionInfo] = {}
         with self._db.read() as unit:
@@ -172,7 +175,8 @@ class SqlCleaning(CompactionQueue):
                         continue
                 elif found.txn >= seen_from:
                     continue
-            first.setdefault((found.table, found.partition), found)
+            if found.id not in without:
+                first.setdefault((found.table, found.partition), found)
         # All of them, Hive takes some: here the first ones may wait for days for their retention.
         return tuple(sorted(first.values(), key=lambda one: one.id))
 

@@ -1,4 +1,7 @@
-"""By which lists a cleaner decides, and what may go by them."""
+"""What a cleaner may remove: by which lists it decides, and which staging directories are nobody's.
+
+A staging directory is an orphan where its transaction has ended: a killed writer left it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ from dataclasses import dataclass
 
 from hiveacid.client import Client
 from hiveacid.layout.cleaning import CleaningPlan, plan_cleaning
+from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.compactions import CompactionInfo
+from hiveacid.model.ids import TxnId
 from hiveacid.model.properties import parse_properties
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.storage.filesystem import FileInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +83,41 @@ def keeps_all(table: Table, partition: Partition | None) -> bool:
     """Whether ``no_cleanup`` of the table or the partition is true."""
     properties = {} if partition is None else partition.properties
     return not (parse_properties(table.properties).cleanup and parse_properties(properties).cleanup)
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """Tells which hidden entries belong to nobody, by the transactions of one moment.
+
+    A name that does not say whose it is goes by its age: ``unnamed_before_ns`` lies before all that
+    is open.
+    """
+
+    open: frozenset[TxnId]
+    hwm: TxnId
+    unnamed_before_ns: int
+
+    @classmethod
+    def now(cls, client: Client) -> Orphans:
+        """As of now.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        found = client.metastore.get_open_txns()
+        begun_ms = [
+            one.started_ms for one in client.metastore.show_txns() if one.state is TxnState.OPEN
+        ]
+        oldest_ms = min([client.clock.now_ms(), *begun_ms])
+        grace_ms = int(client.settings.compactor_aborts_age_s * 1000)
+        return cls(frozenset(found.open), found.hwm, (oldest_ms - grace_ms) * 1_000_000)
+
+    def has(self, info: FileInfo) -> bool:
+        """Whether an entry of a table's or partition's directory is an orphan."""
+        name = info.path.rpartition("/")[2]
+        if not name.startswith(STAGING_PREFIX):
+            return False
+        txn = parse_staging_name(name)
+        if txn is None:
+            return 0 < info.modified_ns < self.unnamed_before_ns
+        return txn <= self.hwm and txn not in self.open
