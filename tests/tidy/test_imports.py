@@ -32,6 +32,7 @@ THIRD_PARTY_ROOMS = {
         "compaction",
         "session",
         "compacting",
+        "progress",
         "table",
         "tabular",
         "cli",
