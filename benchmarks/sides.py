@@ -36,7 +36,7 @@ class HiveAcid:
         metastore = self.acid.client.metastore
         assert isinstance(metastore, SqlMetastore)
         with metastore.database.read() as unit:
-            return int(unit.cursor.execute("PRAGMA synchronous").fetchone()[0])
+            return int(unit.channel.send("PRAGMA synchronous").rows()[0][0])
 
     def create(self, table: str, columns: str = COLUMNS, clauses: str = "") -> None:
         """A fresh, empty table."""

@@ -80,8 +80,8 @@ def fill_committed(metastore: SqlMetastore, count: int) -> None:
     """Committed transactions of long ago, straight into the tables."""
     name = TABLES[0]
     txn, write_id = (list(one) for one in ((), ()))
-    with metastore.database.write() as unit:
-        first = unit.dialect.next_txn_id(unit.cursor)
+    with metastore.database.schema_change() as unit:
+        first = unit.dialect.next_txn_id(unit.channel)
         for start in range(first, first + count, 10_000):
             ids = range(start, min(start + 10_000, first + count))
             txn = [
@@ -107,7 +107,7 @@ def fill_committed(metastore: SqlMetastore, count: int) -> None:
             ]
             unit.connection.execute(insert(TXNS), txn)
             unit.connection.execute(insert(TXN_TO_WRITE_ID), write_id)
-        unit.dialect.set_next_txn_id(unit.cursor, first + count)
+        unit.dialect.set_next_txn_id(unit.channel, first + count)
     metastore.seed_write_id(name, 1_000_000 + first + count)
 
 

@@ -88,11 +88,9 @@ class Proxy:
                 if fault is not None and fault[0] in data:
                     self._fault = None
                     self.cuts += 1
-                    if fault[1] is Cut.AFTER:
-                        self._open.remove(client)  # tells _answer to keep the answer
-                        server.sendall(data)
-                        return
-                    break
+                    if fault[1] is Cut.BEFORE:
+                        break
+                    self._open.remove(client)  # tells _answer to keep the answer
                 server.sendall(data)
         _close(client)
         _close(server)

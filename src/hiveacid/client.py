@@ -10,7 +10,7 @@ import socket
 import uuid
 from dataclasses import dataclass, field
 
-from hiveacid.clock import Clock, SystemClock
+from hiveacid.clock import Clock, DaemonThreads, SystemClock, Threads
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.metastore.api import Metastore
 from hiveacid.metastore.compaction_queue import CompactionOptions
@@ -20,7 +20,6 @@ from hiveacid.metastore.sql.migrations import Opening
 from hiveacid.model.tables import Database, TableName
 from hiveacid.settings import Settings
 from hiveacid.txn.manager import TransactionManager
-from hiveacid.txn.threads import DaemonThreads, Threads
 
 DEFAULT_DATABASE = "default"
 

@@ -1,9 +1,14 @@
-"""The only door to time: everything that reads a clock or sleeps is handed a ``Clock``."""
+"""The only door to time and to threads: who reads a clock, sleeps or works in the background is
+handed a ``Clock`` or ``Threads``, so that a simulation can do all of it itself.
+"""
 
 from __future__ import annotations
 
+import atexit
+import threading
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
 
 class Clock(Protocol):
@@ -33,3 +38,56 @@ class SystemClock:
     def sleep_s(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+
+_AT_EXIT_S: Final = 10.0
+"""how long the end of the process waits for what a thread is doing"""
+_running: Final[dict[threading.Event, Callable[[float], None]]] = {}
+"""Of each thread what stops it, and its ``join``."""
+
+
+class Threads(Protocol):
+    """Runs work in the background."""
+
+    def every(self, seconds: float, work: Callable[[], None], *, name: str) -> Callable[[], None]:
+        """Call ``work`` every so many seconds until the returned function is called."""
+
+
+class DaemonThreads:
+    """Real threads that do not keep the process alive."""
+
+    def every(self, seconds: float, work: Callable[[], None], *, name: str) -> Callable[[], None]:
+        """One daemon thread for this work."""
+        stopped = threading.Event()
+
+        def run() -> None:
+            try:
+                while not stopped.wait(seconds):
+                    work()
+            finally:
+                _running.pop(stopped, None)
+
+        # This is the door that the ban leaves open.
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        _running[stopped] = thread.join
+        thread.start()
+        return stopped.set
+
+
+@atexit.register
+def _stop_all() -> None:
+    """A thread that is inside Arrow when the interpreter ends aborts the whole process."""
+    threads = dict(_running)
+    for stopped in threads:
+        stopped.set()
+    for join in threads.values():
+        join(_AT_EXIT_S)
+
+
+class NoThreads:
+    """No background work: whoever made this does it."""
+
+    def every(self, seconds: float, work: Callable[[], None], *, name: str) -> Callable[[], None]:
+        """Nothing is started."""
+        del seconds, work, name
+        return lambda: None

@@ -161,8 +161,8 @@ class Settings(CompactorSettings):
         "Whether a query's transaction stays open as a lease on its files, for which cleaners "
         "wait. `auto`: only where a table's retention is shorter than `hiveacid.reads.lease_s`; "
         "elsewhere the retention keeps the files. `always` where a cleaner works on the same "
-        "metastore that goes by another retention: a Hive service, or clients with a shorter "
-        "`hiveacid.retention_s`.",
+        "metastore that goes by another retention, as of clients with a shorter "
+        "`hiveacid.retention_s`; where a Hive service was seen, it is so by itself.",
         choices=("auto", "always"),
     )
     reads_local_bytes: int = _setting(

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 from tests.compaction.test_cleaner import DAY_MS, preview, two_deltas
 from tests.compaction.world import MAJOR, MINOR, World
 
 import hiveacid
 from hiveacid.layout.cleaning import Kept
+from hiveacid.metastore.sql.schema import AUX_TABLE
 from hiveacid.model.compactions import CompactionState
 from hiveacid.session import Session
 
@@ -38,6 +40,18 @@ def test_a_read_whose_files_the_retention_keeps_holds_no_transaction(keeping: Wo
     keeping.clock.advance_ms(3_600_000)
     keeping.clean()
     assert sorted(reader.read_all()["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_where_a_service_of_hive_may_clean_reads_have_leases(keeping: World) -> None:
+    """It knows no retention; what only Hive does leaves a key in AUX_TABLE."""
+    with keeping.client.metastore.database.write() as unit:
+        unit.ask(insert(AUX_TABLE).values(MT_KEY1="TxnCleaner", MT_KEY2=0))
+    reader = hiveacid.read_arrow(Session(keeping.connect()).table("t"))
+    assert len(_open(keeping)) == 1
+    keeping.compact(MAJOR)
+    keeping.clean()
+    assert sorted(reader.read_all()["id"].to_pylist()) == [1, 2, 3]
+    assert _open(keeping) == ()
 
 
 def test_what_a_later_compaction_replaced_stays_for_its_own_retention(keeping: World) -> None:

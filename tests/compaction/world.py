@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import hiveacid
 from hiveacid.client import DEFAULT_DATABASE, Client
+from hiveacid.clock import NoThreads
 from hiveacid.compaction.cleaner import Cleaned, Cleaner
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import CompactionResult, Step, Worker
@@ -27,7 +28,6 @@ from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn.manager import TransactionManager
-from hiveacid.txn.threads import NoThreads
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 HIVE_3 = "stored as orc tblproperties ('transactional'='true','hiveacid.file.names'='hive3')"

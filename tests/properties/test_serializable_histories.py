@@ -14,10 +14,10 @@ import pytest
 from tests.scenarios.key_values import KeyValues
 
 from hiveacid.client import Client, open_client
+from hiveacid.clock import NoThreads
 from hiveacid.errors import ConflictError
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
-from hiveacid.txn.threads import NoThreads
 from hiveacid.txn.transaction import Transaction
 
 TABLES = ("t", "u")

@@ -8,8 +8,8 @@ import pytest
 from tests.scenarios.running import Scenario, load_scenarios, run_scenario
 
 from hiveacid.client import open_client
+from hiveacid.clock import NoThreads
 from hiveacid.settings import Settings
-from hiveacid.txn.threads import NoThreads
 
 SCENARIOS = load_scenarios(Path(__file__).parent)
 

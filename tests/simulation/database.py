@@ -9,7 +9,7 @@ is one.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 from weakref import WeakSet
@@ -19,7 +19,15 @@ from sqlalchemy.engine import make_url
 
 from hiveacid.clock import Clock
 from hiveacid.metastore.connect import open_metastore
-from hiveacid.metastore.sql.dialect import Begun, Dialect, Outcome, UnitKind
+from hiveacid.metastore.sql.dialect import (
+    Answer,
+    Begun,
+    Channel,
+    Dialect,
+    Immediate,
+    Outcome,
+    UnitKind,
+)
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.metastore.sql.migrations import Opening
@@ -122,24 +130,24 @@ class FaultySqlite(SqliteDialect):
         self._lines.close()
         _IDLE[self._path] = self._lines
 
-    def begin(self, cursor: Any, kind: UnitKind) -> Begun:
+    def begin(self, connection: Any, kind: UnitKind) -> Channel:
         """BEGIN, unless the connection fails."""
-        self._wire.asked(cursor.connection, "begin", kind.name)
-        super().begin(cursor, kind)
-        return self._wire.begun(cursor.connection, kind)
+        self._wire.asked(connection, "begin", kind.name)
+        super().begin(connection, kind)
+        return Immediate(connection, self._wire.begun(connection, kind))
 
     def writer_turn(self) -> AbstractContextManager[object]:
         """One client runs at a time."""
         return nullcontext()
 
-    def server_time_ms(self, cursor: Any) -> int | None:
+    def statement_time_ms(self, begun_ms: int) -> int | None:
         """The server's clock."""
-        del cursor
+        del begun_ms
         return self._wire.now_ms()
 
-    def look_up(self, cursor: Any, unit: int) -> Outcome:
+    def look_up(self, connection: Any, unit: int) -> Outcome:
         """Ask the server, unless the connection fails."""
-        self._wire.asked(cursor.connection, "look-up", "")
+        self._wire.asked(connection, "look-up", "")
         return self._wire.outcome(unit)
 
 
@@ -254,9 +262,6 @@ class FaultyPostgres(PostgresDialect):
         class Connection(psycopg.Connection[Any]):
             unit, kind = 0, UnitKind.READ
 
-            def commit(self) -> None:
-                wire.commit(self, super().commit)
-
             def cut(self) -> None:
                 super().rollback()
                 super().close()
@@ -272,19 +277,47 @@ class FaultyPostgres(PostgresDialect):
         event.listen(engine, "do_connect", connecting)
         return engine
 
-    def begin(self, cursor: Any, kind: UnitKind) -> Begun:
+    def begin(self, connection: Any, kind: UnitKind) -> Channel:
         """BEGIN, unless the connection fails."""
-        self._wire.asked(cursor.connection, "begin", kind.name)
-        unit = super().begin(cursor, kind).id
-        self._wire.begun(cursor.connection, kind)
-        return Begun(self._wire.now_ms(), unit)
+        self._wire.asked(connection, "begin", kind.name)
+        channel = super().begin(connection, kind)
+        self._wire.begun(connection, kind)
+        return _FaultyChannel(channel, connection, self._wire)
 
-    def server_time_ms(self, cursor: Any) -> int | None:
+    def statement_time_ms(self, begun_ms: int) -> int | None:
         """The simulation's clock."""
-        del cursor
+        del begun_ms
         return self._wire.now_ms()
 
-    def look_up(self, cursor: Any, unit: int) -> Outcome:
+    def look_up(self, connection: Any, unit: int) -> Outcome:
         """Ask the server, unless the connection fails."""
-        self._wire.asked(cursor.connection, "look-up", "")
-        return super().look_up(cursor, unit)
+        self._wire.asked(connection, "look-up", "")
+        return super().look_up(connection, unit)
+
+
+class _FaultyChannel(Channel):
+    """Another one, with the simulation's time, whose commit may fail."""
+
+    def __init__(self, channel: Channel, connection: Any, wire: Wire) -> None:
+        self._channel = channel
+        self._connection = connection
+        self._wire = wire
+        self._begun_ms = wire.now_ms()
+
+    def begun(self) -> Begun:
+        return Begun(self._begun_ms, self._channel.begun().id)
+
+    def send(self, sql: str, values: Any = ()) -> Answer:
+        return self._channel.send(sql, values)
+
+    def send_many(self, sql: str, values: Sequence[Any]) -> None:
+        self._channel.send_many(sql, values)
+
+    def commit(self) -> None:
+        self._wire.commit(self._connection, self._channel.commit)
+
+    def roll_back(self) -> None:
+        self._channel.roll_back()
+
+    def abandon(self) -> None:
+        self._channel.abandon()

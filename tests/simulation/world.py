@@ -21,6 +21,7 @@ from tests.simulation.database import connect_faulty
 from tests.simulation.scheduler import Killed, Scheduler
 
 from hiveacid.client import Client
+from hiveacid.clock import NoThreads
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.session import Session
 from hiveacid.settings import Settings
@@ -29,7 +30,6 @@ from hiveacid.storage.orc.footers import forget_tails
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.faults import Fault, FaultyFileSystem
 from hiveacid.txn.manager import TransactionManager
-from hiveacid.txn.threads import NoThreads
 
 _WITHIN_A_UNIT = frozenset({"statement", "commit"})
 """Where a unit of the database is open: nobody else may have a turn, who would wait for it."""

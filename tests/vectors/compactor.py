@@ -13,6 +13,7 @@ from typing import Any, Final
 from tests.vectors.compaction import Result
 
 from hiveacid.client import Client
+from hiveacid.clock import NoThreads
 from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
 from hiveacid.compaction.initiator import Initiator
 from hiveacid.compaction.worker import Worker
@@ -23,7 +24,6 @@ from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn.manager import TransactionManager
-from hiveacid.txn.threads import NoThreads
 
 _HOUR_MS: Final = 3_600_000
 _NEVER_S: Final = 1e12

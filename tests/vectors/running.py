@@ -191,8 +191,8 @@ class _Run(CompactionOperations, CompactorOperations):
 
     def _op_skip_txn_ids(self, n: int) -> None:
         with self._metastore.database.write() as unit:
-            following = unit.dialect.next_txn_id(unit.cursor)
-            unit.dialect.set_next_txn_id(unit.cursor, following + n)
+            following = unit.dialect.next_txn_id(unit.channel)
+            unit.dialect.set_next_txn_id(unit.channel, following + n)
 
     def _op_get_open_txns(self, exclude_types: list[str] | None = None) -> Result:
         found = self._metastore.get_open_txns(exclude_types=_types(exclude_types or []))

@@ -17,11 +17,10 @@ import threading
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.clock import Clock
+from hiveacid.clock import Clock, Threads
 from hiveacid.compaction.loops import Loop
 from hiveacid.model.tables import TableName
 from hiveacid.settings import Settings
-from hiveacid.txn.threads import Threads
 
 if TYPE_CHECKING:
     from hiveacid.compaction.compactor import Compactor

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from hiveacid.clock import Clock
-from hiveacid.txn.threads import Threads
+from hiveacid.clock import Clock, Threads
 
 _LOG = logging.getLogger(__name__)
 _TICK_S: Final = 0.25

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.clock import SystemClock
+from hiveacid.clock import DaemonThreads, SystemClock
 from hiveacid.compaction.rewrites import (
     Method,
     Share,
@@ -31,7 +31,6 @@ from hiveacid.errors import AcidError, CompactionError
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile, input_bytes
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem, file_system_for
-from hiveacid.txn.threads import DaemonThreads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,12 +12,11 @@ from functools import partial
 from typing import Final
 
 from hiveacid.client import Client
-from hiveacid.clock import Clock
+from hiveacid.clock import Clock, Threads
 from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.loops import Loop
 from hiveacid.compaction.metrics import MetricsCollector, MetricsPort
 from hiveacid.compaction.worker import CompactionResult, Worker
-from hiveacid.txn.threads import Threads
 
 _TURN_S: Final = 10.0
 """How often a service looks whether it is the initiators' turn."""

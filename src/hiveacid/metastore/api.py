@@ -370,6 +370,11 @@ class TxnStore(Protocol):
     def perform_timeouts(self) -> tuple[TxnId, ...]:
         """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""
 
+    def is_served_by_hive(self) -> bool:
+        """Whether a metastore service of Hive has worked on the same database: its cleaner goes by
+        no retention of ours.
+        """
+
     def run_housekeeping(self, *, interval_s: float) -> bool:
         """Time out, and forget what no transaction needs any more, unless some process did so
         within the interval; whether it ran."""

@@ -30,8 +30,8 @@ from hiveacid.statements.values import Result
 from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge.overlap import overlapping_rows
 from hiveacid.storage.orc.verify import check_tails
+from hiveacid.txn.conflicts import Overlap
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table
-from hiveacid.txn.overlaps import Overlap
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look, View

@@ -10,12 +10,11 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable
 
-from hiveacid.clock import Clock
+from hiveacid.clock import Clock, Threads
 from hiveacid.errors import AcidError, MetastoreError, NotFoundError
 from hiveacid.metastore.api import TxnStore
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.settings import Settings
-from hiveacid.txn.threads import Threads
 
 _LOG = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from hiveacid.clock import Clock
+from hiveacid.clock import Clock, DaemonThreads, Threads
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.ids import LockId, TxnId
@@ -16,7 +16,6 @@ from hiveacid.model.transactions import Isolation, TxnType
 from hiveacid.settings import Settings
 from hiveacid.txn.heartbeat import Heartbeat
 from hiveacid.txn.manager_api import Managed
-from hiveacid.txn.threads import DaemonThreads, Threads
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
 
@@ -51,6 +50,7 @@ class TransactionManager:
         self._agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
         self._listeners: tuple[CommitListener, ...] = ()
         self._housekept_s: float | None = None
+        self._hive_cleans = False
         self._held: dict[LockId, Sequence[LockComponent]] = {}
         self._heartbeat = Heartbeat(
             metastore,
@@ -93,6 +93,13 @@ class TransactionManager:
     def heartbeat(self) -> Heartbeat:
         """What keeps the transactions alive; a simulation calls its ``beat``."""
         return self._heartbeat
+
+    @property
+    def hive_cleans(self) -> bool:
+        """Whether a cleaner of Hive may work on the metastore, as far as was seen at the last
+        housekeeping.
+        """
+        return self._hive_cleans
 
     def use_settings(self, settings: Settings) -> None:
         """Let these be the settings from now on, also of transactions under way."""
@@ -222,5 +229,6 @@ class TransactionManager:
         self._housekept_s = now_s
         try:
             self._metastore.run_housekeeping(interval_s=interval_s)
+            self._hive_cleans = self._metastore.is_served_by_hive()
         except MetastoreError as error:
             _LOG.warning("Housekeeping failed: %s", error)

@@ -66,6 +66,10 @@ class Manager(Protocol):
         """What its lock requests name as their session."""
 
     @property
+    def hive_cleans(self) -> bool:
+        """Whether a cleaner of Hive may work on the metastore."""
+
+    @property
     def held_locks(self) -> Collection[LockId]:
         """The client's own locks, which do not stand in its transactions' way."""
 

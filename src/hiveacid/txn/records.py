@@ -1,14 +1,21 @@
-"""What a transaction has recorded as written, as the metastore has it (pure)."""
+"""What a transaction keeps until its commit: what it has recorded as written, as the metastore has
+it, what it has read (for the check of a serializable commit), what the commit is to do besides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from hiveacid.model.conflicts import Written
+from hiveacid.errors import ConflictError
+from hiveacid.layout.names import partition_name
+from hiveacid.metastore.api import Catalog
+from hiveacid.model.conflicts import ReadSet, ReadTable, Written
 from hiveacid.model.locks import LockComponent
-from hiveacid.model.tables import TableName
-from hiveacid.model.transactions import OperationType
+from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
+from hiveacid.model.transactions import Isolation, OperationType
+from hiveacid.model.valid import ValidTxnList
 
 
 @dataclass(slots=True)
@@ -77,3 +84,112 @@ class Records:
         if one.partition is None and one.operation is OperationType.INSERT:
             return any((known.table, known.partition) == (one.table, None) for known in self.known)
         return one in self.known
+
+
+@dataclass(slots=True)
+class Reads:
+    """The tables read; the isolation rises where a table demands it, and never falls.
+
+    A table is kept as "all of it but these partitions": what a predicate left out among the
+    partitions that were there. So a write to a partition made later counts as one to what was read.
+    """
+
+    isolation: Isolation
+    _left_out: dict[TableName, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def is_serializable(self) -> bool:
+        """Whether the commit is to check what was read."""
+        return self.isolation is Isolation.SERIALIZABLE
+
+    def touch(self, table: Table) -> None:
+        """The transaction reads or writes the table."""
+        if not self.is_serializable and table.isolation is Isolation.SERIALIZABLE:
+            self.isolation = Isolation.SERIALIZABLE
+
+    def note(
+        self,
+        table: Table,
+        *,
+        chosen: Sequence[Partition] | None = None,
+        of: Sequence[Partition] | None = None,
+    ) -> None:
+        """The table was read: ``chosen`` of the partitions ``of``, or all of it."""
+        if table.acid_mode is AcidMode.NONE:
+            return
+        self.touch(table)
+        left_out: frozenset[str] = frozenset()
+        # Names of thousands of partitions take time: who is not serializable by now reads all.
+        if self.is_serializable and chosen is not None and of is not None:
+            keys = [column.name for column in table.partition_columns]
+            left_out = frozenset(partition_name(keys, one.values) for one in of)
+            left_out -= {partition_name(keys, one.values) for one in chosen}
+        known = self._left_out.get(table.name)
+        self._left_out[table.name] = left_out if known is None else known & left_out
+
+    def as_of(self, seen: ValidTxnList) -> ReadSet:
+        """What was read by a transaction that sees these."""
+        return ReadSet(
+            seen, tuple(ReadTable(name, left_out) for name, left_out in self._left_out.items())
+        )
+
+
+@dataclass(slots=True)
+class Pending:
+    """Kept until the commit; what came after a mark can be forgotten."""
+
+    statistics: list[StatisticsChange] = field(default_factory=list)
+    partitions: list[tuple[TableName, Partition]] = field(default_factory=list)
+    columns: list[tuple[TableName, Column]] = field(default_factory=list)
+
+    def mark(self) -> tuple[int, int, int]:
+        """What ``back_to`` needs to forget what comes after now."""
+        return len(self.statistics), len(self.partitions), len(self.columns)
+
+    def back_to(self, mark: tuple[int, int, int]) -> None:
+        """Forget what came after the mark."""
+        del self.statistics[mark[0] :]
+        del self.partitions[mark[1] :]
+        del self.columns[mark[2] :]
+
+    def with_columns(self, table: Table) -> Table:
+        """The table as the commit will make it: with the columns that are to be appended."""
+        known = {column.name for column in table.all_columns}
+        new = [one for name, one in self.columns if name == table.name and one.name not in known]
+        return replace(table, columns=(*table.columns, *new)) if new else table
+
+    def add_partitions(self, table: TableName, partitions: Iterable[Partition]) -> None:
+        """Partitions that are made unless they exist by then."""
+        self.partitions += [(table, partition) for partition in partitions]
+
+    def add_columns(self, table: TableName, columns: Iterable[Column]) -> None:
+        """Columns that are appended; the transaction holds the table exclusively."""
+        self.columns += [(table, column) for column in columns]
+
+    def with_new(self, table: TableName, known: Iterable[Partition]) -> tuple[Partition, ...]:
+        """The table's partitions: those known, and those that are to be made."""
+        found = {partition.values: partition for partition in known}
+        for name, partition in self.partitions:
+            if name == table:
+                found.setdefault(partition.values, partition)
+        return tuple(found.values())
+
+    def make_partitions(self, catalog: Catalog) -> None:
+        """Make them now; those that exist stay as they are.
+
+        Raises:
+            ConflictError: somebody made one of them in another place, where nothing was written.
+            MetastoreError: the metastore failed.
+        """
+        for table in dict.fromkeys(name for name, _ in self.partitions):
+            wanted = self.with_new(table, ())
+            if len(catalog.add_partitions(table, wanted)) == len(wanted):
+                continue
+            there = {one.values: one.location for one in catalog.list_partitions(table)}
+            for one in wanted:
+                if there.get(one.values) != one.location:
+                    raise ConflictError(
+                        f"Partition {one.values} of {table} was added in another place meanwhile: "
+                        f"what was written is in {one.location}",
+                        table=str(table),
+                    )

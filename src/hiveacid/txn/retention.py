@@ -1,9 +1,10 @@
 """How long what a compaction replaced is kept, and which reads need no lease because of it.
 
-Where only cleaners of ours work, a file is removed at the earliest its table's retention after the
-compaction that replaced it committed. A reader that has planned needs its files for
-``reads.lease_s`` at most, and chose none that was replaced before it began: where the retention is
-no shorter, its transaction may end when the plan is made, and holds up no cleaner.
+Where only cleaners of ours work (no service of Hive has been seen on the database), a file is
+removed at the earliest its table's retention after the compaction that replaced it committed. A
+reader that has planned needs its files for ``reads.lease_s`` at most, and chose none that was
+replaced before it began: where the retention is no shorter, its transaction may end when the plan
+is made, and holds up no cleaner.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ def end_reading(txn: Transaction, tables: Iterable[Table], settings: Settings) -
         InvalidInputError: the transaction writes.
         TransactionError, MetastoreError: as ``Transaction.commit``.
     """
-    if needs_lease(tables, settings):
+    if _needs_lease(tables, settings, hive_cleans=txn.hive_cleans):
         txn.release_locks()
     else:
         txn.close()
 
 
-def needs_lease(tables: Iterable[Table], settings: Settings) -> bool:
+def _needs_lease(tables: Iterable[Table], settings: Settings, *, hive_cleans: bool) -> bool:
     """Whether a read of these tables needs an open transaction to keep its files."""
     if settings.reads_lease == "always":
         return True
     kept_s = [_kept_s(one, settings) for one in tables if one.acid_mode is not AcidMode.NONE]
-    return any(one < settings.reads_lease_s for one in kept_s)
+    return any(hive_cleans or one < settings.reads_lease_s for one in kept_s)
 
 
 def _kept_s(table: Table, settings: Settings) -> float:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from enum import Enum
 from functools import partial
 from types import TracebackType
 
@@ -38,23 +37,19 @@ from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason, Isolation, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.txn.committing import commit_or_look_up
+from hiveacid.txn.conflicts import (
+    Overlap,
+    check_not_replaced,
+    commit_or_look_up,
+    commit_rows,
+    outdated_by,
+)
 from hiveacid.txn.footprint import Footprint, lock_components
 from hiveacid.txn.manager_api import Manager
-from hiveacid.txn.outdated import check_not_replaced, outdated_by
-from hiveacid.txn.overlaps import Overlap, commit_rows
-from hiveacid.txn.pending import Pending
-from hiveacid.txn.reads import Reads
-from hiveacid.txn.records import Records
+from hiveacid.txn.records import Pending, Reads, Records
 from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
-
-
-class _Phase(Enum):
-    OPEN = "open"
-    COMMITTED = "committed"
-    ABORTED = "aborted"
 
 
 class Transaction:
@@ -71,7 +66,7 @@ class Transaction:
         self._store = manager.metastore
         self._read_only = read_only
         self._isolation = isolation
-        self._phase = _Phase.OPEN
+        self._phase = TxnState.OPEN
         self._ending = threading.Lock()
         self._end_reason = ""
         self._begin_with(txn)
@@ -100,12 +95,12 @@ class Transaction:
     @property
     def is_open(self) -> bool:
         """Whether it is neither committed nor aborted, as far as is known here."""
-        return self._phase is _Phase.OPEN
+        return self._phase is TxnState.OPEN
 
     @property
     def is_committed(self) -> bool:
         """Whether it is known to be committed."""
-        return self._phase is _Phase.COMMITTED
+        return self._phase is TxnState.COMMITTED
 
     @property
     def valid_txns(self) -> ValidTxnList:
@@ -149,6 +144,11 @@ class Transaction:
             isolation = self._reads.isolation
             self._begin_with(self._manager.open_txn(read_only=self._read_only))
             self._reads.isolation = isolation
+
+    @property
+    def hive_cleans(self) -> bool:
+        """Whether a cleaner of Hive, which knows of no retention, may take files that it reads."""
+        return self._manager.hive_cleans
 
     def release_locks(self) -> None:
         """Give the locks of a read-only transaction back and stay open, as a lease of its snapshot.
@@ -330,12 +330,12 @@ class Transaction:
                 **error.context,  # type: ignore[arg-type]
             ) from error
         except TransactionError as error:
-            self._end(_Phase.ABORTED, error.message)
+            self._end(TxnState.ABORTED, error.message)
             raise
         except MetastoreError as error:
             self._abort_quietly(AbortReason.ROLLBACK, because=error)
             raise
-        self._end(_Phase.COMMITTED, "committed")
+        self._end(TxnState.COMMITTED, "committed")
 
     def abort(self, reason: str) -> None:
         """Give everything up; nothing written becomes visible. An ended transaction stays ended.
@@ -345,7 +345,7 @@ class Transaction:
         """
         if not self.is_open:
             return
-        self._end(_Phase.ABORTED, reason)
+        self._end(TxnState.ABORTED, reason)
         _LOG.info("Transaction aborted: %s", reason, extra={"txn": self._id})
         self._store.abort_txns([self._id], reason=AbortReason.ROLLBACK)
 
@@ -398,19 +398,19 @@ class Transaction:
 
     def __repr__(self) -> str:
         kind = " read-only" if self._read_only else ""
-        return f"<Transaction {self._id}{kind} {self._phase.value}>"
+        return f"<Transaction {self._id}{kind} {self._phase.name.lower()}>"
 
     def lost(self) -> None:
         """Told by the heartbeat: the metastore has ended this transaction."""
         if self.is_open:
-            self._end(_Phase.ABORTED, "its heartbeat was lost, or somebody aborted it")
+            self._end(TxnState.ABORTED, "its heartbeat was lost, or somebody aborted it")
 
     def look_up(self) -> TxnState | None:
         """What the metastore says of the transaction; an end that was not known here is noted."""
         info = self._store.txn_info(self._id)
         state = None if info is None else info.state
         if state is TxnState.COMMITTED and self.is_open:
-            self._end(_Phase.COMMITTED, "committed")
+            self._end(TxnState.COMMITTED, "committed")
         elif state is not TxnState.OPEN:
             self.lost()
         return state
@@ -472,16 +472,16 @@ class Transaction:
 
     def _abort_quietly(self, reason: AbortReason, *, because: BaseException) -> None:
         """Abort while another error is on its way; a failure to do so is left to the time-out."""
-        self._end(_Phase.ABORTED, f"{type(because).__name__}: {because}")
+        self._end(TxnState.ABORTED, f"{type(because).__name__}: {because}")
         try:
             self._store.abort_txns([self._id], reason=reason)
         except AcidError as error:
             _LOG.warning("Abort failed, the time-out will do: %s", error, extra={"txn": self._id})
 
-    def _end(self, phase: _Phase, reason: str) -> None:
+    def _end(self, phase: TxnState, reason: str) -> None:
         # A heartbeat that comes between the commit and here misses the transaction.
         with self._ending:
-            if self._phase is not _Phase.COMMITTED:
+            if self._phase is not TxnState.COMMITTED:
                 self._phase = phase
                 self._end_reason = reason
         self._manager.forget(self)
@@ -496,5 +496,5 @@ class Transaction:
             raise TransactionError(
                 f"Transaction {self._id} is not open any more: {self._end_reason}",
                 txn=self._id,
-                state=self._phase.value,
+                state=self._phase.name.lower(),
             )

@@ -19,7 +19,7 @@ from hiveacid.model.tables import Database, Partition, Table, TableName
 
 if TYPE_CHECKING:
     from hiveacid.metastore.api import Catalog
-    from hiveacid.txn.pending import Pending
+    from hiveacid.txn.records import Pending
 
 
 def _never(name: str) -> bool:

@@ -25,6 +25,7 @@ from tests.unit.compaction.quick import (
 )
 
 from hiveacid.client import Client, open_client
+from hiveacid.clock import DaemonThreads, NoThreads
 from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED
@@ -38,7 +39,6 @@ from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.testing.clock import ManualClock
-from hiveacid.txn.threads import DaemonThreads, NoThreads
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hiveacid.clock import SystemClock
+from hiveacid.clock import DaemonThreads, NoThreads, SystemClock
 from hiveacid.compaction.loops import Loop
 from hiveacid.compaction.metrics import (
     ERRORS,
@@ -34,7 +34,6 @@ from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnState, TxnType
 from hiveacid.testing.clock import ManualClock
-from hiveacid.txn.threads import DaemonThreads, NoThreads
 
 T = TableName("default", "t")
 

@@ -32,7 +32,7 @@ def test_a_new_file_becomes_a_metastore_with_hives_tables_and_durable_commits(
         assert raw.execute("pragma journal_mode").fetchone() == ("wal",)
     assert {"TXNS", "TXN_COMPONENTS", "HIVE_LOCKS", "WRITE_SET", "DBS", "TBLS", "SDS"} <= names
     with _open(path) as metastore, metastore.database.read() as unit:
-        assert unit.cursor.execute("pragma synchronous").fetchone() == (2,)
+        assert unit.channel.send("pragma synchronous").rows() == [(2,)]
 
 
 def test_a_file_of_other_bytes_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_what_a_second_connection_of_a_process_does_keeps_the_first_ones_log(
 
 
 def test_ctrl_c_in_a_query_is_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLAlchemy drops the connection then: there is nothing to roll back."""
+    """Nothing of the unit stays."""
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -184,7 +184,7 @@ def test_ctrl_c_in_a_query_is_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyP
             pytest.raises(KeyboardInterrupt),
             metastore.database.write() as unit,
         ):
-            unit.run(delete(TXNS))
-            patch.setattr(unit.connection.dialect, "do_execute", interrupted)
-            unit.query(select(TXNS))
+            unit.ask(delete(TXNS))
+            patch.setattr(unit.channel, "send", interrupted)
+            unit.rows(select(TXNS))
         assert [one.id for one in metastore.show_txns()] == [txn]

@@ -113,8 +113,8 @@ def test_a_schema_of_another_version_is_refused(
 def test_what_is_missing_is_named(metastore_url: str) -> None:
     with connect(metastore_url, clock=SystemClock()) as metastore:
         with metastore.database.write() as unit:
-            unit.cursor.execute('DROP INDEX "HIVEACID_TXNS_STARTED"')
-            unit.cursor.execute('DROP TABLE "REPL_TXN_MAP"')
+            unit.channel.send('DROP INDEX "HIVEACID_TXNS_STARTED"')
+            unit.channel.send('DROP TABLE "REPL_TXN_MAP"')
         found = schema_differences(metastore.database)
     assert found[0] == "table REPL_TXN_MAP is missing"
     assert found[-1] == "index HIVEACID_TXNS_STARTED is missing"

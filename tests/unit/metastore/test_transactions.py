@@ -46,7 +46,7 @@ def test_ids_without_rows_are_open_as_long_as_rows_above_them_are_young(
     txns = _open(metastore, 7)
     metastore.abort_txn(txns[6])
     with metastore.database.write() as unit:
-        unit.change(delete(TXNS).where(TXNS.c.TXN_ID.in_([txns[at] for at in (0, 2, 3, 5)])))
+        unit.ask(delete(TXNS).where(TXNS.c.TXN_ID.in_([txns[at] for at in (0, 2, 3, 5)])))
     found = metastore.get_open_txns()
     assert (found.open, found.aborted, found.min_open) == (txns[:6], txns[6:], txns[0])
     clock.advance_ms(2_000)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from hiveacid.client import Client, open_client
+from hiveacid.clock import NoThreads
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.settings import Settings
 from hiveacid.testing.clock import ManualClock
-from hiveacid.txn.threads import NoThreads
 
 
 @pytest.fixture

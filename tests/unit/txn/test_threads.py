@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 import threading, time
-from hiveacid.txn.threads import DaemonThreads
+from hiveacid.clock import DaemonThreads
 
 begun = threading.Event()
 

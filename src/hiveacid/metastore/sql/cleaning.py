@@ -1,4 +1,5 @@
-"""What cleaners may do, and what they have done (metastore.md 4.5, 2.10).
+"""What became of compactions, what may need one (metastore.md 4.3, 4.6), and what cleaners may do,
+and have done (4.5, 2.10).
 
 A compaction may be cleaned when every transaction that could have begun before its commit has
 ended: whoever is left reads its result. The cleaner must not see later compactions of the same
@@ -8,18 +9,19 @@ waits for readers that began after the commit beside an older one; here the queu
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Select, and_, bindparam, delete, func, insert, literal, or_, select, update
 
-from hiveacid.metastore.compaction_queue import CompactionQueue
-from hiveacid.metastore.sql.compaction_history import ABORTS, too_many
+from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue
 from hiveacid.metastore.sql.compaction_rows import (
     ABORT_CLEANUP,
     QUEUE_COLUMNS,
     QUEUED_OBJECT,
     READY,
+    H,
     Q,
     info,
     move_to_history,
@@ -27,15 +29,17 @@ from hiveacid.metastore.sql.compaction_rows import (
     of_object,
     take_id,
 )
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.dialect import Row
+from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
+    COMPLETED_COMPACTIONS,
     COMPLETED_TXN_COMPONENTS,
     MIN_HISTORY_LEVEL,
     TXN_COMPONENTS,
     TXNS,
 )
-from hiveacid.metastore.sql.txns import FIRST_UNSEEN, min_open_txn, read_open_txns
+from hiveacid.metastore.sql.txns import min_open_txn, read_open_txns
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
 from hiveacid.model.compactions import (
     NO_COMPACTION,
@@ -46,11 +50,65 @@ from hiveacid.model.compactions import (
 )
 from hiveacid.model.ids import LONG_MAX, WriteId
 from hiveacid.model.tables import TableName
-from hiveacid.model.transactions import OperationType, TxnState
+from hiveacid.model.transactions import OperationType, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
-_T = TXN_COMPONENTS.c
 _C = COMPLETED_TXN_COMPONENTS.c
+_T = TXN_COMPONENTS.c
+_S = CompactionState
+
+FIRST_UNSEEN: Final = func.coalesce(
+    select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
+    .join_from(MIN_HISTORY_LEVEL, TXNS, TXNS.c.TXN_ID == MIN_HISTORY_LEVEL.c.MHL_TXNID)
+    .where(func.coalesce(TXNS.c.TXN_TYPE, 0) != int(TxnType.READ_ONLY))
+    .scalar_subquery(),
+    LONG_MAX,
+)
+"""The lowest transaction that some open one, which may write, may not see: a serializable commit
+looks for committed writes from here on. Belongs into the statement that deletes others: what it
+sees is of one moment, and who opens later sees all that it deletes.
+"""
+_NEWEST: Final = (
+    select(func.max(H.CC_ID).label("newest"))
+    .group_by(H.CC_DATABASE, H.CC_TABLE, H.CC_PARTITION)
+    .subquery()
+)
+_FAILED_LAST: Final = (
+    select(H.CC_DATABASE, H.CC_TABLE, H.CC_PARTITION)
+    .join_from(COMPLETED_COMPACTIONS, _NEWEST, _NEWEST.c.newest == H.CC_ID)
+    .where(one_of(H.CC_STATE, [_S.FAILED.value, _S.DID_NOT_INITIATE.value]))
+    .subquery()
+)
+_WRITTEN: Final = select(_C.CTC_DATABASE, _C.CTC_TABLE, _C.CTC_PARTITION).distinct()
+_ABORTS: Final = (
+    select(
+        _T.TC_DATABASE,
+        _T.TC_TABLE,
+        _T.TC_PARTITION,
+        func.count(_T.TC_TXNID.distinct()),
+        func.min(TXNS.c.TXN_STARTED),
+    )
+    .join_from(TXN_COMPONENTS, TXNS, TXNS.c.TXN_ID == _T.TC_TXNID)
+    .where(TXNS.c.TXN_STATE == TxnState.ABORTED.value, _T.TC_TABLE.is_not(None))
+    .group_by(_T.TC_DATABASE, _T.TC_TABLE, _T.TC_PARTITION)
+)
+"""Objects with records of aborted transactions, how many, since when."""
+_LAST_ATTEMPTS: Final = (
+    select(H.CC_STATE, H.CC_ENQUEUE_TIME)
+    .where(
+        of_object(H.CC_DATABASE, H.CC_TABLE),
+        H.CC_PARTITION.is_not_distinct_from(bindparam("partition")),
+        H.CC_STATE != _S.DID_NOT_INITIATE.value,
+    )
+    .order_by(H.CC_ID.desc())
+    .limit(bindparam("attempts"))
+)
+_ALL: Final = select(
+    H.CC_DATABASE, H.CC_TABLE, H.CC_PARTITION, H.CC_ID, H.CC_STATE, H.CC_TYPE, H.CC_START
+).order_by(H.CC_ID.desc())
+_DELETE: Final = delete(COMPLETED_COMPACTIONS).where(H.CC_ID == bindparam("id"))
+
+
 _KEPT_BACK: Final = Q.CQ_RETRY_RETENTION
 # A failed cleaning waits from its end on, which stands in CQ_CLEANER_START.
 _DUE: Final = or_(
@@ -149,9 +207,57 @@ _KEEP_BACK_ABORTS: Final = insert(COMPACTION_QUEUE).values(
 
 
 class SqlCleaning(CompactionQueue):
-    """The part of ``CompactionQueue`` about cleaning."""
+    """The part of ``CompactionQueue`` from which the initiator learns where to look, and about
+    cleaning.
+    """
 
     _db: Database
+
+    def find_potential_compactions(
+        self, *, since_ms: int | None = None, table: TableName | None = None
+    ) -> tuple[tuple[TableName, str | None], ...]:
+        query = _WRITTEN
+        if table is not None:
+            query = query.where(_C.CTC_DATABASE == table.database, _C.CTC_TABLE == table.table)
+        with self._db.read() as unit:
+            if since_ms is not None:
+                since = unit.dialect.timestamp(unit.now_ms - since_ms)
+                query = _of_late(query, since)
+            rows = unit.rows(query)
+        found = ((TableName(*row[:2]), row[2]) for row in rows if row[1] is not None)
+        return tuple(sorted(found, key=lambda one: (one[0], one[1] or "")))
+
+    def find_too_many_aborts(
+        self, *, threshold: int, age_ms: int
+    ) -> tuple[tuple[TableName, str | None, CompactionType], ...]:
+        with self._db.read() as unit:
+            rows = unit.rows(_ABORTS)
+            return tuple(
+                (
+                    TableName(database, table),
+                    partition,
+                    CompactionType.MAJOR if count > threshold else CompactionType.MINOR,
+                )
+                for database, table, partition, count, oldest_ms in rows
+                if _too_many(count, oldest_ms, unit.now_ms, threshold=threshold, age_ms=age_ms)
+            )
+
+    def is_blocked_by_failures(self, table: TableName, partition: str | None) -> bool:
+        options = self._db.options.compaction
+        where = named(table, partition)
+        with self._db.read() as unit:
+            rows = unit.rows(_LAST_ATTEMPTS, **where, attempts=options.failures_max)
+            if not rows or len(rows) < options.failures_max:
+                return False
+            if any(state != _S.FAILED.value for state, _ in rows):
+                return False
+            newest_ms = max(enqueued or 0 for _, enqueued in rows)
+            pause_ms = options.failures_pause_ms
+            return pause_ms <= 0 or newest_ms + pause_ms >= unit.now_ms
+
+    def purge_compaction_history(self) -> None:
+        """Keep the newest entries of each kind of each object (metastore.md 4.6)."""
+        purge_history(self._db)
 
     def find_ready_to_clean(
         self, *, uncommitted: bool = False, without: Collection[CompactionId] = ()
@@ -183,12 +289,12 @@ class SqlCleaning(CompactionQueue):
     def find_aborts_to_clean(self, *, threshold: int, age_ms: int) -> tuple[CompactionInfo, ...]:
         with self._db.read() as unit:
             now_ms = unit.now_ms
-            aborts = unit.rows(ABORTS)
+            aborts = unit.rows(_ABORTS)
             retries = [info(row) for row in unit.rows(_ABORT_RETRIES)]
         retry_of = {(one.table, one.partition): one for one in retries}
         found = []
         for database, table, partition, count, oldest_ms in aborts:
-            if not too_many(count, oldest_ms, now_ms, threshold=threshold, age_ms=age_ms):
+            if not _too_many(count, oldest_ms, now_ms, threshold=threshold, age_ms=age_ms):
                 continue
             name = TableName(database, table)
             retry = retry_of.get((name, partition))
@@ -237,7 +343,7 @@ class SqlCleaning(CompactionQueue):
 
     def note_cleaning(self, compaction: CompactionInfo, *, started: bool) -> None:
         with self._db.write() as unit:
-            unit.run(_STAMP, id=compaction.id, at=unit.now_ms if started else None)
+            unit.ask(_STAMP, id=compaction.id, at=unit.now_ms if started else None)
 
     def mark_cleaned(
         self,
@@ -252,9 +358,9 @@ class SqlCleaning(CompactionQueue):
         with self._db.write() as unit:
             if not of_aborts and not move_to_history(unit, compaction, CompactionState.SUCCEEDED):
                 return
-            unit.run(_DROP_RETRIES, **where)
+            unit.ask(_DROP_RETRIES, **where)
             if not of_aborts and highest is not None:
-                unit.run(_FORGET_COMPLETED, **where, highest=highest)
+                unit.ask(_FORGET_COMPLETED, **where, highest=highest)
             failed = {txn for (txn,) in unit.rows(_FAILED_COMPACTIONS, **where)}
             gone = sorted(failed.intersection(failed_compactions))
             unit.run_many(_FORGET_COMPACTION, [{**where, "txn": txn} for txn in gone])
@@ -262,7 +368,7 @@ class SqlCleaning(CompactionQueue):
                 known = [{**where, "write_id": one} for one in sorted(aborted_write_ids)]
                 unit.run_many(_FORGET_ONE, known)
             elif not of_aborts and highest is not None:
-                unit.run(_FORGET_UP_TO, **where, highest=highest)
+                unit.ask(_FORGET_UP_TO, **where, highest=highest)
 
     def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:
         options = self._db.options.compaction
@@ -271,7 +377,7 @@ class SqlCleaning(CompactionQueue):
         longest = options.cleaning_retry_ms * 2 ** (options.cleaning_attempts_max - 1)
         with self._db.write() as unit:
             if compaction.id == NO_COMPACTION:
-                unit.run(
+                unit.ask(
                     _KEEP_BACK_ABORTS,
                     **named(compaction.table, compaction.partition),
                     id=take_id(unit),
@@ -282,7 +388,7 @@ class SqlCleaning(CompactionQueue):
             elif retention > longest and not of_aborts:
                 move_to_history(unit, compaction, CompactionState.FAILED, error)
             else:
-                unit.run(
+                unit.ask(
                     _KEEP_BACK,
                     id=compaction.id,
                     retention=min(retention, longest),
@@ -301,3 +407,70 @@ def _min_seen_open(unit: Unit, watermark: int) -> int:
 
 def _or_max(found: int | None) -> int:
     return LONG_MAX if found is None else int(found)
+
+
+def _of_late(query: Select[Any], since: object) -> Select[Any]:
+    """``query`` of ``_WRITTEN``, only what was written since then or failed last."""
+    return query.join_from(
+        COMPLETED_TXN_COMPONENTS,
+        _FAILED_LAST,
+        and_(
+            _FAILED_LAST.c.CC_DATABASE == _C.CTC_DATABASE,
+            _FAILED_LAST.c.CC_TABLE == _C.CTC_TABLE,
+            _FAILED_LAST.c.CC_PARTITION.is_not_distinct_from(_C.CTC_PARTITION),
+        ),
+        isouter=True,
+    ).where(or_(_FAILED_LAST.c.CC_TABLE.is_not(None), _C.CTC_TIMESTAMP >= literal(since)))
+
+
+def _too_many(count: int, oldest_ms: int, now_ms: int, *, threshold: int, age_ms: int) -> bool:
+    """Whether so many aborted transactions, the first begun at ``oldest_ms``, call for work."""
+    return count > threshold or 0 <= age_ms < now_ms - oldest_ms
+
+
+def purge_history(database: Database) -> None:
+    """Keep the newest entries of each kind of each object."""
+    options = database.options.compaction
+    with database.read() as unit:
+        rows = unit.rows(_ALL)
+        old_ms = unit.now_ms - options.history_ms
+    surplus = list(_surplus(rows, options, old_ms))
+    if surplus:
+        with database.write() as unit:
+            unit.run_many(_DELETE, [{"id": one} for one in surplus])
+
+
+@dataclass(slots=True)
+class _Later:
+    """What is kept so far of an object's entries, from the newest on."""
+
+    room: dict[CompactionState, int]
+    major_succeeded: bool = False
+    minor_succeeded: bool = False
+
+
+def _surplus(rows: list[Row], options: CompactionOptions, old_ms: int) -> Iterator[CompactionId]:
+    """The ids that go. An aborted one goes like a refused one: Hive would keep it for ever."""
+    of: dict[Row, _Later] = {}
+    for *of_object_, compaction, letter, type_letter, started_ms in rows:
+        later = of.get(tuple(of_object_))
+        if later is None:
+            later = of[tuple(of_object_)] = _Later(
+                {
+                    _S.DID_NOT_INITIATE: options.kept_not_initiated,
+                    _S.FAILED: max(options.kept_failed, options.failures_max),
+                    _S.SUCCEEDED: options.kept_succeeded,
+                    _S.REFUSED: options.kept_refused,
+                    _S.ABORTED: options.kept_refused,
+                }
+            )
+        state, minor = _S(letter), type_letter == CompactionType.MINOR.value
+        later.room[state] -= 1
+        if state is _S.SUCCEEDED:
+            later.major_succeeded |= type_letter == CompactionType.MAJOR.value
+            later.minor_succeeded |= minor
+            covered = False
+        else:
+            covered = later.major_succeeded or (later.minor_succeeded and minor)
+        if later.room[state] < 0 or (covered and (started_ms or 0) < old_ms):
+            yield CompactionId(compaction)

@@ -9,7 +9,8 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, insert, literal, null, or_, select, update
 from sqlalchemy.sql import ColumnElement
 
-from hiveacid.metastore.sql.engine import Row, Unit, one_of
+from hiveacid.metastore.sql.dialect import Row
+from hiveacid.metastore.sql.engine import Unit, one_of
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
     COMPLETED_COMPACTIONS,
@@ -159,7 +160,7 @@ def hold_next_id(unit: Unit) -> CompactionId:
 def take_id(unit: Unit) -> CompactionId:
     """A new id."""
     following = hold_next_id(unit)
-    unit.run(_SET_NEXT_ID, next=following + 1)
+    unit.ask(_SET_NEXT_ID, next=following + 1)
     return following
 
 
@@ -168,9 +169,9 @@ def move_to_history(
 ) -> bool:
     """Move an entry out of the queue; False where it is not there or is another worker's."""
     who = {"id": compaction.id, "worker": compaction.worker}
-    moved = unit.run(_TO_HISTORY, **who, state=state.value, error=error, now=unit.now_ms)
+    moved = unit.count(_TO_HISTORY, **who, state=state.value, error=error, now=unit.now_ms)
     if moved:
-        unit.run(_DELETE, id=compaction.id)
+        unit.ask(_DELETE, id=compaction.id)
     return bool(moved)
 
 
@@ -179,7 +180,7 @@ def give_back(unit: Unit, txn: TxnId, *, lost: bool) -> None:
 
     ``lost``: the worker did not do that itself.
     """
-    unit.run(_GIVE_BACK, txn=txn, lost=int(lost))
+    unit.ask(_GIVE_BACK, txn=txn, lost=int(lost))
     if lost:
         fail_hopeless(unit)
 
@@ -195,7 +196,7 @@ def write_history(
     unit: Unit, compaction: CompactionInfo, state: CompactionState, error: str | None
 ) -> None:
     """Write down what never was in the queue."""
-    unit.run(
+    unit.ask(
         _INSERT_HISTORY,
         **named(compaction.table, compaction.partition),
         id=take_id(unit),

@@ -172,7 +172,7 @@ class SqlCompactions(CompactionQueue):
             if found is not None:
                 return _refused(CompactionState(found[0]), CompactionId(found[1]))
             new = take_id(unit)
-            unit.run(
+            unit.ask(
                 _ENQUEUE,
                 **where,
                 **texts,
@@ -195,7 +195,7 @@ class SqlCompactions(CompactionQueue):
             queued = queued.where(Q.CQ_DATABASE == table.database, Q.CQ_TABLE == table.table)
             done = done.where(H.CC_DATABASE == table.database, H.CC_TABLE == table.table)
         with self._db.read() as unit:
-            found = [info(row) for query in (queued, done) for row in unit.query(query)]
+            found = [info(row) for query in (queued, done) for row in unit.rows(query)]
         return tuple(sorted(found, key=_show_order))
 
     def find_next_compaction(
@@ -210,8 +210,7 @@ class SqlCompactions(CompactionQueue):
                 found = unit.scalar(_WAITING_FOR_ANY, before=before)
             if found is None:
                 return None
-            claimed = unit.run(_CLAIM, id=found, worker=worker, version=version, now=unit.now_ms)
-            assert claimed == 1, "a row that is held stays as it is"
+            unit.ask(_CLAIM, id=found, worker=worker, version=version, now=unit.now_ms)
             row = unit.row(_ENTRY, id=found)
         assert row is not None
         return info(row)
@@ -227,7 +226,7 @@ class SqlCompactions(CompactionQueue):
         """See ``CompactionQueue``. The record of the transaction keeps it known, once aborted,
         until its files are gone."""
         with self._db.write() as unit:
-            if not unit.run(
+            if not unit.count(
                 _SET_TXN, id=compaction, txn=txn, highest=highest_write_id, run_as=run_as
             ):
                 raise _not_worked_on(compaction)
@@ -248,7 +247,7 @@ class SqlCompactions(CompactionQueue):
 
     def mark_compacted(self, compaction: CompactionId, *, txn: TxnId | None) -> None:
         with self._db.write() as unit:
-            if not unit.run(_MARK_COMPACTED, id=compaction, txn=txn):
+            if not unit.count(_MARK_COMPACTED, id=compaction, txn=txn):
                 raise _not_worked_on(compaction)
 
     def mark_failed(self, compaction: CompactionInfo, error: str) -> None:
@@ -274,12 +273,12 @@ class SqlCompactions(CompactionQueue):
         with self._db.write() as unit:
             if host is not None:
                 prefix = f"{host}-"
-                revoked += unit.run(_REVOKE_HOST, prefix=prefix, length=len(prefix), lost=0)
+                revoked += unit.count(_REVOKE_HOST, prefix=prefix, length=len(prefix), lost=0)
             if older_than_ms is not None:
-                revoked += unit.run(_REVOKE_OLD, before=unit.now_ms - older_than_ms, lost=1)
+                revoked += unit.count(_REVOKE_OLD, before=unit.now_ms - older_than_ms, lost=1)
             if without_txn_ms is not None:
                 before = unit.now_ms - without_txn_ms
-                revoked += unit.run(_REVOKE_WITHOUT_TXN, before=before, lost=1)
+                revoked += unit.count(_REVOKE_WITHOUT_TXN, before=before, lost=1)
             fail_hopeless(unit)
         return revoked
 

@@ -8,21 +8,21 @@ conflict.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
-from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
+from sqlalchemy.sql import ColumnElement, Insert
 
 from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
 from hiveacid.metastore.api import ConflictUnit, TxnStore
-from hiveacid.metastore.sql.engine import Database, Row, Unit, one_of
-from hiveacid.metastore.sql.locks import insert_components
+from hiveacid.metastore.sql.dialect import Row
+from hiveacid.metastore.sql.engine import Database, Unit, one_of
+from hiveacid.metastore.sql.locks import insert_components, insert_writes
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
-    MATERIALIZATION_REBUILD_LOCKS,
     TXN_COMPONENTS,
     TXN_TO_WRITE_ID,
     TXNS,
@@ -30,8 +30,15 @@ from hiveacid.metastore.sql.schema import (
 )
 from hiveacid.metastore.sql.statistics import apply_changes
 from hiveacid.metastore.sql.tables import append_column
-from hiveacid.metastore.sql.txns import abort, forget_open, not_open_error, open_txn_type
-from hiveacid.metastore.sql.write_ids import write_id_of
+from hiveacid.metastore.sql.txns import (
+    DELETE_REBUILD_LOCKS,
+    abort,
+    ask_open_type,
+    forget_open,
+    highest_txn,
+    not_open_error,
+    open_type,
+)
 from hiveacid.model.conflicts import (
     CommittedWrite,
     ReadSet,
@@ -59,8 +66,11 @@ _INSERTED: Final = OperationType.INSERT.value
 _CHANGED: Final = (OperationType.UPDATE.value, OperationType.DELETE.value)
 _MINE: Final = _C.TC_TXNID == bindparam("txn")
 
-_HWM: Final = select(func.max(TXNS.c.TXN_ID))
-_OPERATIONS: Final = select(_C.TC_OPERATION_TYPE).where(_MINE).distinct()
+_RECORDED: Final = (
+    select(_C.TC_DATABASE, _C.TC_TABLE, _C.TC_PARTITION, _C.TC_OPERATION_TYPE)
+    .where(_MINE)
+    .distinct()
+)
 _WRITE_SET_COLUMNS: Final = (
     "WS_DATABASE",
     "WS_TABLE",
@@ -207,9 +217,6 @@ _STAMP_QUEUE: Final = (
 )
 # Hive forgets a rebalance, whose cleaning then waits for nobody.
 _STAMPING: Final = (TxnType.SOFT_DELETE, *COMPACTIONS)
-_DELETE_REBUILD_LOCK: Final = delete(MATERIALIZATION_REBUILD_LOCKS).where(
-    MATERIALIZATION_REBUILD_LOCKS.c.MRL_TXN_ID == bindparam("txn")
-)
 _DELETE_PLACEHOLDER: Final = delete(TXN_COMPONENTS).where(
     _MINE,
     _C.TC_DATABASE == bindparam("db"),
@@ -280,13 +287,15 @@ class SqlCommits(TxnStore):
             raise UnsupportedError("Serializable transactions need MIN_HISTORY_LEVEL")
         by_row = conflict_unit is ConflictUnit.ROW and not excl_write_enabled
         with self._db.write() as unit:
-            kind = open_txn_type(unit, txn)
+            asked, recorded = ask_open_type(unit, txn), unit.ask(_RECORDED, txn=txn)
+            kind = open_type(asked)
             if kind is None:
                 error: TransactionError | ConflictError = not_open_error(unit, txn)
                 if error.context["state"] == "committed":
                     return ()
                 raise error
-            operations = frozenset(letter for (letter,) in unit.rows(_OPERATIONS, txn=txn))
+            records = recorded.rows()
+            operations = frozenset(letter for *_, letter in records)
             if by_row and not operations.isdisjoint(_CHANGED):
                 unchecked = _unchecked(unit, txn, checked)
                 if not unchecked:  # now that nobody else can commit: once more
@@ -310,10 +319,10 @@ class SqlCommits(TxnStore):
                 for table, column in columns:
                     append_column(unit, table, column)
                 if kind is not TxnType.READ_ONLY:
-                    apply_changes(unit, txn, statistics)
+                    apply_changes(unit, txn, records, statistics)
                 _finish(unit, txn, kind, operations)
                 return ()
-            unit.run(_FORGET_WRITE_SET, txn=txn)
+            unit.ask(_FORGET_WRITE_SET, txn=txn)
             abort(unit, txn, AbortReason.WRITE_CONFLICT)
         raise conflict
 
@@ -328,9 +337,9 @@ class SqlCommits(TxnStore):
         where = {"txn": txn, "db": table.database, "table": table.table}
         letter = (operation or OperationType.UPDATE).value
         with self._db.write() as unit:
-            if open_txn_type(unit, txn) is None:
+            if open_type(ask_open_type(unit, txn)) is None:
                 raise not_open_error(unit, txn)
-            unit.run(_DELETE_PLACEHOLDER, **where)
+            unit.ask(_DELETE_PLACEHOLDER, **where)
             insert_components(
                 unit,
                 [
@@ -341,11 +350,11 @@ class SqlCommits(TxnStore):
 
     def replace_writes(self, txn: TxnId, writes: Collection[Written]) -> None:
         with self._db.write() as unit:
-            if open_txn_type(unit, txn) is None:
+            if open_type(ask_open_type(unit, txn)) is None:
                 raise not_open_error(unit, txn)
-            unit.run(_DELETE_REQUESTS, txn=txn)
-            unit.run(_DELETE_COMPONENTS, txn=txn)
-            insert_components(
+            unit.ask(_DELETE_REQUESTS, txn=txn)
+            unit.ask(_DELETE_COMPONENTS, txn=txn)
+            insert_writes(
                 unit,
                 [
                     {
@@ -354,7 +363,6 @@ class SqlCommits(TxnStore):
                         "table": one.table.table,
                         "partition": one.partition,
                         "op": one.operation.value,
-                        "write_id": write_id_of(unit, txn, one.table.database, one.table.table),
                     }
                     for one in writes
                 ],
@@ -437,41 +445,39 @@ def _log_writes(
     # A rebalance gives rows other ids, which is an overwrite to those who change them.
     stamps = kind in _STAMPING
     if stamps and (kind is not TxnType.REBALANCE_COMPACTION or operations.isdisjoint(_CHANGED)):
-        unit.run(_STAMP_QUEUE, txn=txn, commit_id=_take_commit_id(unit), now=unit.now_ms)
+        unit.ask(_STAMP_QUEUE, txn=txn, commit_id=_take_commit_id(unit), now=unit.now_ms)
         return None
     if operations.isdisjoint(_CHANGED):
         if not only_changes and operations:
-            unit.run(_INSERT_ALL, txn=txn, commit_id=unit.scalar(_HWM))
+            unit.ask(_INSERT_ALL, txn=txn, commit_id=highest_txn(unit))
         return None
     commit_id = _take_commit_id(unit)
-    unit.run(_INSERT_CHANGES if only_changes else _INSERT_ALL, txn=txn, commit_id=commit_id)
+    unit.ask(_INSERT_CHANGES if only_changes else _INSERT_ALL, txn=txn, commit_id=commit_id)
     found = unit.row(_CONFLICT, txn=txn) if check else None
     if found is not None:
         return _conflict_error(txn, commit_id, found)
     if stamps:
-        unit.run(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
+        unit.ask(_STAMP_QUEUE, txn=txn, commit_id=commit_id, now=unit.now_ms)
     return None
 
 
 def _take_commit_id(unit: Unit) -> int:
     """The highest id there is: whoever has a higher one opens after this commit and sees it."""
     unit.exclude_opens()
-    return int(unit.scalar(_HWM))
+    return highest_txn(unit)
 
 
 def _finish(unit: Unit, txn: TxnId, kind: TxnType, operations: frozenset[str]) -> None:
-    mine = {"txn": txn}
-    work: list[tuple[ClauseElement, Mapping[str, object]]] = []
     if operations and kind is not TxnType.READ_ONLY:
         if kind not in COMPACTIONS:
             changes = "N" if operations.isdisjoint(_CHANGED) else "Y"
             at = unit.dialect.timestamp(unit.now_ms)
-            work.append((_COMPLETE, {**mine, "at": at, "changes": changes}))
-        work.append((_DELETE_COMPONENTS, mine))
-    work += [(_SET_COMMITTED, mine), *forget_open(txn)]
+            unit.ask(_COMPLETE, txn=txn, at=at, changes=changes)
+        unit.ask(_DELETE_COMPONENTS, txn=txn)
+    unit.ask(_SET_COMMITTED, txn=txn)
+    forget_open(unit, txn)
     if kind is TxnType.MATER_VIEW_REBUILD:
-        work.append((_DELETE_REBUILD_LOCK, mine))
-    unit.run_together(*work)
+        unit.ask(DELETE_REBUILD_LOCKS, txn=txn)
 
 
 def _conflict_error(txn: TxnId, commit_id: int, row: Row) -> ConflictError:

@@ -10,8 +10,7 @@ from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.sql.catalog_schema import DATABASE_PARAMS, DBS, TBLS
 from hiveacid.metastore.sql.engine import Database, Unit
-from hiveacid.metastore.sql.lookup import CATALOG, database_id, find_database
-from hiveacid.metastore.sql.objects import take_ids
+from hiveacid.metastore.sql.objects import CATALOG, database_id, find_database, take_ids
 from hiveacid.metastore.sql.tables import delete_table
 from hiveacid.model import tables as model
 from hiveacid.model.tables import TableName
@@ -62,7 +61,7 @@ class SqlDatabases(Catalog):
                     return False
                 raise AlreadyExistsError(f"Database {name} already exists", database=name)
             (found,) = take_ids(unit, "MDatabase", 1)
-            unit.run(
+            unit.ask(
                 _INSERT,
                 db=found,
                 name=name,
@@ -86,16 +85,16 @@ class SqlDatabases(Catalog):
                 )
             for table in tables:
                 delete_table(unit, TableName(name, table))
-            unit.run(_DELETE_PARAMS, db=found)
-            unit.run(_DELETE, db=found)
+            unit.ask(_DELETE_PARAMS, db=found)
+            unit.ask(_DELETE, db=found)
             return True
 
     def alter_database(self, database: model.Database) -> None:
         """Replace comment, location and properties. Raises: NotFoundError."""
         with self._db.write() as unit:
             found = database_id(unit, database.name)
-            unit.run(_UPDATE, db=found, location=database.location, comment=database.comment)
-            unit.run(_DELETE_PARAMS, db=found)
+            unit.ask(_UPDATE, db=found, location=database.location, comment=database.comment)
+            unit.ask(_DELETE_PARAMS, db=found)
             _set_params(unit, found, database)
 
     def list_databases(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hiveacid.errors import MetastoreError
-from hiveacid.metastore.sql.engine import Row
+from hiveacid.metastore.sql.dialect import Row
 from hiveacid.model.storage_classes import STORAGE_CLASSES
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table, TableKind, TableName
 from hiveacid.model.types import parse_type

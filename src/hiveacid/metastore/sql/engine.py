@@ -1,11 +1,11 @@
 """Units of work: each is one short database transaction, with the time it began.
 
 ``Database.write`` and ``Database.read`` hand out a ``Unit``. It runs SQLAlchemy Core statements
-that are compiled
-once and then go straight to the driver: a commit is a dozen of them. An exception rolls the unit
-back; the
-driver's own become ``MetastoreError`` here. A unit that must keep its effects although the
-caller gets an error (an abort because of a conflict) returns the error for the caller to raise.
+that are compiled once and then go straight to the driver: a commit is a dozen of them. A server is
+waited for when an answer is looked at, and at the end: whoever asks first and looks later takes
+fewer round trips. An exception rolls the unit back; the driver's own become ``MetastoreError``. A
+unit that must keep its effects although the caller gets an error (an abort because of a conflict)
+returns the error for the caller to raise.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, or_, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -25,10 +26,9 @@ from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.sql import schema
-from hiveacid.metastore.sql.dialect import Begun, Dialect, Outcome, UnitKind
+from hiveacid.metastore.sql.dialect import Answer, Channel, Dialect, Outcome, Row, UnitKind
 from hiveacid.model.locks import LockSemantics
 
-Row = tuple[Any, ...]
 _T = TypeVar("_T")
 _REPEATS: Final = 10
 _REPEAT_PAUSE_S: Final = 0.01
@@ -57,98 +57,73 @@ class MetastoreOptions:
 
 
 class Unit:
-    """One database transaction; ``now_ms`` is the time when it began, ``begun_ms`` the same by the
-    clock handed in, ``id`` what it can be looked up by afterwards.
+    """One database transaction. ``ask`` and ``run_many`` wait for nothing. A statement that is a
+    constant of its module is compiled once.
     """
 
-    __slots__ = (
-        "_compiled",
-        "_dialect_of_core",
-        "begun_ms",
-        "connection",
-        "cursor",
-        "dialect",
-        "id",
-        "now_ms",
-    )
+    __slots__ = ("_compiled", "begun_ms", "channel", "connection", "dialect")
 
     def __init__(
         self,
         connection: Connection,
-        cursor: Any,
+        channel: Channel,
         *,
         dialect: Dialect,
-        begun: Begun,
-        now_ms: int,
-        compiled: dict[ClauseElement, _Compiled],
+        begun_ms: int,
+        compiled: WeakKeyDictionary[ClauseElement, _Compiled],
     ) -> None:
         self.connection = connection
-        self.cursor = cursor
+        self.channel = channel
         self.dialect = dialect
-        self.id = begun.id
-        self.begun_ms = now_ms
-        self.now_ms = now_ms if begun.now_ms is None else begun.now_ms
+        self.begun_ms = begun_ms
+        """When it began, by the clock handed in."""
         self._compiled = compiled
-        self._dialect_of_core = connection.dialect
+
+    @property
+    def id(self) -> int | None:
+        """What the unit can be looked up by afterwards."""
+        return self.channel.begun().id
+
+    @property
+    def now_ms(self) -> int:
+        """When it began, by the database's clock."""
+        found = self.channel.begun().now_ms
+        return self.begun_ms if found is None else found
+
+    @property
+    def statement_time_ms(self) -> int | None:
+        """The parameter of ``server_now`` in a statement that must not take an earlier time."""
+        return self.dialect.statement_time_ms(self.begun_ms)
 
     def exclude_opens(self) -> None:
         """No transaction is opened from here to the end of the unit, and none is being opened."""
-        self.dialect.exclude_opens(self.cursor)
+        self.dialect.exclude_opens(self.channel)
 
-    def take_time(self) -> None:
-        """Let ``now_ms`` be the time now, after waiting for a lock."""
-        self.now_ms = self.dialect.server_time_ms(self.cursor) or self.begun_ms
-
-    def run(self, statement: ClauseElement, **params: object) -> int:
-        """Run a statement that is a constant of its module; how many rows it touched."""
-        sql, values = self._prepare(statement, params)
-        self.cursor.execute(sql, values)
-        return int(self.cursor.rowcount)
+    def ask(self, statement: ClauseElement, **params: object) -> Answer:
+        """Send a statement whose answer is looked at later, or never."""
+        return self.channel.send(*self._prepare(statement, params))
 
     def run_many(self, statement: ClauseElement, params: Sequence[Mapping[str, object]]) -> None:
         """Run it once for each of ``params``."""
-        if not params:
-            return
-        compiled = self._compile(statement)
-        self.cursor.executemany(compiled.sql, [compiled.bind(one) for one in params])
+        if params:
+            compiled = self._compile(statement)
+            self.channel.send_many(compiled.sql, [compiled.bind(one) for one in params])
 
-    def run_together(self, *statements: tuple[ClauseElement, Mapping[str, object]]) -> None:
-        """Run statements, in order, whose results do not matter: one round trip where possible."""
-        with self.dialect.pipeline(_raw(self.connection)):
-            for statement, params in statements:
-                self.cursor.execute(*self._prepare(statement, params))
+    def count(self, statement: ClauseElement, **params: object) -> int:
+        """Run a statement; how many rows it touched."""
+        return self.ask(statement, **params).count()
 
     def rows(self, statement: ClauseElement, **params: object) -> list[Row]:
-        """All rows of a query that is a constant of its module."""
-        sql, values = self._prepare(statement, params)
-        self.cursor.execute(sql, values)
-        return list(self.cursor.fetchall())
+        """All rows of a query."""
+        return self.ask(statement, **params).rows()
 
     def row(self, statement: ClauseElement, **params: object) -> Row | None:
         """The first row."""
-        sql, values = self._prepare(statement, params)
-        self.cursor.execute(sql, values)
-        found = self.cursor.fetchone()
-        return None if found is None else tuple(found)
+        return self.ask(statement, **params).row()
 
     def scalar(self, statement: ClauseElement, **params: object) -> Any:
         """The first column of the first row, None where there is none."""
-        found = self.row(statement, **params)
-        return None if found is None else found[0]
-
-    def query(self, statement: Any) -> list[Row]:
-        """All rows of a query made for the occasion."""
-        return [tuple(row) for row in self.connection.execute(statement)]
-
-    def change(self, statement: Any) -> int:
-        """Run a statement made for the occasion; how many rows it touched."""
-        return int(self.connection.execute(statement).rowcount)
-
-    def insert_returning_id(self, statement: ClauseElement, **params: object) -> int:
-        """Run an INSERT ... RETURNING of one generated id."""
-        sql, values = self._prepare(statement, params)
-        self.cursor.execute(sql, values)
-        return int(self.cursor.fetchone()[0])
+        return self.ask(statement, **params).scalar()
 
     def _prepare(self, statement: ClauseElement, params: Mapping[str, object]) -> tuple[str, Any]:
         compiled = self._compile(statement)
@@ -157,7 +132,7 @@ class Unit:
     def _compile(self, statement: ClauseElement) -> _Compiled:
         compiled = self._compiled.get(statement)
         if compiled is None:
-            compiled = _Compiled.of(statement, self._dialect_of_core)
+            compiled = _Compiled.of(statement, self.connection.dialect)
             self._compiled[statement] = compiled
         return compiled
 
@@ -174,7 +149,9 @@ class _Compiled:
 
     @classmethod
     def of(cls, statement: ClauseElement, dialect: Any) -> _Compiled:
-        compiled: Any = statement.compile(dialect=dialect)
+        compiled: Any = statement.compile(
+            dialect=dialect, compile_kwargs={"render_postcompile": True}
+        )
         order = tuple(compiled.positiontup) if compiled.positional else None
         return cls(str(compiled), order, dict(compiled.params))
 
@@ -183,8 +160,8 @@ class _Compiled:
         return values if self._order is None else tuple(values[name] for name in self._order)
 
 
-_COMPILED: Final[dict[str, dict[ClauseElement, _Compiled]]] = {}
-"""By driver: statements are constants of their modules, so they are compiled once a process."""
+_COMPILED: Final[dict[str, WeakKeyDictionary[ClauseElement, _Compiled]]] = {}
+"""By driver, for as long as the statement is there: most are constants of their modules."""
 
 
 def one_of(column: ColumnElement[Any], values: Iterable[object]) -> ColumnElement[bool]:
@@ -206,7 +183,7 @@ class Database:
         self._engine = dialect.create_engine()
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         driver = f"{self._engine.dialect.name}+{self._engine.dialect.driver}"
-        self._compiled = _COMPILED.setdefault(driver, {})
+        self._compiled = _COMPILED.setdefault(driver, WeakKeyDictionary())
 
     @contextmanager
     def write(self, *, opens: bool = False) -> Iterator[Unit]:
@@ -226,16 +203,21 @@ class Database:
 
     @contextmanager
     def query(self) -> Iterator[Unit]:
-        """A unit of ONE query: a round trip where ``read`` takes three."""
+        """A unit of ONE query: a round trip where ``read`` takes two."""
         with self._unit(UnitKind.QUERY) as unit:
+            yield unit
+
+    @contextmanager
+    def schema_change(self) -> Iterator[Unit]:
+        """A unit whose ``connection`` SQLAlchemy may use, for what makes and changes tables."""
+        with self.dialect.writer_turn(), self._unit(UnitKind.SCHEMA) as unit:
             yield unit
 
     def table_rows(self, name: str) -> list[dict[str, Any]]:
         """All rows of one table, for inspection and tests."""
-        table = schema.METADATA.tables[name]
-        columns = [column.name for column in table.columns]
-        with self.read() as unit:
-            return [dict(zip(columns, row, strict=True)) for row in unit.query(select(table))]
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(schema.METADATA.tables[name]))
+            return [dict(row) for row in rows.mappings()]
 
     def close(self) -> None:
         """Close all connections."""
@@ -274,8 +256,7 @@ class Database:
         """A unit that has begun; None where the connection was found cut, and may be."""
         connection = self._engine.connect()
         try:
-            cursor = _raw(connection).cursor()
-            begun = self.dialect.begin(cursor, kind)
+            channel = self.dialect.begin(_raw(connection), kind)
         except BaseException as error:
             lost = self._drop_if_lost(connection, error)
             connection.close()
@@ -284,36 +265,41 @@ class Database:
             raise
         return Unit(
             connection,
-            cursor,
+            channel,
             dialect=self.dialect,
-            begun=begun,
-            now_ms=self.clock.now_ms(),
+            begun_ms=self.clock.now_ms(),
             compiled=self._compiled,
         )
 
     def _roll_back(self, unit: Unit, error: BaseException) -> bool:
         """Whether the connection is lost: the server rolls back what has lost its client."""
         if self._drop_if_lost(unit.connection, error):
+            unit.channel.abandon()
             return True
         if unit.connection.invalidated:  # by SQLAlchemy, as after Ctrl-C
             return False
         try:
-            _raw(unit.connection).rollback()
+            unit.channel.roll_back()
         except self._driver_error:
             unit.connection.invalidate()
         return False
 
     def _commit(self, unit: Unit, kind: UnitKind) -> None:
+        writes = kind not in (UnitKind.READ, UnitKind.QUERY)
         try:
-            _raw(unit.connection).commit()
+            if writes:
+                _ = unit.id  # which is needed if the commit gets no answer
+            unit.channel.commit()
         except BaseException as error:
             if not self._drop_if_lost(unit.connection, error):
                 self._roll_back(unit, error)
                 raise
+            unit.channel.abandon()
             if not isinstance(error, self._driver_error):
                 raise
-            if kind not in (UnitKind.READ, UnitKind.QUERY):  # what was read is read
-                self._look_up(unit, error)
+            if not writes:  # what was asked last is not answered
+                raise self._failed(error, lost=True) from error
+            self._look_up(unit, error)
 
     def _look_up(self, unit: Unit, error: Exception) -> None:
         """Return where the unit whose commit was not answered is committed.
@@ -343,7 +329,7 @@ class Database:
         try:
             with self._engine.connect() as connection:
                 try:
-                    return self.dialect.look_up(_raw(connection).cursor(), unit)
+                    return self.dialect.look_up(_raw(connection), unit)
                 except BaseException as error:
                     self._drop_if_lost(connection, error)
                     raise

@@ -1,17 +1,20 @@
-"""Time-outs and the removal of what nobody needs any more (metastore.md 2.11)."""
+"""What processes do once in a while, one of them each time (Hive's AUX_TABLE tells who): time-outs
+and the removal of what nobody needs any more (metastore.md 2.11).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, delete, exists, func, or_, select
+from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.sql import Delete, Select
 
 from hiveacid.metastore.api import TxnStore
-from hiveacid.metastore.sql.compaction_history import purge_history
+from hiveacid.metastore.sql.cleaning import FIRST_UNSEEN, purge_history
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.schema import (
+    AUX_TABLE,
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
     MIN_HISTORY_LEVEL,
@@ -20,11 +23,25 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
     WRITE_SET,
 )
-from hiveacid.metastore.sql.turns import take_turn
-from hiveacid.metastore.sql.txns import FIRST_UNSEEN, abort, watermarks
+from hiveacid.metastore.sql.txns import abort, watermarks
 from hiveacid.model.ids import LONG_MAX, LONG_MIN, TxnId
 from hiveacid.model.transactions import AbortReason, TxnState, TxnType
 
+_A = AUX_TABLE.c
+_LAST: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key"))
+_LAST_HELD: Final = _LAST.with_for_update()
+_FIRST: Final = insert(AUX_TABLE).values(MT_KEY1=bindparam("key"), MT_KEY2=0)
+_SET_LAST: Final = (
+    update(AUX_TABLE).where(_A.MT_KEY1 == bindparam("key")).values(MT_KEY2=bindparam("now"))
+)
+
+
+_HIVES_ALONE: Final = (
+    select(_A.MT_KEY1)
+    .where(one_of(_A.MT_KEY1, ("TxnCleaner", "CompactionScheduler", "MaterializationRebuild")))
+    .limit(1)
+)
+"""Keys (metastore.md 1.10) of work that only Hive does; each is there from the first time on."""
 _T = TXNS.c
 _W = TXN_TO_WRITE_ID.c
 _C = COMPLETED_TXN_COMPONENTS.c
@@ -36,6 +53,11 @@ _BATCH_PAUSE_S: Final = 0.002
 
 _DROP_LOCKS: Final = delete(HIVE_LOCKS).where(
     HIVE_LOCKS.c.HL_TXNID == 0, HIVE_LOCKS.c.HL_LAST_HEARTBEAT < bindparam("before")
+)
+_STALE_LOCKS: Final = (
+    select(HIVE_LOCKS.c.HL_LOCK_EXT_ID)
+    .where(HIVE_LOCKS.c.HL_TXNID == 0, HIVE_LOCKS.c.HL_LAST_HEARTBEAT < bindparam("before"))
+    .limit(1)
 )
 _ABANDONED: Final = (
     select(_T.TXN_ID)
@@ -128,18 +150,12 @@ class SqlHousekeeping(TxnStore):
                 "before": unit.now_ms - options.txn_timeout_ms,
                 "repl_before": unit.now_ms - options.repl_txn_timeout_ms,
             }
-            stale_locks = unit.query(
-                select(HIVE_LOCKS.c.HL_LOCK_EXT_ID)
-                .where(
-                    HIVE_LOCKS.c.HL_TXNID == 0,
-                    HIVE_LOCKS.c.HL_LAST_HEARTBEAT < moments["before"],
-                )
-                .limit(1)
-            )
-            if not stale_locks and not unit.rows(_ABANDONED, **moments):
-                return ()
+            stale_locks = unit.ask(_STALE_LOCKS, before=moments["before"])
+            abandoned = unit.ask(_ABANDONED, **moments)
+        if not stale_locks.rows() and not abandoned.rows():
+            return ()
         with self._db.write() as unit:
-            unit.run(_DROP_LOCKS, before=moments["before"])
+            unit.ask(_DROP_LOCKS, before=moments["before"])
             return tuple(
                 TxnId(txn)
                 for (txn,) in unit.rows(_ABANDONED_FREE, **moments)  # others abort the rest
@@ -150,7 +166,7 @@ class SqlHousekeeping(TxnStore):
         """Forget committed writes that no open transaction can conflict with."""
         with self._db.write() as unit:
             lowest, boundary, _ = self._watermarks(unit)
-            unit.run(_WRITE_SET_GC, below=min(lowest, boundary + 1))
+            unit.ask(_WRITE_SET_GC, below=min(lowest, boundary + 1))
 
     def clean_txn_to_write_id(self) -> None:
         """Forget which transaction had a write id, where all snapshots take it as committed."""
@@ -182,10 +198,33 @@ class SqlHousekeeping(TxnStore):
         """Keep the newest record, and the newest of an update or delete, of each partition."""
         with self._db.write() as unit:
             for statement in _DEDUPE:
-                unit.run(statement)
+                unit.ask(statement)
+
+    def begin_cycle(self, name: str, *, interval_s: float) -> int | None:
+        """See ``CompactionQueue``. A turn is taken, not held: who takes longer than the interval
+        may meet the next one.
+        """
+        due_ms = interval_s * 1000
+        with self._db.read() as unit:
+            last = unit.scalar(_LAST, key=name)
+            if last is not None and abs(unit.now_ms - last) < due_ms:
+                return None
+        with self._db.write() as unit:
+            last = unit.scalar(_LAST_HELD, key=name)
+            # Who took it while this one waited for the row has a later time than this unit's.
+            if last is not None and abs(unit.now_ms - last) < due_ms:
+                return None
+            if last is None:  # the same row for all who are the first at once: one of them wins
+                unit.ask(_FIRST, key=name)
+            unit.ask(_SET_LAST, key=name, now=unit.now_ms)
+            return int(unit.now_ms - (last or 0))
+
+    def is_served_by_hive(self) -> bool:
+        with self._db.query() as unit:
+            return unit.row(_HIVES_ALONE) is not None
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
-        if take_turn(self._db, _MUTEX, interval_s=interval_s) is None:
+        if self.begin_cycle(_MUTEX, interval_s=interval_s) is None:
             return False
         self.perform_timeouts()
         self.write_set_gc()
@@ -206,7 +245,7 @@ class SqlHousekeeping(TxnStore):
                 if first is None or first >= end:
                     return
                 following = first + _BATCH
-                unit.run(statement, **where, first=first, end=min(following, end))
+                unit.ask(statement, **where, first=first, end=min(following, end))
             self._db.clock.sleep_s(_BATCH_PAUSE_S)
             first = following
 

@@ -15,18 +15,20 @@ from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, LockError, TransactionError
 from hiveacid.metastore.api import LockManager, LockResponse
-from hiveacid.metastore.sql.engine import Database, Row, Unit
+from hiveacid.metastore.sql.dialect import Answer, Row
+from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID, TXN_COMPONENTS
 from hiveacid.metastore.sql.txns import (
     abort,
+    ask_open_type,
     heartbeat_lock,
     heartbeat_txn,
     no_such_lock,
     not_open_error,
-    open_txn_type,
+    open_type,
 )
-from hiveacid.metastore.sql.write_ids import write_id_of
-from hiveacid.model.ids import LockId, TxnId
+from hiveacid.metastore.sql.write_ids import WRITE_ID_OF_TXN
+from hiveacid.model.ids import LONG_MAX, LockId, TxnId
 from hiveacid.model.locks import (
     LockComponent,
     LockInfo,
@@ -62,8 +64,11 @@ _COLUMNS: Final = (
 )
 _OF_REQUEST: Final = _L.HL_LOCK_EXT_ID == bindparam("lock")
 
-_NEXT: Final = select(NEXT_LOCK_ID.c.NL_NEXT).with_for_update()
-_SET_NEXT: Final = update(NEXT_LOCK_ID).values(NL_NEXT=bindparam("next"))
+_TAKE_ID: Final = (
+    update(NEXT_LOCK_ID)
+    .values(NL_NEXT=NEXT_LOCK_ID.c.NL_NEXT + 1)
+    .returning(NEXT_LOCK_ID.c.NL_NEXT - 1)
+)
 _INSERT: Final = insert(HIVE_LOCKS).values(
     HL_LOCK_EXT_ID=bindparam("lock"),
     HL_LOCK_INT_ID=bindparam("component"),
@@ -71,12 +76,15 @@ _INSERT: Final = insert(HIVE_LOCKS).values(
     HL_DB=bindparam("db"),
     HL_TABLE=bindparam("table"),
     HL_PARTITION=bindparam("partition"),
-    HL_LOCK_STATE=LockState.WAITING.value,
+    HL_LOCK_STATE=bindparam("state"),
     HL_LOCK_TYPE=bindparam("type"),
     HL_LAST_HEARTBEAT=bindparam("heartbeat"),
     HL_USER=bindparam("user"),
     HL_HOST=bindparam("host"),
     HL_AGENT_INFO=bindparam("agent"),
+    HL_ACQUIRED_AT=bindparam("acquired"),
+    HL_BLOCKEDBY_EXT_ID=bindparam("by"),
+    HL_BLOCKEDBY_INT_ID=bindparam("by_component"),
 )
 _INSERT_COMPONENT: Final = insert(TXN_COMPONENTS).values(
     TC_TXNID=bindparam("txn"),
@@ -86,6 +94,7 @@ _INSERT_COMPONENT: Final = insert(TXN_COMPONENTS).values(
     TC_OPERATION_TYPE=bindparam("op"),
     TC_WRITEID=bindparam("write_id"),
 )
+_INSERT_WRITE: Final = _INSERT_COMPONENT.values(TC_WRITEID=WRITE_ID_OF_TXN.scalar_subquery())
 _REQUEST: Final = select(*_COLUMNS).where(_OF_REQUEST).order_by(_L.HL_LOCK_INT_ID)
 _COUNTS: Final = or_(
     _L.HL_LOCK_EXT_ID < bindparam("lock"),
@@ -150,39 +159,42 @@ class SqlLocks(LockManager):
     ) -> LockResponse:
         if not components:
             raise InvalidInputError("A lock request needs at least one component")
+        semantics = self._db.options.lock_semantics
+        databases = {one.database.lower() for one in components}
         with self._db.write() as unit:
+            kind = None if txn is None else ask_open_type(unit, txn)
+            taken = unit.ask(_TAKE_ID)
+            # Nobody else gets an id before the end of this unit: all there are are smaller.
+            others = _ask_others(unit, LockId(LONG_MAX), databases, held)
+            if txn is not None and kind is not None and open_type(kind) is None:
+                raise not_open_error(unit, txn)
+            lock = LockId(taken.scalar())
+            request = [
+                LockInfo(
+                    lock_id=lock,
+                    component_id=at,
+                    txn_id=txn or TxnId(0),
+                    database=one.database.lower(),
+                    table=_lower(one.table),
+                    partition=one.partition,
+                    state=LockState.WAITING,
+                    type=one.type,
+                    last_heartbeat_ms=0 if txn else unit.now_ms,
+                    acquired_at_ms=None,
+                    user=user,
+                    host=host,
+                    agent_info=agent_info,
+                )
+                for at, one in enumerate(components, start=1)
+            ]
+            blocked = _blocked(unit, request, others, semantics=semantics, held=held)
             if txn is not None:
-                if open_txn_type(unit, txn) is None:
-                    raise not_open_error(unit, txn)
                 _record_writes(unit, txn, components)
-            lock = LockId(unit.scalar(_NEXT))
-            unit.run(_SET_NEXT, next=lock + 1)
-            unit.run_many(
-                _INSERT,
-                [
-                    {
-                        "lock": lock,
-                        "component": at,
-                        "txn": txn or 0,
-                        "db": one.database.lower(),
-                        "table": _lower(one.table),
-                        "partition": one.partition,
-                        "type": one.type.value,
-                        "heartbeat": 0 if txn else unit.now_ms,
-                        "user": user,
-                        "host": host,
-                        "agent": agent_info,
-                    }
-                    for at, one in enumerate(components, start=1)
-                ],
-            )
-            blocked = _check(unit, lock, self._db.options.lock_semantics, held)
-            refusal = None
             if blocked is not None:
                 refusal = _refusal(*blocked, zero_wait_read=zero_wait_read, ctas=exclusive_ctas)
-            if refusal is not None:
-                unit.run(_DELETE, lock=lock)
-                return LockResponse(lock, LockState.NOT_ACQUIRED, refusal)
+                if refusal is not None:
+                    return LockResponse(lock, LockState.NOT_ACQUIRED, refusal)
+            unit.run_many(_INSERT, _stored(request, blocked, unit.now_ms))
             return _response(lock, blocked)
 
     def check_lock(self, lock: LockId, *, held: Collection[LockId] = ()) -> LockResponse:
@@ -190,12 +202,30 @@ class SqlLocks(LockManager):
             rows = unit.rows(_REQUEST, lock=lock)
             if not rows:
                 raise no_such_lock(lock)
-            txn = _info(rows[0]).txn_id
+            request = [_info(row) for row in rows]
+            txn = request[0].txn_id
             if txn:
                 heartbeat_txn(unit, txn)
             else:
                 heartbeat_lock(unit, lock)
-            return _response(lock, _check(unit, lock, self._db.options.lock_semantics, held))
+            if all(one.state is LockState.ACQUIRED for one in request):
+                return _response(lock, None)
+            others = _ask_others(unit, lock, {one.database for one in request}, held)
+            semantics = self._db.options.lock_semantics
+            blocked = _blocked(unit, request, others, semantics=semantics, held=held)
+            if blocked is None:
+                heartbeat = 0 if txn else unit.now_ms
+                unit.ask(_GRANT, lock=lock, now=unit.now_ms, heartbeat=heartbeat)
+            else:
+                wanted, other = blocked
+                unit.ask(
+                    _BLOCK,
+                    lock=lock,
+                    component=wanted.component_id,
+                    by=other.lock_id,
+                    by_component=other.component_id,
+                )
+            return _response(lock, blocked)
 
     def unlock(self, lock: LockId) -> None:
         with self._db.write() as unit:
@@ -208,7 +238,7 @@ class SqlLocks(LockManager):
                     txn=rows[0].txn_id,
                     state="open",
                 )
-            unit.run(_DELETE, lock=lock)
+            unit.ask(_DELETE, lock=lock)
 
     def break_deadlock(self, *, waiting: LockId | None = None) -> tuple[LockInfo, ...]:
         """See ``LockManager``. A request notes one of those in its way: where that one ends, it
@@ -223,14 +253,14 @@ class SqlLocks(LockManager):
                 return ()
             victim = cycle[0]
             if not victim.txn_id:
-                unit.run(_DELETE, lock=victim.lock_id)
+                unit.ask(_DELETE, lock=victim.lock_id)
                 return cycle
             detail = f": {deadlock_text(cycle)}"
             return cycle if abort(unit, victim.txn_id, AbortReason.DEADLOCK, detail=detail) else ()
 
     def release_locks(self, txn: TxnId) -> None:
         with self._db.write() as unit:
-            unit.run(_RELEASE, txn=txn)
+            unit.ask(_RELEASE, txn=txn)
 
     def show_locks(
         self, *, database: str | None = None, table: str | None = None, txn: TxnId | None = None
@@ -242,8 +272,8 @@ class SqlLocks(LockManager):
             query = query.where(_L.HL_TABLE == table.lower())
         if txn is not None:
             query = query.where(_L.HL_TXNID == txn)
-        with self._db.read() as unit:
-            found = [_info(row) for row in unit.query(query)]
+        with self._db.query() as unit:
+            found = [_info(row) for row in unit.rows(query)]
         return tuple(
             sorted(
                 found,
@@ -282,6 +312,11 @@ def insert_components(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
     unit.run_many(_INSERT_COMPONENT, rows)
 
 
+def insert_writes(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
+    """The same, under the write ids that the transactions have for the tables."""
+    unit.run_many(_INSERT_WRITE, rows)
+
+
 def _record_writes(unit: Unit, txn: TxnId, components: Sequence[LockComponent]) -> None:
     """Write TXN_COMPONENTS (metastore.md 3.3); dynamic partitions leave one placeholder a table."""
     rows: list[dict[str, object]] = []
@@ -303,59 +338,75 @@ def _record_writes(unit: Unit, txn: TxnId, components: Sequence[LockComponent]) 
         {"db": database, "table": table, "partition": None, "op": letter}
         for (database, table), letter in placeholders.items()
     ]
-    for row in rows:
-        row["txn"] = txn
-        row["write_id"] = (
-            write_id_of(unit, txn, str(row["db"]), str(row["table"])) if row["table"] else None
-        )
-    insert_components(unit, rows)
+    insert_writes(unit, [{**row, "txn": txn} for row in rows])
 
 
-def _check(
-    unit: Unit, lock: LockId, semantics: LockSemantics, held: Collection[LockId]
-) -> tuple[LockInfo, LockInfo] | None:
-    """Grant the request, or return the first blocked component and its blocker and note it."""
-    request = [_info(row) for row in unit.rows(_REQUEST, lock=lock)]
-    if all(one.state is LockState.ACQUIRED for one in request):
-        return None
+def _ask_others(
+    unit: Unit, lock: LockId, databases: Collection[str], held: Collection[LockId]
+) -> list[Answer]:
+    """Ask for the requests that may stand in the way of a request."""
     if held:
-        others = _without_own(unit, lock, semantics, held=held)
-    else:
-        others = [
-            _info(row)
-            for database in sorted({one.database for one in request})
-            for row in unit.rows(_OTHERS, lock=lock, db=database)
-        ]
-    txn = request[0].txn_id
+        return [unit.ask(_EVERYWHERE, lock=lock)]
+    return [unit.ask(_OTHERS, lock=lock, db=database) for database in sorted(databases)]
+
+
+def _blocked(
+    unit: Unit,
+    request: Sequence[LockInfo],
+    asked: Sequence[Answer],
+    *,
+    semantics: LockSemantics,
+    held: Collection[LockId],
+) -> tuple[LockInfo, LockInfo] | None:
+    """The first component that has to wait, and for whom; None where nothing has to."""
+    others = [_info(row) for one in asked for row in one.rows()]
+    if held:
+        others = _without_own(others, semantics, held=held)
+    lock, txn = request[0].lock_id, request[0].txn_id
     blocked = first_blocked(request, others, semantics=semantics)
     if blocked is not None and txn and blocked[1].state is LockState.WAITING:
-        others = _without_own(unit, lock, semantics, held=held, txn=txn)
+        everybody = [_info(row) for row in unit.rows(_EVERYWHERE, lock=lock)]
+        others = _without_own(everybody, semantics, held=held, txn=txn)
         blocked = first_blocked(request, others, semantics=semantics)
-    if blocked is None:
-        heartbeat = 0 if txn else unit.now_ms
-        unit.run(_GRANT, lock=lock, now=unit.now_ms, heartbeat=heartbeat)
-        return None
-    wanted, other = blocked
-    unit.run(
-        _BLOCK,
-        lock=lock,
-        component=wanted.component_id,
-        by=other.lock_id,
-        by_component=other.component_id,
-    )
     return blocked
 
 
+def _stored(
+    request: Sequence[LockInfo], blocked: tuple[LockInfo, LockInfo] | None, now_ms: int
+) -> list[dict[str, object]]:
+    """The rows of a request, granted unless it is blocked."""
+    wanted, blocker = blocked or (None, None)
+    state = LockState.ACQUIRED if blocked is None else LockState.WAITING
+    return [
+        {
+            "lock": one.lock_id,
+            "component": one.component_id,
+            "txn": one.txn_id,
+            "db": one.database,
+            "table": one.table,
+            "partition": one.partition,
+            "state": state.value,
+            "type": one.type.value,
+            "heartbeat": one.last_heartbeat_ms,
+            "user": one.user,
+            "host": one.host,
+            "agent": one.agent_info,
+            "acquired": now_ms if blocked is None else None,
+            "by": None if blocker is None or one is not wanted else blocker.lock_id,
+            "by_component": None if blocker is None or one is not wanted else blocker.component_id,
+        }
+        for one in request
+    ]
+
+
 def _without_own(
-    unit: Unit,
-    lock: LockId,
+    everybody: Sequence[LockInfo],
     semantics: LockSemantics,
     *,
     held: Collection[LockId],
     txn: TxnId | None = None,
 ) -> list[LockInfo]:
     """Whom the request may have to wait for, where its client or transaction holds locks."""
-    everybody = [_info(row) for row in unit.rows(_EVERYWHERE, lock=lock)]
     lost = set(held).difference(one.lock_id for one in everybody)
     if lost:
         raise LockError(

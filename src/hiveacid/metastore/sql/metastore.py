@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import TracebackType
 
 from hiveacid.metastore.sql.cleaning import SqlCleaning
-from hiveacid.metastore.sql.compaction_history import SqlCompactionHistory
 from hiveacid.metastore.sql.compactions import SqlCompactions
 from hiveacid.metastore.sql.conflicts import SqlCommits
 from hiveacid.metastore.sql.databases import SqlDatabases
@@ -33,7 +32,6 @@ class SqlMetastore(
     SqlHousekeeping,
     SqlLocks,
     SqlCompactions,
-    SqlCompactionHistory,
     SqlCleaning,
 ):
     """A metastore in an SQL database; safe to share between threads."""

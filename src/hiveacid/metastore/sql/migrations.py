@@ -68,8 +68,8 @@ def prepare(database: Database, opening: Opening) -> None:
             found=version,
             known=schema.SCHEMA_VERSION,
         )
-    with database.write() as unit:
-        database.dialect.serialize_schema_changes(unit.cursor)
+    with database.schema_change() as unit:
+        database.dialect.serialize_schema_changes(unit.channel)
         version = _version(database, unit)
         if version is None:
             _create(unit)
@@ -88,7 +88,7 @@ def no_metastore(url: str) -> NotFoundError:
 
 def schema_differences(database: Database) -> tuple[str, ...]:
     """What the declared schema has and the database has not, in words; empty where all is well."""
-    with database.read() as unit:
+    with database.schema_change() as unit:
         found = _Found(unit.connection)
         return tuple(
             f"{kind} {name} is missing"
@@ -104,7 +104,7 @@ def schema_differences(database: Database) -> tuple[str, ...]:
 
 def _version(database: Database, unit: Unit) -> int | None:
     """The version of the schema that is there, None where nothing is."""
-    tables = database.dialect.table_names(unit.cursor)
+    tables = database.dialect.table_names(unit.channel)
     if schema.HIVEACID_VERSION.name not in tables:
         if not tables:
             return None
@@ -113,7 +113,7 @@ def _version(database: Database, unit: Unit) -> int | None:
             f"({', '.join(sorted(tables)[:3])}) and no {schema.HIVEACID_VERSION.name}",
             url=database.url,
         )
-    rows = unit.query(select(schema.HIVEACID_VERSION.c.SCHEMA_VERSION))
+    rows = unit.rows(select(schema.HIVEACID_VERSION.c.SCHEMA_VERSION))
     version = max((int(row[0]) for row in rows), default=0)
     if version > schema.SCHEMA_VERSION:
         raise MetastoreError(
@@ -130,7 +130,7 @@ def _version(database: Database, unit: Unit) -> int | None:
 def _create(unit: Unit) -> None:
     schema.METADATA.create_all(unit.connection, checkfirst=False)
     for table, row in _SEED_ROWS:
-        unit.change(insert(table).values(**row))
+        unit.ask(insert(table).values(**row))
 
 
 def _upgrade(unit: Unit, version: int) -> None:
@@ -147,7 +147,7 @@ def _upgrade(unit: Unit, version: int) -> None:
         for name in migration.indexes:
             if not found.has("index", name):
                 unit.connection.execute(CreateIndex(_indexes()[name]))
-    unit.change(update(schema.HIVEACID_VERSION).values(SCHEMA_VERSION=schema.SCHEMA_VERSION))
+    unit.ask(update(schema.HIVEACID_VERSION).values(SCHEMA_VERSION=schema.SCHEMA_VERSION))
 
 
 def _add_column(connection: Connection, name: str) -> None:

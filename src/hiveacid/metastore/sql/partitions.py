@@ -18,10 +18,20 @@ from hiveacid.metastore.sql.catalog_schema import (
     PARTITIONS,
     SDS,
     SERDES,
+    TBLS,
 )
+from hiveacid.metastore.sql.dialect import Answer
 from hiveacid.metastore.sql.engine import Database, Unit
-from hiveacid.metastore.sql.lookup import TableIds, table_ids
-from hiveacid.metastore.sql.objects import forget_partition, rename_partition, take_ids
+from hiveacid.metastore.sql.objects import (
+    NAMED_TABLE,
+    TableIds,
+    ask_table,
+    forget_partition,
+    found_table,
+    rename_partition,
+    table_ids,
+    take_ids,
+)
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Partition, TableName
@@ -36,22 +46,23 @@ _KEY_NAMES: Final = (
     .order_by(PARTITION_KEYS.c.INTEGER_IDX)
 )
 _BY_NAME: Final = select(_P.PART_ID, _P.SD_ID).where(_OF_TABLE, _P.PART_NAME == bindparam("name"))
+_OF_NAMED: Final = _P.TBL_ID == select(TBLS.c.TBL_ID).where(*NAMED_TABLE).scalar_subquery()
 _LIST: Final = (
     select(_P.PART_ID, SDS.c.LOCATION)
     .join_from(PARTITIONS, SDS, SDS.c.SD_ID == _P.SD_ID)
-    .where(_OF_TABLE)
+    .where(_OF_NAMED)
     .order_by(_P.PART_NAME)
 )
 _LIST_VALUES: Final = (
     select(_V.PART_ID, _V.PART_KEY_VAL)
     .join_from(PARTITION_KEY_VALS, PARTITIONS, _V.PART_ID == _P.PART_ID)
-    .where(_OF_TABLE)
+    .where(_OF_NAMED)
     .order_by(_V.PART_ID, _V.INTEGER_IDX)
 )
 _LIST_PARAMS: Final = (
     select(PARTITION_PARAMS.c.PART_ID, PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE)
     .join_from(PARTITION_PARAMS, PARTITIONS, PARTITION_PARAMS.c.PART_ID == _P.PART_ID)
-    .where(_OF_TABLE)
+    .where(_OF_NAMED)
 )
 _NAMES: Final = select(_P.PART_NAME).where(_OF_TABLE)
 _ONE: Final = _LIST.where(_P.PART_NAME == bindparam("name"))
@@ -131,8 +142,8 @@ class SqlPartitions(Catalog):
                 _rename(unit, ids, name, part, old=values, new=new.values)
             elif new.location != location:
                 forget_statistics(unit, part=part)
-            unit.run(_SET_LOCATION, storage=storage, location=new.location)
-            unit.run(_DELETE_PARAMS, part=part)
+            unit.ask(_SET_LOCATION, storage=storage, location=new.location)
+            unit.ask(_DELETE_PARAMS, part=part)
             kept = {k: v for k, v in new.properties.items() if k not in STATISTICS_KEYS}
             _insert_params(unit, part, replace(new, properties=kept))
             return new
@@ -144,28 +155,31 @@ class SqlPartitions(Catalog):
         with self._db.write() as unit:
             ids = table_ids(unit, name)
             keys = _keys(unit, ids)
-            gone = tuple(one for one in _list(unit, ids) if one.values in wanted)
+            found = _ask_list(unit, name)
+            gone = tuple(one for one in _listed(*found) if one.values in wanted)
             for partition in gone:
                 text = _name(name, keys, partition.values)
                 part, storage = _find(unit, ids, name, partition.values)
                 serde = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID == storage)
-                unit.change(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serde)))
-                unit.change(delete(SDS).where(SDS.c.SD_ID == storage))
+                unit.ask(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serde)))
+                unit.ask(delete(SDS).where(SDS.c.SD_ID == storage))
                 delete_column_statistics(unit, parts=[part])
                 for table in (PARTITION_KEY_VALS, PARTITION_PARAMS, PARTITIONS):
-                    unit.change(delete(table).where(table.c.PART_ID == part))
+                    unit.ask(delete(table).where(table.c.PART_ID == part))
                 forget_partition(unit, name, text)
             return gone
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
         with self._db.read() as unit:
-            return _list(unit, table_ids(unit, name))
+            table, asked = ask_table(unit, name), _ask_list(unit, name)
+        found_table(table, name)
+        return _listed(*asked)
 
     def get_partition(self, name: TableName, values: tuple[str | None, ...]) -> Partition:
         with self._db.read() as unit:
             ids = table_ids(unit, name)
             text = _name(name, _keys(unit, ids), values)
-            row = unit.row(_ONE, table=ids.table, name=text)
+            row = unit.row(_ONE, database=name.database, table=name.table, name=text)
             if row is None:
                 raise _missing(name, text)
             return Partition(values, row[1] or "", dict(unit.rows(_PARAMS_OF, part=row[0])))
@@ -202,8 +216,8 @@ def _rename(
     text = _name(name, keys, new)
     if unit.row(_BY_NAME, table=ids.table, name=text) is not None:
         raise _exists(name, text)
-    unit.run(_RENAME, part=part, name=text)
-    unit.change(delete(PARTITION_KEY_VALS).where(_V.PART_ID == part))
+    unit.ask(_RENAME, part=part, name=text)
+    unit.ask(delete(PARTITION_KEY_VALS).where(_V.PART_ID == part))
     _insert_values(unit, part, new)
     rename_partition(unit, name, _name(name, keys, old), text)
 
@@ -218,16 +232,26 @@ def _insert_values(unit: Unit, part: int, values: tuple[str | None, ...]) -> Non
     )
 
 
-def _list(unit: Unit, ids: TableIds) -> tuple[Partition, ...]:
+def _ask_list(unit: Unit, name: TableName) -> tuple[Answer, Answer, Answer]:
+    """Ask for all partitions: for their values, their parameters, and themselves."""
+    where = {"database": name.database, "table": name.table}
+    return (
+        unit.ask(_LIST_VALUES, **where),
+        unit.ask(_LIST_PARAMS, **where),
+        unit.ask(_LIST, **where),
+    )
+
+
+def _listed(asked_values: Answer, asked_params: Answer, asked: Answer) -> tuple[Partition, ...]:
     values: dict[int, list[str | None]] = {}
-    for part, text in unit.rows(_LIST_VALUES, table=ids.table):
+    for part, text in asked_values.rows():
         values.setdefault(part, []).append(None if text == DEFAULT_PARTITION else text)
     params: dict[int, dict[str, str]] = {}
-    for part, key, value in unit.rows(_LIST_PARAMS, table=ids.table):
+    for part, key, value in asked_params.rows():
         params.setdefault(part, {})[key] = value
     return tuple(
         Partition(tuple(values[part]), location or "", params.get(part, {}))
-        for part, location in unit.rows(_LIST, table=ids.table)
+        for part, location in asked.rows()
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -12,7 +12,15 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from hiveacid.errors import InvalidInputError, MissingExtraError
-from hiveacid.metastore.sql.dialect import Begun, Outcome, UnitKind
+from hiveacid.metastore.sql.dialect import (
+    Answer,
+    Begun,
+    Channel,
+    Immediate,
+    Outcome,
+    Row,
+    UnitKind,
+)
 
 _SCHEMA_LOCK: Final = 0x68697665  # "hive"
 _DEADLOCK, _SERIALIZATION, _UNIQUE = "40P01", "40001", "23505"
@@ -20,13 +28,11 @@ _MAY_PASS: Final = frozenset({_DEADLOCK, _SERIALIZATION, _UNIQUE})
 _NOW: Final = "round(extract(epoch from clock_timestamp()) * 1000)::bigint"
 _ID: Final = "pg_current_xact_id()::text::bigint"
 _BEGIN_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-# One round trip each.
-_BEGIN: Final[Mapping[UnitKind, str]] = {
-    UnitKind.READ: f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT NULL, {_NOW}",
-    UnitKind.WRITE: f"{_BEGIN_WRITE}; SELECT {_ID}, {_NOW}",
-    UnitKind.OPEN: (
-        f'{_BEGIN_WRITE}; LOCK TABLE "TXN_LOCK_TBL" IN SHARE MODE; SELECT {_ID}, {_NOW}'
-    ),
+_BEGIN_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WHEN_AND_WHO: Final[Mapping[UnitKind, str]] = {
+    UnitKind.READ: f"SELECT {_NOW}, NULL",
+    UnitKind.WRITE: f"SELECT {_NOW}, {_ID}",
+    UnitKind.OPEN: f"SELECT {_NOW}, {_ID}",
 }
 # A client that is stopped in the middle of a unit must not stop the others for ever.
 _SESSION: Final = (
@@ -83,60 +89,55 @@ class PostgresDialect:
     def close(self) -> None:
         """There are connections alone."""
 
-    def begin(self, cursor: Any, kind: UnitKind) -> Begun:
-        """Begin, and learn the time and the id by which the outcome can be looked up."""
+    def begin(self, connection: Any, kind: UnitKind) -> Channel:
+        """Begin, and ask for the time and the id by which the outcome can be looked up."""
         if kind is UnitKind.QUERY:
-            return Begun()
-        cursor.execute(_BEGIN[kind], prepare=False)
-        while cursor.nextset():
-            pass
-        unit, now_ms = cursor.fetchone()
-        return Begun(now_ms if self._server_time else None, unit)
+            return Immediate(connection, Begun())
+        if kind is UnitKind.SCHEMA:
+            connection.execute(_BEGIN_WRITE)
+            return Immediate(connection, Begun())
+        channel = Pipelined(connection, server_time=self._server_time)
+        channel.begin(kind)
+        return channel
 
     def writer_turn(self) -> AbstractContextManager[object]:
         """Writers meet at row locks."""
         return nullcontext()
 
-    def server_time_ms(self, cursor: Any) -> int | None:
-        """The server's clock, not the time its transaction began."""
-        if not self._server_time:
-            return None
-        return int(cursor.execute(f"SELECT {_NOW}").fetchone()[0])
+    def statement_time_ms(self, begun_ms: int) -> int | None:
+        """The server's clock when the statement comes to it, not when its transaction began."""
+        return None if self._server_time else begun_ms
 
-    def pipeline(self, connection: Any) -> AbstractContextManager[object]:
-        """The protocol's pipeline mode."""
-        pipelined: AbstractContextManager[object] = connection.pipeline()
-        return pipelined
-
-    def exclude_opens(self, cursor: Any) -> None:
+    def exclude_opens(self, channel: Channel) -> None:
         """Hive's lock, which opening transactions take in SHARE mode."""
-        cursor.execute('LOCK TABLE "TXN_LOCK_TBL" IN EXCLUSIVE MODE')
+        channel.send('LOCK TABLE "TXN_LOCK_TBL" IN EXCLUSIVE MODE')
 
-    def serialize_schema_changes(self, cursor: Any) -> None:
+    def serialize_schema_changes(self, channel: Channel) -> None:
         """An advisory lock: there may be no table yet that could be locked."""
-        cursor.execute(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
+        channel.send(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
 
     def may_pass(self, error: BaseException) -> bool:
         """Deadlock, serialization failure, and a key that another client inserted just now."""
         return getattr(error, "sqlstate", None) in _MAY_PASS
 
-    def look_up(self, cursor: Any, unit: int) -> Outcome:
+    def look_up(self, connection: Any, unit: int) -> Outcome:
         """Ask the server; one that is still busy with it has not decided."""
-        (state,) = cursor.execute(f"SELECT pg_xact_status('{unit:d}'::xid8)").fetchone()
+        asked = connection.execute(f"SELECT pg_xact_status('{unit:d}'::xid8)")
+        (state,) = asked.fetchone()
         return {"committed": Outcome.COMMITTED, "aborted": Outcome.ROLLED_BACK}.get(
             state, Outcome.UNKNOWN
         )
 
-    def set_next_txn_id(self, cursor: Any, next_id: int) -> None:
+    def set_next_txn_id(self, channel: Channel, next_id: int) -> None:
         """Set the sequence, whatever its name (fresh and upgraded schemas of Hive differ)."""
-        cursor.execute(
+        channel.send(
             f"SELECT setval(pg_get_serial_sequence('\"TXNS\"', 'TXN_ID'), {next_id:d}, false)"
         )
 
-    def next_txn_id(self, cursor: Any) -> int:
+    def next_txn_id(self, channel: Channel) -> int:
         """Look at the sequence without taking from it."""
-        (name,) = cursor.execute("SELECT pg_get_serial_sequence('\"TXNS\"', 'TXN_ID')").fetchone()
-        last, called = cursor.execute(f"SELECT last_value, is_called FROM {name}").fetchone()
+        ((name,),) = channel.send("SELECT pg_get_serial_sequence('\"TXNS\"', 'TXN_ID')").rows()
+        ((last, called),) = channel.send(f"SELECT last_value, is_called FROM {name}").rows()
         return int(last) + int(called)
 
     def timestamp(self, epoch_ms: int) -> Any:
@@ -146,7 +147,86 @@ class PostgresDialect:
     def check_is_ours_or_new(self) -> None:
         """The tables tell."""
 
-    def table_names(self, cursor: Any) -> frozenset[str]:
+    def table_names(self, channel: Channel) -> frozenset[str]:
         """Of the schema that new tables would go to."""
-        rows = cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
-        return frozenset(str(row[0]) for row in rows)
+        asked = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+        return frozenset(str(row[0]) for row in channel.send(asked).rows())
+
+
+class Pipelined(Channel):
+    """The protocol's pipeline mode: what is sent is on its way at once, answers are waited for
+    together. A unit takes a round trip for each look at an answer that is not here, and the last.
+    """
+
+    def __init__(self, connection: Any, *, server_time: bool) -> None:
+        self._connection = connection
+        self._server_time = server_time
+        self._mode = ExitStack()
+        self._pipeline = self._mode.enter_context(connection.pipeline())
+        self._answered = 0
+        self._when_and_who: Answer | None = None
+        self._begun: Begun | None = None
+
+    def begin(self, kind: UnitKind) -> None:
+        """Begin a transaction; one that opens ours keeps out the commits that must know of it."""
+        self._send(_BEGIN_READ if kind is UnitKind.READ else _BEGIN_WRITE)
+        if kind is UnitKind.OPEN:
+            self._send('LOCK TABLE "TXN_LOCK_TBL" IN SHARE MODE')
+        self._when_and_who = self.send(_WHEN_AND_WHO[kind])
+
+    def begun(self) -> Begun:
+        if self._begun is None:
+            assert self._when_and_who is not None
+            ((now_ms, unit),) = self._when_and_who.rows()
+            self._begun = Begun(now_ms if self._server_time else None, unit)
+        return self._begun
+
+    def send(self, sql: str, values: Any = ()) -> Answer:
+        cursor = self._connection.cursor()
+        cursor.execute(sql, values)
+        return _Pending(self, cursor, self._answered)
+
+    def send_many(self, sql: str, values: Sequence[Any]) -> None:
+        self._connection.cursor().executemany(sql, values)
+
+    def wait(self, sent: int) -> None:
+        """Let all be answered that was sent so far, unless what was sent then is answered."""
+        if sent == self._answered:
+            self._answered += 1
+            self._pipeline.sync()
+
+    def commit(self) -> None:
+        self._send("COMMIT")
+        self._answered += 1
+        self._mode.close()
+
+    def roll_back(self) -> None:
+        self.abandon()
+        self._connection.rollback()
+
+    def abandon(self) -> None:
+        with suppress(self._connection.Error):
+            self._mode.close()
+
+    def _send(self, command: str) -> None:
+        """A command that the server need not remember."""
+        self._connection.cursor().execute(command, prepare=False)
+
+
+class _Pending(Answer):
+    """An answer that may be under way."""
+
+    __slots__ = ("_channel", "_cursor", "_sent")
+
+    def __init__(self, channel: Pipelined, cursor: Any, sent: int) -> None:
+        self._channel = channel
+        self._cursor = cursor
+        self._sent = sent
+
+    def rows(self) -> list[Row]:
+        self._channel.wait(self._sent)
+        return list(self._cursor.fetchall())
+
+    def count(self) -> int:
+        self._channel.wait(self._sent)
+        return int(self._cursor.rowcount)

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
-from hiveacid.metastore.sql.dialect import Begun, Outcome, UnitKind
+from hiveacid.metastore.sql.dialect import Begun, Channel, Immediate, Outcome, UnitKind
 
 try:
     import fcntl
@@ -85,11 +85,12 @@ class SqliteDialect:
         """Close the file that writers queue on."""
         self._turn.close()
 
-    def begin(self, cursor: Any, kind: UnitKind) -> Begun:
+    def begin(self, connection: Any, kind: UnitKind) -> Channel:
         """BEGIN IMMEDIATE for a writer, so that it never fails half way for want of the lock."""
+        channel = Immediate(connection, Begun())
         if kind is not UnitKind.QUERY:
-            cursor.execute("BEGIN" if kind is UnitKind.READ else "BEGIN IMMEDIATE")
-        return Begun()
+            channel.send("BEGIN" if kind is UnitKind.READ else "BEGIN IMMEDIATE")
+        return channel
 
     def writer_turn(self) -> AbstractContextManager[object]:
         """The process's mutex and the lock among processes; not waited for without end.
@@ -99,20 +100,14 @@ class SqliteDialect:
         """
         return self._turn.taken()
 
-    def server_time_ms(self, cursor: Any) -> int | None:
+    def statement_time_ms(self, begun_ms: int) -> int | None:
         """The clock handed in counts."""
-        del cursor
-        return None
+        return begun_ms
 
-    def pipeline(self, connection: Any) -> AbstractContextManager[object]:
-        """There is no way to go."""
-        del connection
-        return nullcontext()
-
-    def exclude_opens(self, cursor: Any) -> None:
+    def exclude_opens(self, channel: Channel) -> None:
         """A writer is alone."""
 
-    def serialize_schema_changes(self, cursor: Any) -> None:
+    def serialize_schema_changes(self, channel: Channel) -> None:
         """A writer is alone."""
 
     def may_pass(self, error: BaseException) -> bool:
@@ -120,23 +115,21 @@ class SqliteDialect:
         del error
         return False
 
-    def look_up(self, cursor: Any, unit: int) -> Outcome:
+    def look_up(self, connection: Any, unit: int) -> Outcome:
         """Not asked: a commit in the same process is answered."""
-        del cursor, unit
+        del connection, unit
         return Outcome.UNKNOWN
 
-    def set_next_txn_id(self, cursor: Any, next_id: int) -> None:
+    def set_next_txn_id(self, channel: Channel, next_id: int) -> None:
         """Write SQLite's own sequence table."""
-        cursor.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'TXNS'", (next_id - 1,))
-        if cursor.rowcount == 0:
-            cursor.execute(
-                "INSERT INTO sqlite_sequence (name, seq) VALUES ('TXNS', ?)", (next_id - 1,)
-            )
+        last = (next_id - 1,)
+        if not channel.send("UPDATE sqlite_sequence SET seq = ? WHERE name = 'TXNS'", last).count():
+            channel.send("INSERT INTO sqlite_sequence (name, seq) VALUES ('TXNS', ?)", last)
 
-    def next_txn_id(self, cursor: Any) -> int:
+    def next_txn_id(self, channel: Channel) -> int:
         """Read SQLite's own sequence table."""
-        row = cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = 'TXNS'").fetchone()
-        return int(row[0]) + 1 if row else 1
+        rows = channel.send("SELECT seq FROM sqlite_sequence WHERE name = 'TXNS'").rows()
+        return int(rows[0][0]) + 1 if rows else 1
 
     def timestamp(self, epoch_ms: int) -> Any:
         """SQLAlchemy's text form of a timestamp on SQLite, UTC."""
@@ -167,11 +160,11 @@ class SqliteDialect:
                 f"The metastore {self._path} cannot be opened: {error}", path=self._path
             ) from error
 
-    def table_names(self, cursor: Any) -> frozenset[str]:
+    def table_names(self, channel: Channel) -> frozenset[str]:
         """From sqlite_master, without SQLite's own."""
-        rows = cursor.execute(
+        rows = channel.send(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        )
+        ).rows()
         return frozenset(str(row[0]) for row in rows)
 
 

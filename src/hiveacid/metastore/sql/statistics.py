@@ -7,15 +7,19 @@ before it: then, and only then, are the statistics the snapshot's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields
+from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import Select, and_, bindparam, delete, exists, insert, select, update
+from sqlalchemy.schema import Table as SqlTable
+from sqlalchemy.sql import ColumnElement
 
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.sql.catalog_schema import (
+    DBS,
     PART_COL_STATS,
     PARTITION_KEYS,
     PARTITION_PARAMS,
@@ -24,11 +28,10 @@ from hiveacid.metastore.sql.catalog_schema import (
     TABLE_PARAMS,
     TBLS,
 )
-from hiveacid.metastore.sql.engine import Database, Row, Unit, one_of
-from hiveacid.metastore.sql.lookup import TableIds, find_table, table_ids
-from hiveacid.metastore.sql.objects import take_ids
-from hiveacid.metastore.sql.schema import TXN_COMPONENTS, TXN_TO_WRITE_ID, TXNS
-from hiveacid.metastore.sql.write_ids import write_id_of
+from hiveacid.metastore.sql.dialect import Answer, Row
+from hiveacid.metastore.sql.engine import Database, Unit, one_of
+from hiveacid.metastore.sql.objects import NAMED_TABLE, no_such_table, table_ids, take_ids
+from hiveacid.metastore.sql.schema import TXN_TO_WRITE_ID, TXNS
 from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import (
     STATISTICS_KEYS,
@@ -41,47 +44,63 @@ from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.valid import ValidWriteIdList
 
-_C = TXN_COMPONENTS.c
 _W = TXN_TO_WRITE_ID.c
-_TOUCHED: Final = (
-    select(_C.TC_DATABASE, _C.TC_TABLE, _C.TC_PARTITION)
-    .where(_C.TC_TXNID == bindparam("txn"), _C.TC_OPERATION_TYPE != OperationType.COMPACT.value)
-    .distinct()
+_PARTITIONED: Final = exists().where(PARTITION_KEYS.c.TBL_ID == TBLS.c.TBL_ID)
+_OF_PARTS: Final = (*NAMED_TABLE, PARTITIONS.c.TBL_ID == TBLS.c.TBL_ID)
+_OF_PART: Final = (*_OF_PARTS, PARTITIONS.c.PART_NAME == bindparam("part"))
+_HOLD_TABLE: Final = (
+    select(TBLS.c.TBL_ID).where(*NAMED_TABLE, ~_PARTITIONED).with_for_update(of=TBLS)
 )
-_IS_PARTITIONED: Final = (
-    select(PARTITION_KEYS.c.PKEY_NAME).where(PARTITION_KEYS.c.TBL_ID == bindparam("id")).limit(1)
+_HOLD_PARTS: Final = (
+    select(PARTITIONS.c.PART_ID)
+    .where(*_OF_PARTS)
+    .order_by(PARTITIONS.c.PART_NAME)
+    .with_for_update(of=PARTITIONS)
 )
-_TABLE_WRITE_ID: Final = select(TBLS.c.WRITE_ID).where(TBLS.c.TBL_ID == bindparam("id"))
-_LOCKED_TABLE_WRITE_ID: Final = _TABLE_WRITE_ID.with_for_update()
-_PARTS: Final = select(PARTITIONS.c.PART_ID, PARTITIONS.c.PART_NAME, PARTITIONS.c.WRITE_ID).where(
-    PARTITIONS.c.TBL_ID == bindparam("id")
-)
-_LOCKED_PARTS: Final = _PARTS.order_by(PARTITIONS.c.PART_NAME).with_for_update()
-_LOCKED_PART: Final = _PARTS.where(PARTITIONS.c.PART_NAME == bindparam("name")).with_for_update()
-_TABLE_PARAMS: Final = select(TABLE_PARAMS.c.PARAM_KEY, TABLE_PARAMS.c.PARAM_VALUE).where(
-    TABLE_PARAMS.c.TBL_ID == bindparam("id"), one_of(TABLE_PARAMS.c.PARAM_KEY, STATISTICS_KEYS)
-)
-_PART_PARAMS: Final = select(PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE).where(
-    PARTITION_PARAMS.c.PART_ID == bindparam("id"),
-    one_of(PARTITION_PARAMS.c.PARAM_KEY, STATISTICS_KEYS),
-)
-_ALL_PART_PARAMS: Final = (
-    select(PARTITION_PARAMS.c.PART_ID, PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE)
-    .join_from(PARTITION_PARAMS, PARTITIONS, PARTITION_PARAMS.c.PART_ID == PARTITIONS.c.PART_ID)
+_HOLD_PART: Final = select(PARTITIONS.c.PART_ID).where(*_OF_PART).with_for_update(of=PARTITIONS)
+_IS_THERE: Final = select(TBLS.c.TBL_ID).where(*NAMED_TABLE)
+_PART_ID: Final = select(PARTITIONS.c.PART_ID).where(*_OF_PART)
+_WRITE_ID: Final = (
+    select(_W.T2W_WRITEID)
     .where(
-        PARTITIONS.c.TBL_ID == bindparam("id"),
-        one_of(PARTITION_PARAMS.c.PARAM_KEY, STATISTICS_KEYS),
-    )
-)
-_STATE_OF_WRITE_ID: Final = (
-    select(TXNS.c.TXN_STATE)
-    .join_from(TXN_TO_WRITE_ID, TXNS, _W.T2W_TXNID == TXNS.c.TXN_ID)
-    .where(
-        _W.T2W_DATABASE == bindparam("db"),
+        _W.T2W_DATABASE == bindparam("database"),
         _W.T2W_TABLE == bindparam("table"),
-        _W.T2W_WRITEID == bindparam("write_id"),
+        _W.T2W_TXNID == bindparam("txn"),
     )
+    .scalar_subquery()
 )
+
+
+def _facts(
+    kept: SqlTable, owner: ColumnElement[Any], params: SqlTable, *where: ColumnElement[bool]
+) -> Select[Any]:
+    """Of each owner (a table or a partition) its id, name, write id and statistics, a row each, the
+    state of that write id's transaction, and the write id of mine.
+    """
+    name = PARTITIONS.c.PART_NAME if kept is PARTITIONS else TBLS.c.TBL_NAME
+    state = (
+        select(TXNS.c.TXN_STATE)
+        .where(
+            _W.T2W_DATABASE == bindparam("database"),
+            _W.T2W_TABLE == bindparam("table"),
+            _W.T2W_WRITEID == kept.c.WRITE_ID,
+            _W.T2W_TXNID == TXNS.c.TXN_ID,
+        )
+        .scalar_subquery()
+    )
+    columns = (owner, name, kept.c.WRITE_ID, params.c.PARAM_KEY, params.c.PARAM_VALUE)
+    is_statistic = one_of(params.c.PARAM_KEY, STATISTICS_KEYS)
+    source = TBLS.join(DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
+    if kept is PARTITIONS:
+        source = source.join(PARTITIONS, PARTITIONS.c.TBL_ID == TBLS.c.TBL_ID)
+    source = source.outerjoin(params, and_(params.c[owner.name] == owner, is_statistic))
+    found = select(*columns, state, _WRITE_ID).select_from(source)
+    return found.where(*NAMED_TABLE, *where)
+
+
+_TABLE_FACTS: Final = _facts(TBLS, TBLS.c.TBL_ID, TABLE_PARAMS, ~_PARTITIONED)
+_PARTS_FACTS: Final = _facts(PARTITIONS, PARTITIONS.c.PART_ID, PARTITION_PARAMS)
+_PART_FACTS: Final = _PARTS_FACTS.where(PARTITIONS.c.PART_NAME == bindparam("part"))
 _BOUNDS: Final[Mapping[str, str]] = {
     "long_low": "LONG_LOW_VALUE",
     "long_high": "LONG_HIGH_VALUE",
@@ -100,28 +119,50 @@ _BOUNDS: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class _Kept:
-    """Where the statistics of a table, or of a partition, are kept."""
+    """Where the statistics of tables, or of partitions, are kept: statements and names."""
 
-    head: Any
-    key: Any
-    params: Any
-    params_key: Any
-    column_stats: Any
-    owner: str
-    read: Any
-    sequence: str
+    def __init__(
+        self, head: SqlTable, params: SqlTable, column_stats: SqlTable, key: str, sequence: str
+    ) -> None:
+        self.column_stats = column_stats
+        self.owner = key
+        self.sequence = sequence
+        self.forget: Final = delete(params).where(
+            params.c[key] == bindparam("owner"), one_of(params.c.PARAM_KEY, STATISTICS_KEYS)
+        )
+        self.insert: Final = insert(params).values(
+            **{
+                key: bindparam("owner"),
+                "PARAM_KEY": bindparam("key"),
+                "PARAM_VALUE": bindparam("value"),
+            }
+        )
+        self.set_write_id: Final = (
+            update(head)
+            .where(head.c[key] == bindparam("owner"))
+            .values(WRITE_ID=bindparam("write_id"))
+        )
 
 
-_TABLE: Final = _Kept(
-    TBLS, TBLS.c.TBL_ID, TABLE_PARAMS, TABLE_PARAMS.c.TBL_ID, TAB_COL_STATS, "TBL_ID",
-    _TABLE_PARAMS, "MTableColumnStatistics",
-)  # fmt: skip
+_TABLE: Final = _Kept(TBLS, TABLE_PARAMS, TAB_COL_STATS, "TBL_ID", "MTableColumnStatistics")
 _PARTITION: Final = _Kept(
-    PARTITIONS, PARTITIONS.c.PART_ID, PARTITION_PARAMS, PARTITION_PARAMS.c.PART_ID,
-    PART_COL_STATS, "PART_ID", _PART_PARAMS, "MPartitionColumnStatistics",
-)  # fmt: skip
+    PARTITIONS, PARTITION_PARAMS, PART_COL_STATS, "PART_ID", "MPartitionColumnStatistics"
+)
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What is kept of one table or partition, as a commit finds it; ``state`` is that of the
+    transaction with the write id ``before``, None where it is forgotten or there is none.
+    """
+
+    owner: int
+    name: str
+    before: int | None
+    state: object
+    write_id: int
+    parameters: dict[str, str] = field(default_factory=dict)
 
 
 class SqlStatistics(Catalog):
@@ -130,21 +171,18 @@ class SqlStatistics(Catalog):
     _db: Database
 
     def row_count(self, name: TableName, valid: ValidWriteIdList) -> int | None:
+        where = {"database": name.database, "table": name.table}
         with self._db.read() as unit:
-            ids = table_ids(unit, name)
-            if unit.row(_IS_PARTITIONED, id=ids.table) is None:
-                write_id = unit.scalar(_TABLE_WRITE_ID, id=ids.table)
-                return _rows_seen(dict(unit.rows(_TABLE_PARAMS, id=ids.table)), write_id, valid)
-            parameters: dict[int, dict[str, str]] = {}
-            for part, key, value in unit.rows(_ALL_PART_PARAMS, id=ids.table):
-                parameters.setdefault(part, {})[key] = value
-            total = 0
-            for part, _, write_id in unit.rows(_PARTS, id=ids.table):
-                found = _rows_seen(parameters.get(part, {}), write_id, valid)
-                if found is None:
-                    return None
-                total += found
-            return total
+            is_there = unit.ask(_IS_THERE, **where)
+            of_table = unit.ask(_TABLE_FACTS, **where, txn=0)
+            of_parts = unit.ask(_PARTS_FACTS, **where, txn=0)
+        if is_there.row() is None:
+            raise no_such_table(name)
+        total: int | None = 0
+        for one in _by_owner((of_table, of_parts)):
+            rows = _rows_seen(one.parameters, one.before, valid)
+            total = None if rows is None or total is None else total + rows
+        return total
 
     def column_statistics(
         self, name: TableName, column: str, *, partition: tuple[str | None, ...] | None = None
@@ -155,20 +193,21 @@ class SqlStatistics(Catalog):
             if partition is not None:
                 keys = [
                     row[0]
-                    for row in unit.query(
+                    for row in unit.rows(
                         select(PARTITION_KEYS.c.PKEY_NAME)
                         .where(PARTITION_KEYS.c.TBL_ID == ids.table)
                         .order_by(PARTITION_KEYS.c.INTEGER_IDX)
                     )
                 ]
                 text = partition_name(keys, partition)
-                row = next((r for r in unit.rows(_PARTS, id=ids.table) if r[1] == text), None)
-                if row is None:
+                where = {"database": name.database, "table": name.table, "part": text}
+                owner = unit.scalar(_PART_ID, **where)
+                if owner is None:
                     return None
-                kept, owner = _PARTITION, row[0]
+                kept = _PARTITION
             stats = kept.column_stats
             names = [field.name for field in fields(ColumnStatistics)]
-            rows = unit.query(
+            rows = unit.rows(
                 select(*[stats.c[_BOUNDS[field]] for field in names]).where(
                     stats.c[kept.owner] == owner, stats.c.COLUMN_NAME == column.lower()
                 )
@@ -195,9 +234,9 @@ def forget_statistics(unit: Unit, *, table: int | None = None, part: int | None 
             (TABLE_PARAMS.c.TBL_ID == table, TABLE_PARAMS),
             (PARTITION_PARAMS.c.PART_ID.in_(parts), PARTITION_PARAMS),
         ):
-            unit.change(delete(owner).where(params, owner.c.PARAM_KEY == accurate))
+            unit.ask(delete(owner).where(params, owner.c.PARAM_KEY == accurate))
     if part is not None:
-        unit.change(
+        unit.ask(
             delete(PARTITION_PARAMS).where(
                 PARTITION_PARAMS.c.PART_ID == part, PARTITION_PARAMS.c.PARAM_KEY == accurate
             )
@@ -207,77 +246,92 @@ def forget_statistics(unit: Unit, *, table: int | None = None, part: int | None 
 def delete_column_statistics(unit: Unit, *, table: Any = None, parts: Any = None) -> None:
     """Forget what hangs on a table's id, or on the partitions of a selection."""
     if table is not None:
-        unit.change(delete(TAB_COL_STATS).where(TAB_COL_STATS.c.TBL_ID == table))
+        unit.ask(delete(TAB_COL_STATS).where(TAB_COL_STATS.c.TBL_ID == table))
     if parts is not None:
-        unit.change(delete(PART_COL_STATS).where(PART_COL_STATS.c.PART_ID.in_(parts)))
+        unit.ask(delete(PART_COL_STATS).where(PART_COL_STATS.c.PART_ID.in_(parts)))
 
 
 # -------------------------------------------------------------------- at the commit
 
 
-def apply_changes(unit: Unit, txn: TxnId, changes: Sequence[StatisticsChange]) -> None:
-    """Bring the statistics of all that the transaction recorded, or changed, up to date; what it
-    did not count is not accurate any more.
+def apply_changes(
+    unit: Unit,
+    txn: TxnId,
+    records: Sequence[Row],
+    changes: Sequence[StatisticsChange],
+) -> None:
+    """Bring the statistics of all that the transaction recorded (database, table, partition,
+    operation), or changed, up to date; what it did not count is not accurate any more.
     """
     touched: dict[TableName, set[str | None]] = {}
-    for database, table, partition in unit.rows(_TOUCHED, txn=txn):
-        touched.setdefault(TableName(database, table), set()).add(partition)
+    for database, table, partition, operation in records:
+        if operation != OperationType.COMPACT.value:
+            touched.setdefault(TableName(database, table), set()).add(partition)
+    by_table: dict[TableName, list[StatisticsChange]] = {name: [] for name in touched}
     for change in changes:
-        touched.setdefault(change.table, set())
-    for name in sorted(touched):
-        ids = find_table(unit, name)
-        if ids is not None:
-            mine = [change for change in changes if change.table == name]
-            _apply_to_table(unit, txn, name, ids, mine, touched[name])
+        by_table.setdefault(change.table, []).append(change)
+    asked = [
+        (name, mine, _ask_facts(unit, txn, name, mine, touched.get(name, set())))
+        for name, mine in sorted(by_table.items(), key=itemgetter(0))
+    ]
+    for name, mine, (of_table, of_parts) in asked:
+        for facts in _by_owner(of_table):
+            _apply(unit, _TABLE, facts, mine or [_unknown(name)])
+        by_partition: dict[str, list[StatisticsChange]] = {}
+        for change in mine:
+            by_partition.setdefault(change.partition or "", []).append(change)
+        for facts in _by_owner(of_parts):
+            _apply(unit, _PARTITION, facts, by_partition.get(facts.name) or [_unknown(name)])
 
 
-def _apply_to_table(
+def _ask_facts(
     unit: Unit,
     txn: TxnId,
     name: TableName,
-    ids: TableIds,
     changes: Sequence[StatisticsChange],
-    recorded: set[str | None],
-) -> None:
-    write_id = write_id_of(unit, txn, name.database, name.table) or 0
-    if unit.row(_IS_PARTITIONED, id=ids.table) is None:
-        before = unit.scalar(_LOCKED_TABLE_WRITE_ID, id=ids.table)
-        _apply(unit, name, _TABLE, ids.table, before, write_id, changes or [_unknown(name)])
-        return
-    by_partition: dict[str, list[StatisticsChange]] = {}
-    for change in changes:
-        by_partition.setdefault(change.partition or "", []).append(change)
-    uncounted = {one for one in recorded if one is not None} - set(by_partition)
-    everything = None in recorded and not changes
-    for part, text, before in _locked_parts(unit, ids, {*by_partition, *uncounted}, everything):
-        found = by_partition.get(text) or [_unknown(name)]
-        _apply(unit, name, _PARTITION, part, before, write_id, found)
+    recorded: Set[str | None],
+) -> tuple[list[Answer], list[Answer]]:
+    """Hold what is to change to the end of the unit, and then ask for it: for the table where it
+    has no partitions, for those named, or for all.
+    """
+    where = {"database": name.database, "table": name.table}
+    partitions = sorted(
+        one for one in {*recorded, *(change.partition for change in changes)} if one is not None
+    )
+    if not partitions:
+        unit.ask(_HOLD_TABLE, **where)
+        of_table = [unit.ask(_TABLE_FACTS, **where, txn=txn)]
+        if changes or None not in recorded:
+            return of_table, []
+        unit.ask(_HOLD_PARTS, **where)
+        return of_table, [unit.ask(_PARTS_FACTS, **where, txn=txn)]
+    if None in recorded and not changes:
+        unit.ask(_HOLD_PARTS, **where)
+        return [], [unit.ask(_PARTS_FACTS, **where, txn=txn)]
+    for one in partitions:
+        unit.ask(_HOLD_PART, **where, part=one)
+    return [], [unit.ask(_PART_FACTS, **where, txn=txn, part=one) for one in partitions]
 
 
-def _locked_parts(unit: Unit, ids: TableIds, names: Iterable[str], everything: bool) -> list[Row]:
-    wanted = sorted(names)
-    if everything or len(wanted) > 100:
-        rows = unit.rows(_LOCKED_PARTS, id=ids.table)
-        return rows if everything else [row for row in rows if row[1] in set(wanted)]
-    found = [unit.row(_LOCKED_PART, id=ids.table, name=name) for name in wanted]
-    return [row for row in found if row is not None]
+def _by_owner(asked: Iterable[Answer]) -> list[_Facts]:
+    found: dict[int, _Facts] = {}
+    for one in asked:
+        for owner, name, before, key, value, state, write_id in one.rows():
+            facts = found.get(owner)
+            if facts is None:
+                facts = found[owner] = _Facts(owner, name, before, state, write_id or 0)
+            if key is not None:
+                facts.parameters[key] = value
+    return list(found.values())
 
 
 def _unknown(name: TableName) -> StatisticsChange:
     return StatisticsChange(name, None, None, 0, 0)
 
 
-def _apply(
-    unit: Unit,
-    name: TableName,
-    kept: _Kept,
-    owner: int,
-    before: int | None,
-    write_id: int,
-    changes: Sequence[StatisticsChange],
-) -> None:
-    parameters: dict[str, str] = dict(unit.rows(kept.read, id=owner))
-    if before and not _is_committed(unit, name, before):
+def _apply(unit: Unit, kept: _Kept, facts: _Facts, changes: Sequence[StatisticsChange]) -> None:
+    parameters, before = facts.parameters, facts.before
+    if before and facts.state not in (None, TxnState.COMMITTED.value):  # forgotten: committed
         parameters.pop(STATISTICS_KEYS[0], None)
     done = False
     for change in changes:
@@ -286,38 +340,25 @@ def _apply(
         done = True
         parameters = changed(parameters, change)
         if change.columns is not None:
-            _set_columns(unit, kept, owner, change.columns)
+            _set_columns(unit, kept, facts.owner, change.columns)
     if not done:
         return
-    of_owner = kept.params_key == owner
-    unit.change(
-        delete(kept.params).where(of_owner, one_of(kept.params.c.PARAM_KEY, STATISTICS_KEYS))
-    )
-    rows = [
-        {kept.owner: owner, "PARAM_KEY": key, "PARAM_VALUE": value}
-        for key, value in parameters.items()
-    ]
-    if rows:
-        unit.change(insert(kept.params).values(rows))
-    if write_id:
-        unit.change(update(kept.head).where(kept.key == owner).values(WRITE_ID=write_id))
-
-
-def _is_committed(unit: Unit, name: TableName, write_id: int) -> bool:
-    """True also where the transaction is forgotten: none that is open or aborted is."""
-    state = unit.scalar(_STATE_OF_WRITE_ID, db=name.database, table=name.table, write_id=write_id)
-    return state in (None, TxnState.COMMITTED.value)
+    unit.ask(kept.forget, owner=facts.owner)
+    rows = [{"owner": facts.owner, "key": key, "value": text} for key, text in parameters.items()]
+    unit.run_many(kept.insert, rows)
+    if facts.write_id:
+        unit.ask(kept.set_write_id, owner=facts.owner, write_id=facts.write_id)
 
 
 def _set_columns(unit: Unit, kept: _Kept, owner: int, columns: Sequence[ColumnStatistics]) -> None:
     stats = kept.column_stats
     names = [one.column for one in columns]
-    unit.change(delete(stats).where(stats.c[kept.owner] == owner, stats.c.COLUMN_NAME.in_(names)))
+    unit.ask(delete(stats).where(stats.c[kept.owner] == owner, stats.c.COLUMN_NAME.in_(names)))
     if not columns:
         return
     taken = take_ids(unit, kept.sequence, len(columns))
     now_s = unit.now_ms // 1000
-    unit.change(
+    unit.ask(
         insert(stats).values(
             [
                 {

@@ -41,16 +41,19 @@ from hiveacid.metastore.sql.definitions import (
     stored_parameters,
     table_from_rows,
 )
-from hiveacid.metastore.sql.engine import Database, Row, Unit
-from hiveacid.metastore.sql.lookup import (
+from hiveacid.metastore.sql.dialect import Answer, Row
+from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.objects import (
     NAMED_TABLE,
     TableIds,
     database_id,
     find_table,
+    forget_table,
     locked_table_ids,
     no_such_table,
+    rename_table,
+    take_ids,
 )
-from hiveacid.metastore.sql.objects import forget_table, rename_table, take_ids
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.storage_classes import storage_classes
@@ -171,7 +174,8 @@ class SqlTables(Catalog):
         if not names:
             return {}
         with self._db.query() if len(names) == 1 else self._db.read() as unit:
-            found = {name: find_definition(unit, name) for name in names}
+            asked = {name: _ask_definition(unit, name) for name in names}
+        found = {name: _definition(name, rows) for name, rows in asked.items()}
         return {name: table for name, table in found.items() if table is not None}
 
     def alter_table(self, name: TableName, change: Callable[[Table], Table]) -> Table:
@@ -187,15 +191,13 @@ class SqlTables(Catalog):
             elif moved or _is_transactional(old) != _is_transactional(table):
                 forget_statistics(unit, table=ids.table)
             _delete_details(unit, ids, but=STATISTICS_KEYS)
-            unit.change(
-                update(SDS).where(SDS.c.SD_ID == ids.storage).values(**_storage_values(table))
-            )
-            unit.change(
+            unit.ask(update(SDS).where(SDS.c.SD_ID == ids.storage).values(**_storage_values(table)))
+            unit.ask(
                 update(SERDES)
                 .where(SERDES.c.SERDE_ID == ids.serde)
                 .values(SLIB=storage_classes(table).serde)
             )
-            unit.change(
+            unit.ask(
                 update(TBLS)
                 .where(_T.TBL_ID == ids.table)
                 .values(OWNER=table.owner or None, **_kind_values(table))
@@ -220,7 +222,7 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
     storage = insert_storage(unit, table)
     (found,) = take_ids(unit, "MTable", 1)
     created_s = (table.created_at_ms or unit.now_ms) // 1000
-    unit.change(
+    unit.ask(
         insert(TBLS).values(
             TBL_ID=found,
             DB_ID=database,
@@ -240,17 +242,20 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
 
 def read_table(unit: Unit, name: TableName) -> Table:
     """Raises: NotFoundError (Hive's 10001)."""
-    table = find_definition(unit, name)
+    table = _definition(name, _ask_definition(unit, name))
     if table is None:
         raise no_such_table(name)
     return table
 
 
-def find_definition(unit: Unit, name: TableName) -> Table | None:
+def _ask_definition(unit: Unit, name: TableName) -> Answer:
+    return unit.ask(_DEFINITION, database=name.database, table=name.table)
+
+
+def _definition(name: TableName, asked: Answer) -> Table | None:
     """The table's definition, None where there is none of the name."""
     kinds: tuple[list[Row], ...] = ([], [], [], [], [], [])
-    found = unit.rows(_DEFINITION, database=name.database, table=name.table)
-    for kind, _, *values in sorted(found, key=itemgetter(0, 1)):
+    for kind, _, *values in sorted(asked.rows(), key=itemgetter(0, 1)):
         kinds[kind].append(tuple(values))
     if not kinds[_HEAD]:
         return None
@@ -277,16 +282,16 @@ def delete_table(unit: Unit, name: TableName) -> bool:
     serdes = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID.in_(storages))
     delete_column_statistics(unit, parts=parts)
     for table in (PARTITION_KEY_VALS, PARTITION_PARAMS):
-        unit.change(delete(table).where(table.c.PART_ID.in_(parts)))
-    unit.change(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serdes)))
-    unit.change(delete(SDS).where(SDS.c.SD_ID.in_(storages)))
-    unit.change(delete(PARTITIONS).where(PARTITIONS.c.TBL_ID == ids.table))
+        unit.ask(delete(table).where(table.c.PART_ID.in_(parts)))
+    unit.ask(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serdes)))
+    unit.ask(delete(SDS).where(SDS.c.SD_ID.in_(storages)))
+    unit.ask(delete(PARTITIONS).where(PARTITIONS.c.TBL_ID == ids.table))
     _delete_details(unit, ids)
-    unit.change(delete(TBLS).where(_T.TBL_ID == ids.table))
-    unit.change(delete(SDS).where(SDS.c.SD_ID == ids.storage))
+    unit.ask(delete(TBLS).where(_T.TBL_ID == ids.table))
+    unit.ask(delete(SDS).where(SDS.c.SD_ID == ids.storage))
     for serde_table in (SERDE_PARAMS, SERDES):
-        unit.change(delete(serde_table).where(serde_table.c.SERDE_ID == ids.serde))
-    unit.change(delete(CDS).where(CDS.c.CD_ID == ids.columns))
+        unit.ask(delete(serde_table).where(serde_table.c.SERDE_ID == ids.serde))
+    unit.ask(delete(CDS).where(CDS.c.CD_ID == ids.columns))
     forget_table(unit, name)
     delete_column_statistics(unit, table=ids.table)
     return True
@@ -297,10 +302,10 @@ def insert_storage(unit: Unit, table: Table) -> int:
     (columns,) = take_ids(unit, "MColumnDescriptor", 1)
     (serde,) = take_ids(unit, "MSerDeInfo", 1)
     (storage,) = take_ids(unit, "MStorageDescriptor", 1)
-    unit.change(insert(CDS).values(CD_ID=columns))
+    unit.ask(insert(CDS).values(CD_ID=columns))
     _insert_columns(unit, columns, table)
-    unit.change(insert(SERDES).values(SERDE_ID=serde, SLIB=storage_classes(table).serde))
-    unit.change(
+    unit.ask(insert(SERDES).values(SERDE_ID=serde, SLIB=storage_classes(table).serde))
+    unit.ask(
         insert(SDS).values(
             SD_ID=storage,
             CD_ID=columns,
@@ -336,7 +341,7 @@ def _kind_values(table: Table) -> dict[str, Any]:
 
 def _insert_all(unit: Unit, table: SqlTable, rows: list[dict[str, Any]]) -> None:
     if rows:
-        unit.change(insert(table).values(rows))
+        unit.ask(insert(table).values(rows))
 
 
 def _insert_columns(unit: Unit, columns: int, table: Table) -> None:
@@ -423,22 +428,22 @@ def _insert_details(unit: Unit, found: int, table: Table, *, but: Sequence[str] 
 
 def _delete_details(unit: Unit, ids: TableIds, *, but: Sequence[str] = ()) -> None:
     """Forget columns, keys, buckets and parameters ``but`` those."""
-    unit.change(delete(COLUMNS_V2).where(COLUMNS_V2.c.CD_ID == ids.columns))
-    unit.change(delete(PARTITION_KEYS).where(PARTITION_KEYS.c.TBL_ID == ids.table))
-    unit.change(
+    unit.ask(delete(COLUMNS_V2).where(COLUMNS_V2.c.CD_ID == ids.columns))
+    unit.ask(delete(PARTITION_KEYS).where(PARTITION_KEYS.c.TBL_ID == ids.table))
+    unit.ask(
         delete(TABLE_PARAMS).where(
             TABLE_PARAMS.c.TBL_ID == ids.table, TABLE_PARAMS.c.PARAM_KEY.not_in(but)
         )
     )
     for table in (BUCKETING_COLS, SORT_COLS):
-        unit.change(delete(table).where(table.c.SD_ID == ids.storage))
+        unit.ask(delete(table).where(table.c.SD_ID == ids.storage))
 
 
 def _rename(unit: Unit, ids: TableIds, old: TableName, new: TableName) -> None:
     database = database_id(unit, new.database)
     if find_table(unit, new) is not None:
         raise _exists(new)
-    unit.run(_MOVE, id=ids.table, name=new.table, db=database)
+    unit.ask(_MOVE, id=ids.table, name=new.table, db=database)
     rename_table(unit, old, new)
 
 

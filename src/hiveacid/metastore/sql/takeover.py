@@ -18,7 +18,7 @@ from hiveacid.metastore.api import Catalog, Place
 from hiveacid.metastore.sql.catalog_schema import DBS, PARTITIONS, SDS, TABLE_PARAMS, TBLS
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.locks import insert_components
-from hiveacid.metastore.sql.lookup import no_such_table
+from hiveacid.metastore.sql.objects import no_such_table
 from hiveacid.metastore.sql.partitions import insert_partitions
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.metastore.sql.tables import delete_table, insert_table
@@ -148,7 +148,7 @@ def _enter_history(unit: Unit, table: Table, takeover: Takeover) -> None:
         ],
     )
     if txn_of:
-        unit.dialect.set_next_txn_id(unit.cursor, max(txn_of.values()) + 1)
+        unit.dialect.set_next_txn_id(unit.channel, max(txn_of.values()) + 1)
     insert_components(
         unit,
         [

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Final, cast
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import BigInteger, bindparam, delete, func, insert, or_, select, union_all, update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo, TxnStore
 from hiveacid.metastore.sql.compaction_rows import give_back
-from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Row, Unit
-from hiveacid.metastore.sql.packed import packed, unpacked
+from hiveacid.metastore.sql.dialect import Answer, Row, packed, server_now, unpacked
+from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Unit
 from hiveacid.metastore.sql.schema import (
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
@@ -33,21 +33,11 @@ _OPEN: Final = TxnState.OPEN.value
 _COMMITTED: Final = TxnState.COMMITTED.value
 _REASON_CHARS_MAX: Final = 128
 
+_NOW: Final = server_now(bindparam("now", type_=BigInteger))
 _MIN_OPEN: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == _OPEN)
 _LOW_BOUNDARY: Final = (
     select(_T.TXN_ID).where(_T.TXN_STARTED < bindparam("old")).order_by(_T.TXN_ID.desc()).limit(1)
 )
-FIRST_UNSEEN: Final = func.coalesce(
-    select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
-    .join_from(MIN_HISTORY_LEVEL, TXNS, _T.TXN_ID == MIN_HISTORY_LEVEL.c.MHL_TXNID)
-    .where(func.coalesce(_T.TXN_TYPE, 0) != int(TxnType.READ_ONLY))
-    .scalar_subquery(),
-    LONG_MAX,
-)
-"""The lowest transaction that some open one, which may write, may not see: a serializable commit
-looks for committed writes from here on. Belongs into the statement that deletes others: what it
-sees is of one moment, and who opens later sees all that it deletes.
-"""
 _HWM: Final = select(func.max(_T.TXN_ID))
 _WATERMARKS: Final = select(
     _MIN_OPEN.scalar_subquery(), _LOW_BOUNDARY.scalar_subquery(), _HWM.scalar_subquery()
@@ -64,16 +54,18 @@ _INSERT: Final = (
     insert(TXNS)
     .values(
         TXN_STATE=_OPEN,
-        TXN_STARTED=bindparam("now"),
-        TXN_LAST_HEARTBEAT=bindparam("now"),
+        TXN_STARTED=_NOW,
+        TXN_LAST_HEARTBEAT=_NOW,
         TXN_USER=bindparam("user"),
         TXN_HOST=bindparam("host"),
         TXN_TYPE=bindparam("type"),
     )
     .returning(_T.TXN_ID)
 )
+_LOWEST: Final = union_all(_MIN_OPEN, select(func.coalesce(_LOW_BOUNDARY.scalar_subquery(), 0) + 1))
 _INSERT_HISTORY: Final = insert(MIN_HISTORY_LEVEL).values(
-    MHL_TXNID=bindparam("txn"), MHL_MIN_OPEN_TXNID=bindparam("min_open")
+    MHL_TXNID=bindparam("txn"),
+    MHL_MIN_OPEN_TXNID=select(func.min(_LOWEST.subquery().c[0])).scalar_subquery(),
 )
 _DELETE_TXN: Final = delete(TXNS).where(_T.TXN_ID == bindparam("txn"))
 _DELETE_HISTORY: Final = delete(MIN_HISTORY_LEVEL).where(
@@ -83,7 +75,7 @@ _DELETE_HISTORY_WRITE_ID: Final = delete(MIN_HISTORY_WRITE_ID).where(
     MIN_HISTORY_WRITE_ID.c.MH_TXNID == bindparam("txn")
 )
 _DELETE_LOCKS: Final = delete(HIVE_LOCKS).where(HIVE_LOCKS.c.HL_TXNID == bindparam("txn"))
-_DELETE_REBUILD_LOCKS: Final = delete(MATERIALIZATION_REBUILD_LOCKS).where(
+DELETE_REBUILD_LOCKS: Final = delete(MATERIALIZATION_REBUILD_LOCKS).where(
     MATERIALIZATION_REBUILD_LOCKS.c.MRL_TXN_ID == bindparam("txn")
 )
 _DELETE_REPL_MAP: Final = delete(REPL_TXN_MAP).where(
@@ -98,7 +90,8 @@ _FIND_REPL: Final = select(REPL_TXN_MAP.c.RTM_TARGET_TXN_ID).where(
     REPL_TXN_MAP.c.RTM_REPL_POLICY == bindparam("policy"),
     REPL_TXN_MAP.c.RTM_SRC_TXN_ID == bindparam("source"),
 )
-_YOUNG: Final = select(_T.TXN_ID).where(_T.TXN_STARTED > bindparam("young")).order_by(_T.TXN_ID)
+_IS_YOUNG: Final = _T.TXN_STARTED > _NOW - bindparam("timeout", type_=BigInteger)
+_YOUNG: Final = select(_T.TXN_ID).where(_IS_YOUNG).order_by(_T.TXN_ID)
 _BEFORE: Final = select(func.max(_T.TXN_ID)).where(_T.TXN_ID < bindparam("txn"))
 _OPEN_TYPE: Final = select(_T.TXN_TYPE).where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
 _OPEN_TYPE_HELD: Final = _OPEN_TYPE.with_for_update()
@@ -204,8 +197,13 @@ class SqlTxns(TxnStore):
         return txns
 
     def get_open_txns(self, *, exclude_types: Collection[TxnType] = ()) -> OpenTxns:
+        timeout_ms = self._db.options.open_txn_timeout_ms
+        with self._db.query() as unit:
+            found = _without_late(unit, timeout_ms, exclude_types)
+        if found is not None:
+            return found
         with self._db.read() as unit:
-            return read_open_txns(unit, self._db.options.open_txn_timeout_ms, exclude_types)
+            return read_open_txns(unit, timeout_ms, exclude_types)
 
     def valid_txns(
         self,
@@ -224,7 +222,7 @@ class SqlTxns(TxnStore):
         return None if row is None else _info(row)
 
     def show_txns(self) -> tuple[TxnInfo, ...]:
-        with self._db.read() as unit:
+        with self._db.query() as unit:
             return tuple(_info(row) for row in unit.rows(_SHOW))
 
     def heartbeat(self, *, txn: TxnId | None = None, lock: LockId | None = None) -> None:
@@ -236,7 +234,7 @@ class SqlTxns(TxnStore):
 
     def heartbeat_range(self, first: TxnId, last: TxnId) -> HeartbeatResult:
         with self._db.write() as unit:
-            touched = unit.run(_HEARTBEAT_RANGE, first=first, last=last, now=unit.now_ms)
+            touched = unit.count(_HEARTBEAT_RANGE, first=first, last=last, now=unit.now_ms)
             if touched == last - first + 1:
                 return HeartbeatResult((), ())
             states: dict[int, str] = dict(unit.rows(_STATES_IN_RANGE, first=first, last=last))
@@ -271,7 +269,7 @@ class SqlTxns(TxnStore):
                 raise MetastoreError(
                     f"Invalid txnId seed {seed}, the highWaterMark is {hwm}", seed=seed, hwm=hwm
                 )
-            unit.dialect.set_next_txn_id(unit.cursor, seed)
+            unit.dialect.set_next_txn_id(unit.channel, seed)
 
     def assume_committed(self, txn: TxnId) -> None:
         with self._db.write() as unit:
@@ -282,8 +280,8 @@ class SqlTxns(TxnStore):
 def assume_committed(unit: Unit, txn: int) -> None:
     """See ``TxnStore``. A committed row, old, so that the ids below it are no recent hole."""
     if highest_txn(unit) < txn:
-        unit.run(_INSERT_COMMITTED, txn=txn)
-        unit.dialect.set_next_txn_id(unit.cursor, txn + 1)
+        unit.ask(_INSERT_COMMITTED, txn=txn)
+        unit.dialect.set_next_txn_id(unit.channel, txn + 1)
 
 
 def highest_txn(unit: Unit) -> int:
@@ -294,14 +292,16 @@ def highest_txn(unit: Unit) -> int:
 def _insert_txns(
     unit: Unit, n: int, user: str, host: str, txn_type: TxnType, options: MetastoreOptions
 ) -> tuple[TxnId, ...]:
-    watermark = min_open_txn(unit, options.open_txn_timeout_ms)
     # Readers take a hole below a row for open until the row is a second old: it must not look older
     # than its id.
-    unit.take_time()
-    who = {"now": unit.now_ms, "user": user, "host": host, "type": int(txn_type)}
-    txns = tuple(TxnId(unit.insert_returning_id(_INSERT, **who)) for _ in range(n))
+    now_ms = unit.statement_time_ms
+    who = {"now": now_ms, "user": user, "host": host, "type": int(txn_type)}
+    asked = [unit.ask(_INSERT, **who) for _ in range(n)]
+    txns = tuple(TxnId(one.scalar()) for one in asked)
     if options.use_min_history_level:
-        unit.run_many(_INSERT_HISTORY, [{"txn": txn, "min_open": watermark} for txn in txns])
+        # With these rows there the lowest is the same as without: theirs are young.
+        old_ms = unit.now_ms - options.open_txn_timeout_ms
+        unit.run_many(_INSERT_HISTORY, [{"txn": txn, "old": old_ms} for txn in txns])
     return txns
 
 
@@ -322,7 +322,7 @@ def _open_txns_except(excluded: frozenset[TxnType]) -> ClauseElement:
             func.min(_T.TXN_ID).label("lowest"),
             func.max(_T.TXN_ID).label("highest"),
         )
-        .where(_T.TXN_STARTED > bindparam("young"))
+        .where(_IS_YOUNG)
         .subquery("young")
     )
     return select(
@@ -341,13 +341,33 @@ def read_open_txns(unit: Unit, timeout_ms: int, exclude_types: Collection[TxnTyp
     Ids come from a sequence, so a row may become visible after one with a higher id: a hole just
     below a row younger than ``timeout_ms`` counts as open.
     """
-    since = unit.now_ms - timeout_ms
-    row = unit.row(_open_txns_except(frozenset(exclude_types)), young=since)
+    found = _without_late(unit, timeout_ms, exclude_types)
+    if found is not None:
+        return found
+    late = _holes_between(unit, timeout_ms)
+    found = _without_late(unit, timeout_ms, exclude_types, late=late)
+    assert found is not None
+    return found
+
+
+def _without_late(
+    unit: Unit,
+    timeout_ms: int,
+    exclude_types: Collection[TxnType],
+    *,
+    late: list[int] | None = None,
+) -> OpenTxns | None:
+    """The snapshot by one question; None where ids between young ones are missing and ``late``
+    does not tell them.
+    """
+    statement = _open_txns_except(frozenset(exclude_types))
+    row = unit.row(statement, now=unit.statement_time_ms, timeout=timeout_ms)
     assert row is not None
     hwm, min_open, opened, aborted, count, lowest, highest, before = row
+    if late is None and count and highest - lowest + 1 != count:
+        return None
     holes = [] if lowest is None else list(range((before or 0) + 1, lowest))
-    if count and highest - lowest + 1 != count:
-        holes += _holes_between(unit, since)
+    holes += late or []
     lowest = min((one for one in (min_open, *holes) if one is not None), default=None)
     return OpenTxns(
         hwm=TxnId(hwm),
@@ -361,9 +381,10 @@ def _sorted(txns: Iterable[int]) -> tuple[TxnId, ...]:
     return tuple(sorted(cast("Iterable[TxnId]", txns)))
 
 
-def _holes_between(unit: Unit, since: int) -> list[int]:
+def _holes_between(unit: Unit, timeout_ms: int) -> list[int]:
     """Ids without rows below young ones but the lowest."""
-    young = [txn for (txn,) in unit.rows(_YOUNG, young=since)]
+    rows = unit.rows(_YOUNG, now=unit.statement_time_ms, timeout=timeout_ms)
+    young = [txn for (txn,) in rows]
     holes: list[int] = []
     for previous, txn in pairwise(young):
         if txn - previous > 1:
@@ -386,12 +407,14 @@ def watermarks(unit: Unit, timeout_ms: int) -> tuple[int, int, int]:
     return (LONG_MAX if lowest is None else int(lowest), int(boundary or 0), int(hwm or 0))
 
 
-def open_txn_type(unit: Unit, txn: TxnId) -> TxnType | None:
-    """The type of the transaction, None where it is not open.
+def ask_open_type(unit: Unit, txn: TxnId) -> Answer:
+    """Ask for what ``open_type`` tells."""
+    return unit.ask(_OPEN_TYPE_HELD, txn=txn)
 
-    In a unit that writes it stays so until the end of the unit.
-    """
-    row = unit.row(_OPEN_TYPE_HELD, txn=txn)
+
+def open_type(asked: Answer) -> TxnType | None:
+    """The type of a transaction, None where it is not open; so it stays to the end of the unit."""
+    row = asked.row()
     return None if row is None else TxnType(row[0] or 0)
 
 
@@ -404,28 +427,29 @@ def abort(unit: Unit, txn: TxnId, reason: AbortReason, *, detail: str = "") -> b
     aborted = unit.rows(_SET_ABORTED, txn=txn, reason=text)
     if not aborted:
         return False
-    mine = {"txn": txn}
-    unit.run_together(*forget_open(txn), (_DELETE_REBUILD_LOCKS, mine), (_DELETE_REPL_MAP, mine))
+    forget_open(unit, txn)
+    unit.ask(DELETE_REBUILD_LOCKS, txn=txn)
+    unit.ask(_DELETE_REPL_MAP, txn=txn)
     if aborted[0][0] in COMPACTIONS:
         give_back(unit, txn, lost=reason is AbortReason.TIMEOUT)
     return True
 
 
-def forget_open(txn: TxnId) -> tuple[tuple[ClauseElement, Mapping[str, object]], ...]:
-    """The statements that drop what only open transactions have: locks and pins on history."""
-    mine = {"txn": txn}
-    return (_DELETE_LOCKS, mine), (_DELETE_HISTORY, mine), (_DELETE_HISTORY_WRITE_ID, mine)
+def forget_open(unit: Unit, txn: TxnId) -> None:
+    """Drop what only open transactions have: locks and pins on history."""
+    for statement in (_DELETE_LOCKS, _DELETE_HISTORY, _DELETE_HISTORY_WRITE_ID):
+        unit.ask(statement, txn=txn)
 
 
 def heartbeat_txn(unit: Unit, txn: TxnId) -> None:
     """Raises: TransactionError where it is not open."""
-    if unit.run(_HEARTBEAT, txn=txn, now=unit.now_ms) == 0:
+    if unit.count(_HEARTBEAT, txn=txn, now=unit.now_ms) == 0:
         raise not_open_error(unit, txn)
 
 
 def heartbeat_lock(unit: Unit, lock: LockId) -> None:
     """Raises: NotFoundError: no such lock."""
-    if unit.run(_HEARTBEAT_LOCK, lock=lock, now=unit.now_ms) == 0:
+    if unit.count(_HEARTBEAT_LOCK, lock=lock, now=unit.now_ms) == 0:
         raise no_such_lock(lock)
 
 

@@ -10,10 +10,10 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, TransactionError
 from hiveacid.metastore.api import TxnStore
+from hiveacid.metastore.sql.dialect import packed, unpacked
 from hiveacid.metastore.sql.engine import Database, Unit
-from hiveacid.metastore.sql.packed import packed, unpacked
 from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_TO_WRITE_ID
-from hiveacid.metastore.sql.txns import open_txn_type, read_open_txns
+from hiveacid.metastore.sql.txns import ask_open_type, open_type, read_open_txns
 from hiveacid.model.ids import LONG_MAX, TxnId, WriteId
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnType
@@ -24,7 +24,8 @@ _N = NEXT_WRITE_ID.c
 _OF_TABLE: Final = (_W.T2W_DATABASE == bindparam("db"), _W.T2W_TABLE == bindparam("table"))
 _NEXT_OF_TABLE: Final = (_N.NWI_DATABASE == bindparam("db"), _N.NWI_TABLE == bindparam("table"))
 
-_WRITE_ID_OF_TXN: Final = select(_W.T2W_WRITEID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
+WRITE_ID_OF_TXN: Final = select(_W.T2W_WRITEID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
+"""The write id of the transaction ``txn`` for the table ``db``, ``table``."""
 _DELETE_OF_TXN: Final = delete(TXN_TO_WRITE_ID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
 _INSERT: Final = insert(TXN_TO_WRITE_ID).values(
     T2W_TXNID=bindparam("txn"),
@@ -68,8 +69,12 @@ class SqlWriteIds(TxnStore):
     ) -> Mapping[TxnId, WriteId]:
         ordered = sorted(txns)
         with self._db.write() as unit:
-            for txn in ordered:
-                kind = open_txn_type(unit, txn)
+            where = {"db": table.database, "table": table.table}
+            kinds = {txn: ask_open_type(unit, txn) for txn in ordered}
+            given = {txn: unit.ask(WRITE_ID_OF_TXN, **where, txn=txn) for txn in ordered}
+            next_one = unit.ask(_NEXT_FOR_UPDATE, **where)
+            for txn, asked in kinds.items():
+                kind = open_type(asked)
                 if kind is None or kind is TxnType.READ_ONLY:
                     raise TransactionError(
                         f"Write ID allocation failed on {table} "
@@ -78,29 +83,29 @@ class SqlWriteIds(TxnStore):
                         table=str(table),
                         state="unknown",
                     )
-            where = {"db": table.database, "table": table.table}
             if reallocate:
                 unit.run_many(_DELETE_OF_TXN, [{**where, "txn": txn} for txn in ordered])
             else:
                 found = {
                     txn: WriteId(write_id)
-                    for txn in ordered
-                    if (write_id := unit.scalar(_WRITE_ID_OF_TXN, **where, txn=txn)) is not None
+                    for txn, asked in given.items()
+                    if (write_id := asked.scalar()) is not None
                 }
                 if len(found) == len(ordered):
                     return found
                 assert not found, "a batch has write ids of a table all or none"
-            following = unit.scalar(_NEXT_FOR_UPDATE, **where)
+            following = next_one.scalar()
             first = 1 if following is None else int(following)
-            given = {txn: WriteId(first + at) for at, txn in enumerate(ordered)}
-            unit.run_together(
-                (
-                    _INSERT_NEXT if following is None else _SET_NEXT,
-                    {**where, "next": first + len(ordered)},
-                ),
-                *((_INSERT, {**where, "txn": txn, "write_id": one}) for txn, one in given.items()),
+            new = {txn: WriteId(first + at) for at, txn in enumerate(ordered)}
+            unit.ask(
+                _INSERT_NEXT if following is None else _SET_NEXT,
+                **where,
+                next=first + len(ordered),
             )
-            return given
+            unit.run_many(
+                _INSERT, [{**where, "txn": txn, "write_id": one} for txn, one in new.items()]
+            )
+            return new
 
     def valid_write_ids(
         self, tables: Sequence[TableName], valid_txns: ValidTxnList | None = None
@@ -121,7 +126,7 @@ class SqlWriteIds(TxnStore):
                 raise AlreadyExistsError(
                     f"Table {table} has write ids already", table=str(table), seed=seed
                 )
-            unit.run(_INSERT_NEXT, **where, next=seed + 1)
+            unit.ask(_INSERT_NEXT, **where, next=seed + 1)
 
 
 def last_write_id(unit: Unit, table: TableName) -> WriteId:
@@ -135,15 +140,9 @@ def give_write_ids(
 ) -> None:
     """Enter whose the write ids of a new table are, and which is its next."""
     where = {"db": table.database, "table": table.table}
-    unit.run(_INSERT_NEXT, **where, next=following)
+    unit.ask(_INSERT_NEXT, **where, next=following)
     rows = [{**where, "txn": txn, "write_id": write_id} for write_id, txn in txn_of.items()]
     unit.run_many(_INSERT, rows)
-
-
-def write_id_of(unit: Unit, txn: TxnId, database: str, table: str) -> WriteId | None:
-    """The write id the transaction has for the table, None where none is allocated."""
-    found = unit.scalar(_WRITE_ID_OF_TXN, db=database, table=table, txn=txn)
-    return None if found is None else WriteId(found)
 
 
 def read_valid_write_ids(
