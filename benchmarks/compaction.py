@@ -20,7 +20,7 @@ from hiveacid.layout.resolve import resolve
 from hiveacid.model.ids import TxnId
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _major(bench: Bench, *, rows: int) -> None:
 def _plan(bench: Bench, *, major: bool) -> RewritePlan:
     handle: AcidTable = bench.ours.acid.table(_TABLE)
     table = handle.definition
-    fs, root = file_system_for(table.location)
+    fs, root = Files().at(table.location)
     valid = bench.ours.acid.client.metastore.valid_write_ids((table.name,))[0].for_compactor()
     directory = resolve(list_partition(fs, root), valid, ValidTxnList.everything())
     found = (plan_major if major else plan_minor)(directory, txn=_TXN)
@@ -115,7 +115,7 @@ def _plan(bench: Bench, *, major: bool) -> RewritePlan:
 
 def _staged(bench: Bench, plan: RewritePlan, method: Method) -> int:
     """Rewrite, and take the result away; how many rows it has."""
-    fs, _ = file_system_for(plan.location)
+    fs, _ = Files().at(plan.location)
     files = rewrite(fs, plan, settings=Settings(), spark=bench.spark, method=method)
     fs.delete_directory(plan.staging)
     return sum(file.rows or 0 for file in files if not file.directory.startswith("delete_"))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import Partition, TableName
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.target import FileKind
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
@@ -38,7 +38,7 @@ def make_many_partitions(acid: Session, name: str, *, partitions: int) -> int:
         with acid.client.transactions.begin() as txn:
             assert txn.write_id(full) == write_id
             txn.commit()
-    fs, root = file_system_for(table.location)
+    fs, root = Files().at(table.location)
     for number in range(partitions):
         directory = Path(f"{root}/p={number}")
         for write_id in (1, 2):

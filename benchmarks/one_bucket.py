@@ -22,7 +22,6 @@ from pyarrow import dataset
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.layout.compaction import RewritePlan, plan_major
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import Column, Table, TableName
@@ -33,6 +32,7 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.target import FileKind
 
 _FS: Final = FileSystem("/")
 _DELETED: Final = 10

@@ -1,5 +1,5 @@
 """What a process needs to take part in a metastore's tables, as one frozen value that is handed
-on: the metastore, the transactions, the clock, the settings; no Spark in it.
+on: the metastore, the transactions, the files, the clock, the settings; no Spark in it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.metastore.sql.migrations import Opening
 from hiveacid.model.tables import Database, TableName
 from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import Files
 from hiveacid.txn.manager import TransactionManager
 
 DEFAULT_DATABASE = "default"
@@ -35,6 +36,11 @@ class Client:
     """those that it was connected with; RESET goes back to them"""
     warehouse: str
     threads: Threads = field(default_factory=DaemonThreads)
+
+    @property
+    def files(self) -> Files:
+        """The files of tables, as this process reaches them."""
+        return self.transactions.files
 
     @property
     def settings(self) -> Settings:
@@ -79,6 +85,7 @@ def open_client(
     clock: Clock | None = None,
     settings: Settings | None = None,
     threads: Threads | None = None,
+    files: Files | None = None,
 ) -> Client:
     """Open the metastore at ``url``, with the database ``default`` made on first use.
 
@@ -113,6 +120,7 @@ def open_client(
         user=_user(),
         host=socket.gethostname(),
         threads=the_threads,
+        files=files,
         session=uuid.uuid4().hex,
     )
     return Client(metastore, manager, the_clock, the_settings, location, the_threads)

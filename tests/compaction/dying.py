@@ -10,13 +10,13 @@ import sys
 from functools import partial
 from typing import Any
 
-from tests.compaction.world import open_world
+from tests.compaction.world import FilesThrough, open_world
 
 from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import Step, Worker
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import FileSystem, mounted
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.testing.clock import ManualClock
 
 EXIT_CODE = 9
@@ -27,7 +27,8 @@ POINTS = (*(step.value for step in Step), *IN_THE_MIDDLE)
 def main(url: str, warehouse: str, now_ms: str, point: str) -> None:
     """Claim and die, or clean and die."""
     settings = Settings(retention_s=0)
-    client = open_world(url, warehouse, ManualClock(now_ms=int(now_ms)), settings)
+    files = FilesThrough(_Dying(warehouse, point))
+    client = open_world(url, warehouse, ManualClock(now_ms=int(now_ms)), settings, files)
     if point == "mid-clean":
         _clean_and_die(Cleaner, client)
         return
@@ -37,8 +38,7 @@ def main(url: str, warehouse: str, now_ms: str, point: str) -> None:
             os._exit(EXIT_CODE)
 
     how = partial(rewrite, settings=settings)
-    with mounted(_Dying(warehouse, point), below=warehouse):
-        Worker(client, how, name="host-2-1", reached=reached).run_next()
+    Worker(client, how, name="host-2-1", reached=reached).run_next()
 
 
 def _clean_and_die(cleaner: Any, client: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
+from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, FilesThrough, World
 
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
@@ -21,7 +21,7 @@ from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Partition, TableName
 from hiveacid.session import Session
-from hiveacid.storage.filesystem import FileSystem, mounted
+from hiveacid.storage.filesystem import FileSystem
 
 KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
 DAY_MS = 86_400_000
@@ -281,8 +281,7 @@ def test_a_cleaning_of_aborts_that_failed_is_not_held_up_by_the_retention(tmp_pa
     world.insert(1)
     killed_write(world, 8)
     world.clock.advance_ms(3_600_000)
-    with mounted(_Undeletable("/"), below=world.warehouse):
-        assert world.clean()[0].outcome is CleaningOutcome.FAILED
+    assert world.clean(files=FilesThrough(_Undeletable("/")))[0].outcome is CleaningOutcome.FAILED
     world.clock.advance_ms(301_000)
     assert world.clean()[0].outcome is CleaningOutcome.CLEANED
     assert len(world.directories()) == 1
@@ -341,8 +340,8 @@ def test_the_result_of_a_compaction_that_failed_to_take_it_back_never_counts(
             raise dying
 
     rows = world.rows()
-    with pytest.raises(_Dying), mounted(_Undeletable("/"), below=world.warehouse):
-        world.compact(MAJOR, reached=stop)
+    with pytest.raises(_Dying):
+        world.compact(MAJOR, reached=stop, files=FilesThrough(_Undeletable("/")))
     assert len(world.directories()) == 3
     for _ in range(3):
         housekeeping(world)
@@ -405,8 +404,7 @@ def test_loose_files_of_an_insert_only_table_are_nobodys_business(world: World) 
 def test_a_failed_deletion_is_tried_again_later(world: World) -> None:
     two_deltas(world)
     world.compact(MAJOR)
-    with mounted(_Undeletable("/"), below=world.warehouse):
-        (failed,) = world.clean()
+    (failed,) = world.clean(files=FilesThrough(_Undeletable("/")))
     assert failed.outcome is CleaningOutcome.FAILED
     (entry,) = world.entries()
     assert entry.state is CompactionState.READY_FOR_CLEANING

@@ -7,8 +7,7 @@ from tests.compaction.world import MAJOR, MINOR, World
 
 from hiveacid.compaction.worker import Outcome
 from hiveacid.model.compactions import CompactionState, CompactionType
-from hiveacid.storage.filesystem import mounted
-from hiveacid.testing.faults import Fault, FaultyFileSystem, ScriptedFaults
+from hiveacid.testing.faults import Fault, FaultyFiles, ScriptedFaults
 
 FAULTS = pytest.mark.parametrize("fault", list(Fault), ids=lambda one: one.value)
 
@@ -52,9 +51,7 @@ def test_a_compaction_survives_each_fault(world: World, fault: Fault, kind: Comp
         table = f"t{count}"
         fill(world, table)
         faults = ScriptedFaults(at=count, fault=fault)
-        faulty = FaultyFileSystem(world.warehouse, faults=faults)
-        with mounted(faulty, below=world.warehouse):
-            outcome = world.compact(kind, table).outcome
+        outcome = world.compact(kind, table, files=FaultyFiles(faults)).outcome
         assert world.ids(table) == [1, 3], faults.seen[count:][:1]
         expected = _STATES[outcome]
         assert world.states(table) == [expected], faults.seen[count:][:1]
@@ -78,8 +75,7 @@ def test_a_cleaning_survives_each_fault(world: World, fault: Fault) -> None:
         fill(world, table)
         world.compact(MAJOR, table)
         faults = ScriptedFaults(at=count, fault=fault)
-        with mounted(FaultyFileSystem(world.warehouse, faults=faults), below=world.warehouse):
-            world.clean()
+        world.clean(files=FaultyFiles(faults))
         assert world.ids(table) == [1, 3], faults.seen[count:][:1]
         settle(world)
         world.clean()

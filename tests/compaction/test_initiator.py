@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.compaction.world import MAJOR, MINOR, World
+from tests.compaction.world import MAJOR, MINOR, FilesThrough, World
 
 from hiveacid.compaction.initiator import Initiator, Verdict
 from hiveacid.compaction.worker import Outcome
@@ -17,7 +17,7 @@ from hiveacid.errors import StorageError
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.tables import TableName
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import FileInfo, FileSystem
 
 State = CompactionState
 FEW = Settings(
@@ -154,16 +154,21 @@ def test_one_broken_candidate_does_not_stop_the_others(few: World) -> None:
     assert entry.initiator == "host-1-initiator"
 
 
-def test_a_directory_that_cannot_be_listed_is_reported(few: World) -> None:
-    def failing(location: str) -> tuple[FileSystem, str]:
-        if location.endswith("/t"):
-            raise StorageError("no permission", path=location)
-        return file_system_for(location)
+class _Unlisted(FileSystem):
+    """The directory of the table t cannot be listed."""
 
+    def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
+        if path.endswith("/t"):
+            raise StorageError("no permission", path=path)
+        return super().list_recursive(path)
+
+
+def test_a_directory_that_cannot_be_listed_is_reported(few: World) -> None:
     few.make("u")
     _write(few, 3)
     _write(few, 3, "u")
-    initiator = Initiator(few.connect(), name="host-1-initiator", open_files=failing)
+    files = FilesThrough(_Unlisted("/"))
+    initiator = Initiator(few.connect(files), name="host-1-initiator")
     assert _asked(initiator.run_cycle()) == [("t", None, None), ("u", None, MAJOR)]
     assert [one.error for one in few.entries()] == ["no permission"]
 

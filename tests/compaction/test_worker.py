@@ -7,7 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.compaction.world import ACID, HIVE_3, INSERT_ONLY, MAJOR, MINOR, World, rows_of
+from tests.compaction.world import (
+    ACID,
+    HIVE_3,
+    INSERT_ONLY,
+    MAJOR,
+    MINOR,
+    FilesThrough,
+    World,
+    rows_of,
+)
 
 import hiveacid
 from hiveacid.compaction.worker import NOT_ENOUGH, Outcome, Step
@@ -18,7 +27,7 @@ from hiveacid.model.tables import Partition, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.session import Session
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import FileSystem, mounted, path_of
+from hiveacid.storage.filesystem import FileSystem
 
 KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
 UNITS = pytest.mark.parametrize("unit", ["row", "partition"])
@@ -339,8 +348,7 @@ class _Full(FileSystem):
 def test_a_full_disk_fails_the_entry_and_changes_nothing(world: World) -> None:
     _three_deltas(world)
     rows, before = world.rows(), world.directories()
-    with mounted(_Full(world.warehouse), below=world.warehouse):
-        result = world.compact(MAJOR)
+    result = world.compact(MAJOR, files=FilesThrough(_Full(world.warehouse)))
     assert result.outcome is Outcome.FAILED
     (entry,) = world.entries()
     assert entry.state is CompactionState.FAILED
@@ -407,7 +415,7 @@ def test_what_is_no_error_of_ours_is_reported_and_raised(world: World) -> None:
     before = world.directories()
 
     def broken(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
-        staging = path_of(plan.staging)
+        staging = fs.path_of(plan.staging)
         fs.create_directory(staging)
         raise ZeroDivisionError("a bug")
 

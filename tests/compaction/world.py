@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from hiveacid.model.compactions import (
 from hiveacid.model.tables import Database, TableName
 from hiveacid.session import Session
 from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.testing.clock import ManualClock
 from hiveacid.txn.manager import TransactionManager
 
@@ -40,14 +42,32 @@ SETTLED_MS = 1_001
 Rows = list[tuple[Any, ...]]
 
 
-def open_world(url: str, warehouse: str, clock: ManualClock, settings: Settings) -> Client:
+def open_world(
+    url: str,
+    warehouse: str,
+    clock: ManualClock,
+    settings: Settings,
+    files: Files | None = None,
+) -> Client:
     """One client's connection."""
     options = MetastoreOptions(durable=False, server_time=False)
     store = connect(url, clock=clock, options=options)
     if DEFAULT_DATABASE not in store.list_databases():
         store.create_database(Database(DEFAULT_DATABASE, warehouse))
-    manager = TransactionManager(store, clock, settings, threads=NoThreads())
+    manager = TransactionManager(store, clock, settings, threads=NoThreads(), files=files)
     return Client(store, manager, clock, settings, warehouse)
+
+
+@dataclass(frozen=True, slots=True)
+class FilesThrough(Files):
+    """All files through one file system."""
+
+    file_system: FileSystem
+
+    def opened(self, root: str) -> FileSystem:
+        """See ``Files``."""
+        del root
+        return self.file_system
 
 
 class World:
@@ -61,9 +81,9 @@ class World:
         self.client = self.connect()
         self.acid = Session(self.client)
 
-    def connect(self) -> Client:
+    def connect(self, files: Files | None = None) -> Client:
         """A connection of its own to the same metastore."""
-        made = open_world(self.url, self.warehouse, self.clock, self.settings)
+        made = open_world(self.url, self.warehouse, self.clock, self.settings, files)
         self._connections.append(made)
         return made
 
@@ -97,9 +117,10 @@ class World:
         *,
         reached: Callable[[Step], None] | None = None,
         rewriting: Any = None,
+        files: Files | None = None,
     ) -> Worker:
         """A worker with a connection of its own."""
-        client = self.connect()
+        client = self.connect(files)
         how = rewriting or partial(rewrite, settings=self.settings)
         return Worker(client, how, name="host-1-1", reached=reached)
 
@@ -121,9 +142,9 @@ class World:
         self.clock.advance_ms(SETTLED_MS)
         return self.cleaner(**cleaner).run()
 
-    def cleaner(self, **cleaner: Any) -> Cleaner:
+    def cleaner(self, files: Files | None = None, **cleaner: Any) -> Cleaner:
         """A cleaner with a connection of its own."""
-        return Cleaner(self.connect(), **cleaner)
+        return Cleaner(self.connect(files), **cleaner)
 
     def rows(self, table: str = "t") -> Rows:
         """What a reader sees now."""

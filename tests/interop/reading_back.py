@@ -27,6 +27,7 @@ from hiveacid.layout.names import (
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import ROW_ID_COLUMN, scan
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.txn.snapshots import read_snapshot
 
@@ -74,10 +75,11 @@ def check_scan(spark: SparkSession, answer: HiveAnswer) -> Iterator[str]:
         snapshot = read_snapshot(
             _table(answer),
             _partitions(answer),
+            files=Files(),
             valid=ValidWriteIdList.parse(meta["valid_write_id_list"]),
             valid_txns=ValidTxnList.parse(meta["valid_txn_list"]),
         )
-        frame = scan(spark, plan_scan(snapshot), row_ids=meta["acid"])
+        frame = scan(spark, plan_scan(snapshot, files=Files()), row_ids=meta["acid"])
         got = frame_rows(frame, answer.shape)
     except AcidError as error:
         yield f"{type(error).__name__}: {error}"

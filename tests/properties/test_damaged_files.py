@@ -25,17 +25,17 @@ import pytest
 from tests.sampling import first_letter, sampled
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType
 from hiveacid.reading.rows import read_arrow
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.tail import read_tail
+from hiveacid.storage.target import FileKind
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
-FS, _ = file_system_for("/")
+FS, _ = Files().at("/")
 COLUMNS = (
     Column("id", PrimitiveType("int")),
     Column("name", PrimitiveType("string")),

@@ -19,7 +19,6 @@ from hiveacid.compaction.worker import Worker
 from hiveacid.errors import AcidError
 from hiveacid.model.compactions import CompactionRequest, CompactionState, CompactionType
 from hiveacid.model.tables import TableName
-from hiveacid.storage.filesystem import file_system_for
 
 PLACES: tuple[tuple[str, str | None], ...] = (
     ("t", None),
@@ -107,5 +106,5 @@ class Compaction:
 
 
 def _files_of(world: World, table: str, partition: str | None) -> tuple:  # type: ignore[type-arg]
-    fs, root = file_system_for(f"{world.warehouse}/{table}")
+    fs, root = world.files.at(f"{world.warehouse}/{table}")
     return fs.list_directory(root if partition is None else f"{root}/{partition}")

@@ -25,10 +25,8 @@ from hiveacid.clock import NoThreads
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.session import Session
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import mounted
-from hiveacid.storage.orc.footers import forget_tails
 from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.faults import Fault, FaultyFileSystem
+from hiveacid.testing.faults import Fault, FaultyFiles
 from hiveacid.txn.manager import TransactionManager
 
 _WITHIN_A_UNIT = frozenset({"statement", "commit"})
@@ -86,6 +84,7 @@ class World:
         self.scheduler = Scheduler(self.random, self.clock)
         self.root = str(root)
         self.client_clock = ClientClock(self)
+        self.files = FaultyFiles(self)
         self.clients: list[SimulatedClient] = []
         self.healthy = SimulatedClient("-", Settings(retention_s=0, compactor_auto="off"))
         self.metastore = connect_faulty(
@@ -109,12 +108,9 @@ class World:
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """Within the block its files are reached through it."""
-        forget_tails()
-        files = FaultyFileSystem(self.root, faults=self)
+        """Within the block its metastore is open."""
         try:
-            with mounted(files, below=f"{self.root}/"):
-                yield
+            yield
         finally:
             self.metastore.close()
 
@@ -128,7 +124,12 @@ class World:
         """What a session has."""
         threads = NoThreads()
         manager = TransactionManager(
-            self.metastore, self.client_clock, client.settings, user=client.name, threads=threads
+            self.metastore,
+            self.client_clock,
+            client.settings,
+            user=client.name,
+            threads=threads,
+            files=self.files,
         )
         client.connection = Client(
             self.metastore, manager, self.client_clock, client.settings, self.warehouse, threads

@@ -18,13 +18,13 @@ from tests.sampling import sampled
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.errors import FormatError
 from hiveacid.layout.compaction import plan_rebalance
-from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.target import FileKind
 
 _PLANS = {**PLANS, "rebalance": partial(plan_rebalance, buckets=3)}
 TABLES = ("a03_merge", "c_int", "d06_bucketed", "h01_aborted", "j01_add_columns", "i12_big")

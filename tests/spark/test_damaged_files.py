@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from hiveacid.errors import FormatError
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc.tail import read_tail
 
 CASES = 40
@@ -22,7 +22,7 @@ ACID = "stored as orc tblproperties ('transactional'='true', 'orc.compress'='{}'
 
 def structure(path):
     """The places that hold no values: stripe footers and the tail."""
-    fs, name = file_system_for(str(path))
+    fs, name = Files().at(str(path))
     tail = read_tail(fs, name)
     size = path.stat().st_size
     found = [(size - tail.tail_bytes, size)]

@@ -18,19 +18,19 @@ from hypothesis import strategies as st
 from hiveacid import read_arrow
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
-from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.scan import scan
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.tail import read_tail, rewrite_tail
 from hiveacid.storage.plan.planning import plan_scan
+from hiveacid.storage.target import FileKind
 
-FS = file_system_for("/")[0]
+FS = Files().at("/")[0]
 EPOCH = datetime.datetime(1970, 1, 1)
 SECOND = datetime.timedelta(seconds=1)
 LAST = datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)
@@ -128,7 +128,7 @@ def write(
 
 
 def through_spark(spark: Any, snapshot: Snapshot) -> list[dict[str, Any]]:
-    batches = scan(spark, plan_scan(snapshot), row_ids=True)._collect_as_arrow()
+    batches = scan(spark, plan_scan(snapshot, files=Files()), row_ids=True)._collect_as_arrow()
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: row.pop("ROW__ID")["rowid"])
     return rows
@@ -194,7 +194,7 @@ def test_a_timestamp_is_a_wall_clock_in_any_session_zone(
         (Column("ts", parse_type("timestamp")),),
     )
     zone(name)
-    frame = scan(spark, plan_scan(snapshot), row_ids=True)
+    frame = scan(spark, plan_scan(snapshot, files=Files()), row_ids=True)
     shown = frame.selectExpr("ROW__ID.rowid", "cast(ts as timestamp_ntz) ts").collect()
     assert [row.ts for row in sorted(shown)] == [*kept, None]
 

@@ -9,6 +9,7 @@ import pytest
 
 from hiveacid.errors import AcidError, InvalidInputError, StorageError, UnsupportedError
 from hiveacid.spark.failures import statement_error
+from hiveacid.storage.filesystem import Files
 
 
 def test_a_value_that_a_task_cannot_write_is_the_same_error_as_in_the_driver(acid, rows):
@@ -55,10 +56,12 @@ def test_a_stage_whose_results_die_with_their_executors_is_such_a_failure():
         "maximum allowable number of times: 4. Most recent failure reason:"
     )
     lost = "org.apache.spark.shuffle.MetadataFetchFailedException: Missing an output location"
-    found = statement_error(RuntimeError(f"{said}\n{lost} for shuffle 1 partition 0"))
+    found = statement_error(
+        RuntimeError(f"{said}\n{lost} for shuffle 1 partition 0"), at=Files().at
+    )
     assert isinstance(found, StorageError) and str(found).endswith(said.partition(": ")[2])
     other = RuntimeError("Job aborted due to stage failure: Task 0 failed: ValueError: no")
-    assert statement_error(other) is other
+    assert statement_error(other, at=Files().at) is other
 
 
 def test_a_worker_that_dies_fails_the_statement_and_leaves_nothing(acid, rows, spark):

@@ -15,15 +15,15 @@ from hiveacid.errors import FormatError
 from hiveacid.layout.events import EVENT_FIELDS
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
-from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import scan
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.plan.planning import plan_scan
+from hiveacid.storage.target import FileKind
 
 _TABLES = Path(__file__).parents[1] / "golden" / "tables.py"
 
@@ -61,7 +61,7 @@ def snapshot_of(name: str) -> Snapshot:
         partition_columns=keys,
         properties=meta["parameters"],
     )
-    fs, root = file_system_for(location)
+    fs, root = Files().at(location)
     parts = []
     for found in discover_partitions(fs, root):
         entries = list_partition(fs, found.path)
@@ -93,7 +93,9 @@ ACID = [
 def test_spark_returns_the_rows_and_row_ids_of_hive(spark, name):
     meta = tables.golden_meta(name)
     _, expected = tables.golden_answer(name)
-    got = spark_rows(scan(spark, plan_scan(snapshot_of(name)), row_ids=True), meta, row_ids=True)
+    got = spark_rows(
+        scan(spark, plan_scan(snapshot_of(name), files=Files()), row_ids=True), meta, row_ids=True
+    )
     assert list(tables.differences(got, expected)) == []
 
 
@@ -152,13 +154,13 @@ def test_update_events_of_hive_2_are_read_through_spark(spark, tmp_path):
         arrays = [pa.array([n], kind) for n, kind in zip(numbers, kinds, strict=True)]
         row = pa.array([{"id": value}], pa.struct([("id", pa.int32())]))
         path = str(directory / "bucket_00000")
-        fs, _ = file_system_for(path)
+        fs, _ = Files().at(path)
         with BucketFileWriter(fs, path, columns=columns, kind=FileKind.INSERT) as writer:
             writer.write_events(pa.record_batch([*arrays, row], list(EVENT_FIELDS)))
     valid = ValidWriteIdList.everything()
-    fs, root = file_system_for(str(tmp_path))
+    fs, root = Files().at(str(tmp_path))
     found = resolve(list_partition(fs, root), valid, None)
     table = Table(TableName("d", "t"), columns, root, properties={"transactional": "true"})
     snapshot = Snapshot(table, valid, (SnapshotPart(Partition((), root), found),))
-    rows = scan(spark, plan_scan(snapshot), row_ids=False).collect()
+    rows = scan(spark, plan_scan(snapshot, files=Files()), row_ids=False).collect()
     assert sorted(row.id for row in rows) == [2, 7]

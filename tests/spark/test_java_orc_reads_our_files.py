@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.target import FileKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FS = file_system_for("/")[0]
+FS = Files().at("/")[0]
 COLUMNS = tuple(
     Column(f"c{i}", parse_type(text))
     for i, text in enumerate(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyspark
 import pytest
 
-from hiveacid.layout.plan import ScanPlan
 from hiveacid.spark import arrow_scan, local_scan
 from hiveacid.spark import scan as native
 from hiveacid.statements.job import Reader
+from hiveacid.storage.plan.scan_plan import ScanPlan
 
 ARROW_FRAMES = int(pyspark.__version__.partition(".")[0]) >= 4
 here = pytest.mark.skipif(not ARROW_FRAMES, reason="PySpark 3.5 takes no Arrow table")

@@ -1,4 +1,4 @@
-"""Laws 2, 3, 4, 5 and 7: who may know whom. (Law 1 is import-linter's, in pyproject.toml.)"""
+"""Laws 2 to 7: who may know whom. (Law 1 is import-linter's, in pyproject.toml.)"""
 
 from __future__ import annotations
 
@@ -47,6 +47,17 @@ THIRD_PARTY_ROOMS = {
 """Third-party packages and the rooms that may name them (docs/ARCHITECTURE.md, section 2)."""
 
 PURE_ROOMS = {"model", "layout"}
+MAKES_FILES = {
+    "hiveacid.storage.filesystem",
+    "hiveacid.txn.manager",
+    "hiveacid.reading.source",
+    "hiveacid.reading.events",
+    "hiveacid.reading.export",
+    "hiveacid.cli.files",
+    "hiveacid.cli.upkeep",
+}
+EMPTY_FRAGMENTS = {"hiveacid.reading.arrow_dataset", "hiveacid.storage.plan.arrow_conditions"}
+"""They make fragments of Arrow's that stand for no file, but have to name a file system."""
 FORBIDDEN_MODULE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base"}
 JVM_GATEWAY = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "_jsession", "_gateway"}
 ENDS_A_TRANSACTION = {"commit_txn", "abort_txn"}
@@ -109,6 +120,22 @@ def test_law_5_only_txn_commits_or_aborts() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ENDS_A_TRANSACTION
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_law_6_files_are_handed_in() -> None:
+    """Only a client, and what reads a path without one, makes ``Files``; all else is given them."""
+    wrong = [
+        f"{source.module}:{node.lineno} {node.func.id}"
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"Files", "FileSystem"}
+        and source.module not in MAKES_FILES
+    ]
+    assert not wrong, "\n".join(wrong)
+    doors = [i for i in imports() if i.target.startswith("pyarrow.fs")]
+    assert {i.source.module for i in doors} == {"hiveacid.storage.filesystem", *EMPTY_FRAGMENTS}
 
 
 def test_law_7_no_import_cycle_lazy_and_type_only_imports_counted() -> None:

@@ -124,10 +124,10 @@ def _location(path: str) -> str:
 
 def _resolved(reader: _Reader) -> Iterator[tuple[str, AcidDirectory]]:
     from hiveacid.layout.resolve import resolve
-    from hiveacid.storage.filesystem import file_system_for
+    from hiveacid.storage.filesystem import Files
     from hiveacid.storage.listing import discover_partitions, list_partition
 
-    fs, root = file_system_for(reader.location)
+    fs, root = Files().at(reader.location)
     for partition in discover_partitions(fs, root):
         entries = list_partition(fs, partition.path)
         directory = resolve(entries, reader.valid, reader.valid_txns, mode=reader.mode)

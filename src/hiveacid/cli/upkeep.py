@@ -8,6 +8,7 @@ from hiveacid.metastore.sql.migrations import Opening, schema_differences
 from hiveacid.metastore.sql.schema import SCHEMA_VERSION
 from hiveacid.model.transactions import TxnState
 from hiveacid.statements.unknown_directories import unknown_directories
+from hiveacid.storage.filesystem import Files
 
 
 def init(url: str) -> None:
@@ -51,7 +52,7 @@ def check(url: str, *, files: bool) -> bool:
         print(f"{len(metastore.list_databases())} databases")
         print(f"{opened} open and {len(txns) - opened} aborted transactions")
         print(f"{len(metastore.show_locks())} locks")
-        unknown = tuple(unknown_directories(metastore)) if files else ()
+        unknown = tuple(unknown_directories(metastore, Files())) if files else ()
         for line in unknown:
             print(line)
     return not unknown

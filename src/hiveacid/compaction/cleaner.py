@@ -41,7 +41,7 @@ from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionT
 from hiveacid.model.ids import WriteId
 from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.tables import RENAMING_TO, Table, TableKind, TableName
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.txn.retention import retained_until_ms, retention_s
 
@@ -226,7 +226,7 @@ class Cleaner:
         size_bytes = 0
         left: list[CleaningPlan] = []
         for location in locations:
-            fs, root = file_system_for(location)
+            fs, root = self._client.files.at(location)
             entries = self._listed(fs, root)
             for path in removable(entries, table, seen, today, aborted_only=aborted_only):
                 self._remove(fs, root, path, entries)
@@ -293,7 +293,7 @@ class Cleaner:
     def _sweep_locations(self, locations: Iterable[str], orphans: Orphans) -> list[str]:
         removed = []
         for location in dict.fromkeys(locations):
-            fs, root = file_system_for(location)
+            fs, root = self._client.files.at(location)
             for info in filter(orphans.has, fs.list_directory(root)):
                 path = info.path.rpartition("/")[2]
                 entry = Entry(path, info.size_bytes, is_directory=info.is_directory)

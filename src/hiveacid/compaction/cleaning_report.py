@@ -25,7 +25,6 @@ from hiveacid.model.compactions import (
 )
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import TxnState
-from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.listing import list_partition
 from hiveacid.txn.retention import retained_until_ms
 
@@ -124,7 +123,7 @@ class _Explained:
                 name = partition_name(keys, one.values) if keys else None
                 yield self._preview(table, one, name, gone)
         if keys or table.acid_mode is AcidMode.NONE:
-            fs, root = file_system_for(table.location)
+            fs, root = self.client.files.at(table.location)
             names = (info.path.rpartition("/")[2] for info in fs.list_directory(root))
             staged = [name for name in names if name.startswith(STAGING_PREFIX)]
             if staged:
@@ -135,7 +134,7 @@ class _Explained:
     def _preview(
         self, table: Table, partition: Partition, name: str | None, gone: Collection[str]
     ) -> CleaningPreview:
-        fs, root = file_system_for(partition.location)
+        fs, root = self.client.files.at(partition.location)
         above = f"{root.rstrip('/')}/"
         remove = tuple(sorted(one.removeprefix(above) for one in gone if one.startswith(above)))
         entries = list_partition(fs, root)

@@ -9,7 +9,7 @@ turns of a metastore's services are taken in the database.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -39,7 +39,6 @@ from hiveacid.model.compactions import (
 from hiveacid.model.properties import WORKER_POOL
 from hiveacid.model.tables import Database, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.storage.filesystem import FileSystem, file_system_for
 from hiveacid.storage.listing import list_partition
 
 _LOG = logging.getLogger(__name__)
@@ -50,9 +49,6 @@ _FULL_LOOK_S: Final = 3600.0
 threshold may have changed, an hour has come, an initiator died before it was through."""
 _OVERLAP_MS: Final = 500
 _BUSY: Final = (CompactionState.INITIATED, CompactionState.WORKING)
-
-OpenFiles = Callable[[str], tuple[FileSystem, str]]
-"""Gives the file system of a location, and its path within: ``file_system_for``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +64,10 @@ class Verdict:
 class Initiator:
     """Asks for compactions; ``name`` begins with the host, as ``<host>-<process>-initiator``."""
 
-    def __init__(
-        self, client: Client, *, name: str, open_files: OpenFiles = file_system_for
-    ) -> None:
+    def __init__(self, client: Client, *, name: str) -> None:
         self._client = client
         self._queue = client.metastore
         self._name = name
-        self._open_files = open_files
         self._full_look_s: float | None = None
         self._relieved_s: float | None = None
         self._looked_s: dict[TableName, tuple[float | None, float]] = {}
@@ -180,7 +173,7 @@ class Initiator:
         return self._client.clock.monotonic_s()
 
     def _look(self, queue: Iterable[CompactionInfo]) -> _Look:
-        return _Look(self._client, self._name, self._open_files, queue)
+        return _Look(self._client, self._name, queue)
 
     def _wants_full_look(self) -> bool:
         now_s = self._now_s()
@@ -207,13 +200,11 @@ class _Look:
         self,
         client: Client,
         name: str,
-        open_files: OpenFiles,
         queue: Iterable[CompactionInfo],
     ) -> None:
         self._client = client
         self._metastore = client.metastore
         self._name = name
-        self._open_files = open_files
         self._busy: dict[tuple[TableName, str | None], CompactionInfo] = {}
         self._cleaning_waits: set[tuple[TableName, str | None]] = set()
         for one in queue:
@@ -255,7 +246,7 @@ class _Look:
     def directory(self, table: Table, partition: Partition) -> AcidDirectory:
         """What of a partition counts."""
         txns, valid = self._lists(table.name)
-        fs, root = self._open_files(partition.location)
+        fs, root = self._client.files.at(partition.location)
         return resolve(list_partition(fs, root), valid, txns, mode=table.acid_mode)
 
     def explain(self, table: Table, partition: Partition) -> Verdict:

@@ -30,7 +30,7 @@ from hiveacid.compaction.rewrites import (
 from hiveacid.errors import AcidError, CompactionError
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile, input_bytes
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ class PoliteRewrite:
         method = choose_method(plan, spark=spark is not None, settings=settings)
         if method is Method.SPARK or input_bytes(plan) <= settings.compactor_process_bytes:
             return rewrite(fs, plan, settings=settings, spark=spark, method=method)
-        return whole_result(fs, plan, self._in_processes(plan, method, settings))
+        return whole_result(fs, plan, self._in_processes(fs, plan, method, settings))
 
     def stop(self) -> None:
         """End the processes; what they have staged counts for nobody."""
@@ -81,11 +81,11 @@ class PoliteRewrite:
             process.terminate()
 
     def _in_processes(
-        self, plan: RewritePlan, method: Method, settings: Settings
+        self, fs: FileSystem, plan: RewritePlan, method: Method, settings: Settings
     ) -> tuple[RewrittenFile, ...]:
         worth = -(-input_bytes(plan) // _SHARE_BYTES)
         count = max(1, min(worth, share_count_max(plan), (os.cpu_count() or 1) // 2))
-        orders = [pickle.dumps((plan, Share(i, count), settings, method)) for i in range(count)]
+        orders = [pickle.dumps((fs, plan, Share(i, count), settings, method)) for i in range(count)]
         with ExitStack() as stack:
             processes = [stack.enter_context(self._started(one)) for one in orders]
             return tuple(file for process in processes for file in _answer_of(process, plan))
@@ -174,9 +174,8 @@ def _end_with(parent: int) -> None:
 
 
 def _answer(
-    plan: RewritePlan, share: Share, settings: Settings, method: Method
+    fs: FileSystem, plan: RewritePlan, share: Share, settings: Settings, method: Method
 ) -> tuple[RewrittenFile, ...] | AcidError:
-    fs = file_system_for(plan.location)[0]
     try:
         return rewrite_share(fs, plan, share, settings=settings, method=method)
     except AcidError as error:

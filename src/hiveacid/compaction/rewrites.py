@@ -36,7 +36,7 @@ from hiveacid.layout.names import (
 from hiveacid.model.tables import AcidMode
 from hiveacid.settings import Settings
 from hiveacid.spark.conf import jobs_described
-from hiveacid.storage.filesystem import FileSystem, path_of
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
 from hiveacid.storage.merge.file_copy import copy_files
 from hiveacid.storage.merge.rebalance import Rebalancer
@@ -144,20 +144,20 @@ def rewrite_share(
         SparkNeededError: ``Method.SPARK`` without a session.
         UnsupportedError: a value that cannot be written.
     """
-    fs.create_directory(path_of(plan.staging))
+    fs.create_directory(fs.path_of(plan.staging))
     if plan.table.acid_mode is AcidMode.INSERT_ONLY:
         return copy_files(fs, plan)
     make: Make
     if isinstance(plan.compaction, Rebalance):
-        make = partial(Rebalancer, plan=plan, unit=unit_of_rewrite(plan))
+        make = partial(Rebalancer, plan=plan, unit=unit_of_rewrite(fs, plan))
         if plan.compaction.order_by is not None:
-            return Rebalancer(fs, plan, unit=unit_of_rewrite(plan)).rewrite_sorted(
+            return Rebalancer(fs, plan, unit=unit_of_rewrite(fs, plan)).rewrite_sorted(
                 plan.compaction.order_by
             )
     else:
         least = None if method is Method.ARROW else settings.compactor_stripe_bytes
         make = partial(
-            BucketRewriter, plan=plan, unit=unit_of_rewrite(plan), stripe_bytes_min=least
+            BucketRewriter, plan=plan, unit=unit_of_rewrite(fs, plan), stripe_bytes_min=least
         )
     if method is Method.SPARK:
         if spark is None:
@@ -165,7 +165,7 @@ def rewrite_share(
         from hiveacid.compaction.spark_rewrite import rewrite_with_spark  # needs pyspark
 
         with jobs_described(spark, f"hiveacid: compaction of {plan.table.name}"):
-            return rewrite_with_spark(spark, fs, plan, make)
+            return rewrite_with_spark(spark, fs, make)
     rewriter = make(fs)
     works = rewriter.works()[share.number :: share.of]
     return tuple(file for work in works for file in rewriter.rewrite(work))
@@ -179,7 +179,7 @@ def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) 
         else format_original_file(OriginalFileName(0, 0))
     )
     directory = format_directory(compaction.output)
-    path = f"{path_of(plan.staging)}/{directory}-{name}"
+    path = f"{fs.path_of(plan.staging)}/{directory}-{name}"
     file = write_no_rows(
         fs,
         path,

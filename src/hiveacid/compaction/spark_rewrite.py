@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark import TaskContext
 
-from hiveacid.layout.compaction import RewritePlan, RewrittenFile
+from hiveacid.layout.compaction import RewrittenFile
 from hiveacid.spark.failures import statement_error
 from hiveacid.spark.workers import make_ready
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
 from hiveacid.storage.merge.rebalance import Rebalancer
 
@@ -43,7 +43,7 @@ Make = Callable[..., BucketRewriter | Rebalancer]
 
 
 def rewrite_with_spark(
-    spark: SparkSession, fs: FileSystem, plan: RewritePlan, make: Make
+    spark: SparkSession, fs: FileSystem, make: Make
 ) -> tuple[RewrittenFile, ...]:
     """Stage the result of a compaction; ``make`` is picklable.
 
@@ -57,12 +57,12 @@ def rewrite_with_spark(
     if not works:
         return ()
     make_ready(spark)
-    task = RewriteTask(plan.location, pickle.dumps(make), works, rewriter.foreign)
+    task = RewriteTask(fs, pickle.dumps(make), works, rewriter.foreign)
     try:
         frame = spark.range(0, len(works), 1, len(works)).mapInArrow(task, _RESULT_SCHEMA)
         found = frame.collect()
     except Exception as error:  # PySpark's, or py4j's: see failures
-        known = statement_error(error)
+        known = statement_error(error, at=lambda path: (fs, fs.path_of(path)))
         if known is error:
             raise
         raise known from error
@@ -76,7 +76,7 @@ def rewrite_with_spark(
 class RewriteTask:
     """Does the works whose places it is given; what makes the rewriter is unpacked in the task."""
 
-    location: str
+    fs: FileSystem
     make: bytes
     works: tuple[bytes, ...]
     foreign: frozenset[str]
@@ -86,8 +86,7 @@ class RewriteTask:
         make: Make = pickle.loads(self.make)
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context else 0
-        fs = file_system_for(self.location)[0]
-        rewriter = make(fs, foreign=self.foreign, attempt=attempt)
+        rewriter = make(self.fs, foreign=self.foreign, attempt=attempt)
         for batch in batches:
             for place in batch.column(0).to_pylist():
                 yield _rows(rewriter.rewrite(pickle.loads(self.works[place])))

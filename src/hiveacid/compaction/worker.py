@@ -37,7 +37,6 @@ from hiveacid.layout.markers import DataFormat, format_marker
 from hiveacid.layout.names import DirectoryName, format_directory, staging_name
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
-from hiveacid.layout.target import FileKind, WrittenFile
 from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
 from hiveacid.model.locks import LockComponent, LockType
@@ -45,9 +44,10 @@ from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition, with_logical_lengths
 from hiveacid.storage.publish import publish, publish_marker, publish_version, publishing
+from hiveacid.storage.target import FileKind, WrittenFile
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.transaction import Transaction
 
@@ -242,7 +242,7 @@ class Worker:
         partition = find_partition(self._queue, entry, table)
         if partition is None:  # what an aborted write left in partitions that it did not name
             return self._clean_only(entry, txn)
-        fs, root = file_system_for(partition.location)
+        fs, root = self._client.files.at(partition.location)
         directory = self._directory(fs, root, table, txn, valid)
         compaction = _plan(entry, directory, txn)
         if compaction is None:

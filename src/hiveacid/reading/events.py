@@ -8,7 +8,7 @@ from typing import Any
 from hiveacid.layout.events import SYSTEM_FIELDS
 from hiveacid.model.tables import Column
 from hiveacid.storage.arrow_texts import readable
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.json_values import json_values
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 
@@ -26,7 +26,7 @@ def dump(path: str, *, logical_bytes: int | None = None) -> Iterator[dict[str, A
         StorageError: reading failed.
         UnsupportedError: a timestamp outside 1677..2262.
     """
-    fs, name = file_system_for(path)
+    fs, name = Files().at(path)
     with BucketFileReader(fs, name, logical_bytes=logical_bytes) as reader:
         file_columns = [Column(field, kind) for field, kind in reader.fields]
         for batch in reader.batches(

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from hiveacid.errors import InvalidInputError, StorageError
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 
 _WRITERS: Final[Mapping[str, Callable[[Any, pa.Schema], Any]]] = {
     "parquet": parquet.ParquetWriter,
@@ -34,7 +34,7 @@ def export(rows: pa.RecordBatchReader, path: str) -> int:
         raise InvalidInputError(
             f"{path} ends in none of {', '.join('.' + name for name in _WRITERS)}", path=path
         )
-    fs, name = file_system_for(path)
+    fs, name = Files().at(path)
     count = 0
     try:
         with fs.open_output(name) as sink, open_writer(sink, rows.schema) as writer:

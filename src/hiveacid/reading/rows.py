@@ -22,10 +22,11 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice, chosen_expression, condition_of
 from hiveacid.reading.source import Leasing, PathSource, Source, TableSource, source_of
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.select import Lease
 from hiveacid.storage.arrow_texts import readable
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.expiry import noticing_cleaning
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME, ROW_ID_TYPE, record_batch
 from hiveacid.storage.orc.timestamp_units import unit_of
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered, kept_partitions
@@ -133,16 +134,18 @@ def open_rows(
             unit=unit,
         )
     if unit is None:
-        scan = scan.in_unit(_unit(lease.snapshot, scan.needed))
-    batches = _until_closed(scan.rows(lease.snapshot), lease.close)
+        scan = scan.in_unit(_unit(lease, scan.needed))
+    batches = _until_closed(scan.rows(lease.snapshot, lease.files), lease.close)
     return pa.RecordBatchReader.from_batches(scan.output, batches)
 
 
-def _unit(snapshot: Snapshot, needed: frozenset[str]) -> str:
+def _unit(lease: Lease, needed: frozenset[str]) -> str:
+    snapshot, files = lease.snapshot, lease.files
     if snapshot.table.acid_mode is not AcidMode.FULL:
         return MICROSECONDS
-    with noticing_cleaning(file_system_for(snapshot.table.location)[0]):
-        return unit_of(snapshot, [c.type for c in snapshot.table.columns if c.name in needed])
+    types = [column.type for column in snapshot.table.columns if column.name in needed]
+    with noticing_cleaning(files.at(snapshot.table.location)[0]):
+        return unit_of(snapshot, types, files=files)
 
 
 def chosen_names(schema: pa.Schema, columns: str | Sequence[str] | None) -> list[str]:
@@ -208,9 +211,10 @@ class _Scan:
         ]
         return replace(self, output=pa.schema(fields), unit=unit)
 
-    def rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    def rows(self, snapshot: Snapshot, files: Files) -> Iterator[pa.RecordBatch]:
         """The rows of a snapshot, filtered, in the order asked for."""
         reader = TableReader(
+            files,
             self.table,
             self.needed,
             snapshot.valid,
@@ -224,8 +228,8 @@ class _Scan:
                 for batch in reader.rows(one.partition, one.directory):
                     yield from self._finished(batch)
             return
-        with noticing_cleaning(file_system_for(snapshot.table.location)[0]):
-            plan = plan_scan(snapshot, predicate=self.condition.predicate)
+        with noticing_cleaning(files.at(snapshot.table.location)[0]):
+            plan = plan_scan(snapshot, files=files, predicate=self.condition.predicate)
         for part in plan.parts:
             whole = part.part
             for batch in reader.rows(whole.partition, whole.directory, part.selection):

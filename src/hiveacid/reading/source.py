@@ -31,7 +31,7 @@ from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.statements.select import Keep, Lease
 from hiveacid.storage.expiry import list_settled, noticing_cleaning
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import discover_partitions, with_logical_lengths
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
@@ -81,6 +81,7 @@ class PathSource:
     """A directory; what was found when it was made is what is read."""
 
     snapshot: Snapshot
+    files: Files
 
     @property
     def definition(self) -> Table:
@@ -92,7 +93,8 @@ class PathSource:
         parts = {part.partition.values: part for part in self.snapshot.parts}
         kept = keep([part.partition for part in self.snapshot.parts])
         chosen = tuple(parts[partition.values] for partition in kept)
-        return Lease(Snapshot(self.snapshot.table, self.snapshot.valid, chosen), _nothing)
+        snapshot = Snapshot(self.snapshot.table, self.snapshot.valid, chosen)
+        return Lease(snapshot, _nothing, self.files)
 
 
 def source_of(
@@ -113,16 +115,17 @@ def source_of(
         table = fspath(table)
     if not isinstance(table, str):
         return _table_source(table, lists=(valid_write_ids, valid_txns))
-    fs, root = file_system_for(table)
+    files = Files()
+    fs, root = files.at(table)
     write_ids = _write_ids(valid_write_ids, root)
     txns = ValidTxnList.parse(valid_txns) if isinstance(valid_txns, str) else valid_txns
     with noticing_cleaning(fs):
-        return _found(fs, root, write_ids, txns)
+        return PathSource(_found(fs, root, write_ids, txns), files)
 
 
 def _found(
     fs: FileSystem, root: str, write_ids: ValidWriteIdList, txns: ValidTxnList | None
-) -> PathSource:
+) -> Snapshot:
     found = discover_partitions(fs, root)
     listings = [list_settled(fs, partition.path) for partition in found]
     mode = _mode([entry for entries in listings for entry in entries])
@@ -148,7 +151,7 @@ def _found(
         partition_columns=keys,
         properties={"transactional": "true", "transactional_properties": mode.value},
     )
-    return PathSource(Snapshot(definition, write_ids, parts))
+    return Snapshot(definition, write_ids, parts)
 
 
 def _table_source(table: Leasing, *, lists: tuple[object, object]) -> TableSource:

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
-from hiveacid.layout.plan import PartPlan, ScanPlan, Selection
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.tables import Column, Partition
 from hiveacid.model.types import CharType
@@ -25,6 +24,7 @@ from hiveacid.spark.assign import key_value, stored_type
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.workers import make_ready
+from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan, Selection
 from hiveacid.storage.read import TableReader
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class ArrowScanTask:
         """A task for some units of a plan."""
         snapshot, wanted = plan.snapshot, frozenset(plan.columns)
         reader = TableReader(
-            snapshot.table, wanted, snapshot.valid, row_ids=row_ids, key_texts=True
+            plan.files, snapshot.table, wanted, snapshot.valid, row_ids=row_ids, key_texts=True
         )
         return ArrowScanTask(tuple(map(pickle.dumps, units)), reader)
 

@@ -9,7 +9,7 @@ outside the ranges packs to NULL, which matches nothing. Row ids are unique per 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -52,8 +52,9 @@ class DeleteEvents:
     ranges: tuple[tuple[int, int], ...] | None
 
 
-def read_delete_events(fs: FileSystem, paths: Sequence[str]) -> DeleteEvents:
-    """Counts and ranges from the footers of delete files.
+def read_delete_events(files: Iterable[tuple[FileSystem, str]]) -> DeleteEvents:
+    """Counts and ranges from the footers of delete files, which are opened: one that is not there
+    would let its rows come back.
 
     Raises:
         MissingFileError: a listed file does not exist.
@@ -62,7 +63,7 @@ def read_delete_events(fs: FileSystem, paths: Sequence[str]) -> DeleteEvents:
     rows = 0
     ranges: list[tuple[int, int]] | None = None
     complete = True
-    for path in paths:
+    for fs, path in files:
         tail = read_tail(fs, path)
         check_acid(tail, path)
         rows += tail.rows

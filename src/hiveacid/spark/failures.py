@@ -7,6 +7,7 @@ its own classes for some and py4j's for the rest, more of the latter in 3.5.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from hiveacid.errors import (
@@ -24,11 +25,12 @@ from hiveacid.errors import (
 )
 from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK
 from hiveacid.storage.expiry import missing_or_expired
-from hiveacid.storage.filesystem import file_system_for, path_of
+from hiveacid.storage.filesystem import FileSystem
 
 FOREIGN_FILE_MARK: Final = "HIVEACID-FOREIGN-FILE"
 """Stands in the error that a scan raises at a row of an ORC file that is not an ACID file."""
 
+Reach = Callable[[str], tuple[FileSystem, str]]
 _OURS: Final = re.compile(
     r"hiveacid\.errors\.(?P<name>\w+): (?:\[Error \d+\]: )?(?P<message>[^\n]*)"
 )
@@ -73,9 +75,9 @@ _CHOOSE: Final = "PYSPARK_PYTHON or spark.pyspark.python says which Python the w
 _ABORTED: Final = re.compile(r"Job aborted due to stage failure: (?P<what>[^\n]*)")
 
 
-def statement_error(error: Exception) -> Exception:
+def statement_error(error: Exception, *, at: Reach | None = None) -> Exception:
     """The error of ours that a failed Spark job stands for; ``error`` itself where it is none of
-    ours.
+    ours. ``at`` reaches the files that it read: ``Files.at``; None where it read none.
 
     A ``FormatError`` has ``path`` in its context where Spark names the file.
     """
@@ -90,7 +92,7 @@ def statement_error(error: Exception) -> Exception:
         return CardinalityError(ours["message"], row=row)
     if ours and ours["name"] in _TYPED:
         return _TYPED[ours["name"]](ours["message"])
-    return _python_error(text) or _file_error(text) or _death(text) or error
+    return _python_error(text) or _file_error(text, at) or _death(text) or error
 
 
 def _python_error(text: str) -> AcidError | None:
@@ -130,14 +132,13 @@ def _death(text: str) -> AcidError | None:
     )
 
 
-def _file_error(text: str) -> AcidError | None:
+def _file_error(text: str, at: Reach | None) -> AcidError | None:
     missing = _MISSING.search(text)
     if missing:
         path = _local(missing["path"] or missing["read"])
-        fs, _ = file_system_for(path)
-        return missing_or_expired(
-            fs, MissingFileError(f"{path} does not exist", path=path_of(path))
-        )
+        fs, place = (None, path) if at is None else at(path)
+        gone = MissingFileError(f"{path} does not exist", path=place)
+        return gone if fs is None else missing_or_expired(fs, gone)
     if "No space left on device" in text:
         return StorageError("Spark found no space left on device")
     unreadable = _UNREADABLE.search(text)

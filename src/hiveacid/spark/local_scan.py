@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hiveacid.layout.plan import ScanPlan
 from hiveacid.model.tables import AcidMode
 from hiveacid.spark.arrow_scan import ArrowScanTask, Unit, arrow_schema, as_table_types
 from hiveacid.spark.driver_rows import takes_arrow, without_rows
+from hiveacid.storage.plan.scan_plan import ScanPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

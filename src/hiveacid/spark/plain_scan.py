@@ -20,6 +20,7 @@ from hiveacid.spark.plain_task import read_files
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.zones import is_utc
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.footers import tail_of
 from hiveacid.storage.orc.native import is_native_plain
 from hiveacid.storage.plain.readers import parquet_has_types
@@ -33,16 +34,18 @@ _GLOB: Final = "{}[]*?\\"
 """What makes a path a glob to Spark."""
 
 
-def scan(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> DataFrame:
+def scan(
+    spark: SparkSession, table: Table, parts: Sequence[SnapshotPart], *, files: Files
+) -> DataFrame:
     """Rows of a table without row ids: originals, and what an insert-only table's directories
     hold.
     """
-    files = [(p.partition, f) for p in parts for f in p.directory.row_files if f.size_bytes > 0]
+    read = [(p.partition, f) for p in parts for f in p.directory.row_files if f.size_bytes > 0]
     utc = all("timestamp" not in str(c.type) for c in table.columns) or is_utc(spark)
     native: dict[tuple[str | None, ...], tuple[Partition, list[DataFile]]] = {}
     other: list[tuple[Partition, DataFile]] = []
-    for partition, file in files:
-        if _is_native(table, partition, file, utc=utc):
+    for partition, file in read:
+        if _is_native(table, files.at(partition.location), file, utc=utc):
             native.setdefault(partition.values, (partition, []))[1].append(file)
         else:
             other.append((partition, file))
@@ -52,25 +55,25 @@ def scan(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> Da
         frame = _read_plain(spark, table, native.values(), schema)
         frames.append(frame.select(*[quoted(c.name) for c in table.all_columns]))
     if other:
-        frames.append(read_files(spark, table, other))
+        frames.append(read_files(spark, table, other, files=files))
     if not frames:
         fields = [t.StructField(c.name, spark_type(c.type)) for c in table.all_columns]
         return without_rows(spark, t.StructType(fields))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
-def _is_native(table: Table, partition: Partition, file: DataFile, *, utc: bool) -> bool:
+def _is_native(table: Table, place: tuple[FileSystem, str], file: DataFile, *, utc: bool) -> bool:
     """Whether Spark's own reader reads a file of the table as Hive does.
 
     Text never: Spark has no reader of Hive's rows. Parquet unless there are times, which each
     writer stores in its own calendar and zone, or types that were changed.
     """
     if table.format is FileFormat.ORC:
-        return is_native_plain(tail_of(partition.location, file), table.columns, utc=utc)
+        return is_native_plain(tail_of(*place, file), table.columns, utc=utc)
     times = any(word in str(c.type) for c in table.columns for word in ("timestamp", "date"))
     if table.format is not FileFormat.PARQUET or times:
         return False
-    return parquet_has_types(partition.location, file, table.columns)
+    return parquet_has_types(*place, file, table.columns)
 
 
 def _read_plain(

@@ -20,6 +20,7 @@ from hiveacid.spark.assign import key_value, stored_type
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.workers import make_ready
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.read import TableReader
 
 if TYPE_CHECKING:
@@ -29,17 +30,21 @@ _TASKS_MAX: Final = 200
 
 
 def read_files(
-    spark: SparkSession, table: Table, files: Sequence[tuple[Partition, DataFile]]
+    spark: SparkSession,
+    table: Table,
+    read: Sequence[tuple[Partition, DataFile]],
+    *,
+    files: Files,
 ) -> DataFrame:
     """The rows of some files of a table: data columns, then partition columns."""
-    count = min(len(files), _TASKS_MAX)
+    count = min(len(read), _TASKS_MAX)
     make_ready(spark)
     # each task takes a run of numbers: neighbours, which are often alike, go to different ones
-    units = tuple(file for first in range(count) for file in files[first::count])
+    units = tuple(file for first in range(count) for file in read[first::count])
     fields = [t.StructField(c.name, stored_type(c.type)) for c in table.columns]
     fields += [t.StructField(c.name, t.StringType()) for c in table.partition_columns]
     names = frozenset(column.name for column in table.all_columns)
-    reader = TableReader(table, names, ValidWriteIdList.everything(), key_texts=True)
+    reader = TableReader(files, table, names, ValidWriteIdList.everything(), key_texts=True)
     frame = spark.range(0, len(units), 1, count).mapInArrow(
         PlainScanTask(reader, units), t.StructType(fields)
     )

@@ -26,7 +26,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.layout import events
-from hiveacid.layout.plan import PartPlan, ScanPlan
 from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
@@ -47,9 +46,9 @@ from hiveacid.spark.plain_scan import (
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.zones import is_utc
-from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.orc.native import is_native
 from hiveacid.storage.orc.verify import event_tail
+from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -92,7 +91,7 @@ def scan(spark: SparkSession, plan: ScanPlan, *, row_ids: bool = False) -> DataF
         empty = result_schema(table, row_ids=row_ids, columns=plan.columns)
         return without_rows(spark, empty)
     if table.acid_mode is not AcidMode.FULL:
-        frame = plain_scan.scan(spark, table, [part.reduced for part in parts])
+        frame = plain_scan.scan(spark, table, [part.reduced for part in parts], files=plan.files)
         return frame.select(*map(quoted, plan.columns))
     read = [column for column in table.columns if column.name in plan.columns]
     utc = all("timestamp" not in str(column.type) for column in read) or is_utc(spark)
@@ -145,7 +144,7 @@ def _native(
     rows = _live(rows, snapshot, parts, operation=events.Operation.INSERT)
     deleting = [part for part in parts if part.directory.delete_deltas]
     if deleting:
-        rows = _filter_deleted(spark, snapshot, rows, deleting)
+        rows = _filter_deleted(spark, plan, rows, deleting)
     return rows.selectExpr(*_output(plan, row_ids=row_ids))
 
 
@@ -177,17 +176,16 @@ def _output(plan: ScanPlan, *, row_ids: bool) -> list[str]:
 
 
 def _filter_deleted(
-    spark: SparkSession, snapshot: Snapshot, rows: DataFrame, parts: Sequence[SnapshotPart]
+    spark: SparkSession, plan: ScanPlan, rows: DataFrame, parts: Sequence[SnapshotPart]
 ) -> DataFrame:
+    snapshot = plan.snapshot
     table = snapshot.table
     groups = [(p.partition, [f for d in p.directory.delete_deltas for f in d.files]) for p in parts]
-    fs, _ = file_system_for(table.location)
-    paths = [
-        join(file_system_for(partition.location)[1], file.path)
+    known = deletes.read_delete_events(
+        plan.files.at(join(partition.location, file.path))
         for partition, files in groups
         for file in files
-    ]
-    known = deletes.read_delete_events(fs, paths)
+    )
     if known.rows == 0:
         return rows
     numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
@@ -353,13 +351,11 @@ def _is_native(plan: ScanPlan, part: SnapshotPart, *, utc: bool) -> bool:
     """Whether Spark's reader can read every file: ACID bucket files of full length, with the
     table's columns.
     """
-    columns = plan.snapshot.table.columns
+    columns, place = plan.snapshot.table.columns, plan.files.at(part.partition.location)
     return not part.directory.originals and all(
         file.is_bucket_file
         and file.size_bytes > 0
         and file.logical_bytes in (None, file.size_bytes)
-        and is_native(
-            event_tail(part.partition.location, file), columns, utc=utc, wanted=plan.columns
-        )
+        and is_native(event_tail(*place, file), columns, utc=utc, wanted=plan.columns)
         for file in part.directory.row_files
     )

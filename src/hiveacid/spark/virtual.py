@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.layout.plan import PartPlan, ScanPlan
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.spark import local_scan
 from hiveacid.spark.driver_rows import without_rows
 from hiveacid.spark.scan import ROW_ID_COLUMN, result_schema, scan
+from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from hiveacid.layout.target import WriteResult, WriteTarget, WrittenFile, write_result
 from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import Column
 from hiveacid.spark.assign import partition_text
@@ -36,6 +35,7 @@ from hiveacid.storage.stage import (
     make_staging,
     staged_here,
 )
+from hiveacid.storage.target import WriteResult, WriteTarget, WrittenFile, write_result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -186,7 +186,7 @@ def _run_here(frame: DataFrame, stage: EventStage, order: Sequence[str]) -> Writ
     try:
         rows = frame.toArrow()
     except Exception as error:  # as in _collected
-        known = statement_error(error)
+        known = statement_error(error, at=stage.target.files.at)
         if known is error:
             raise
         raise known from error
@@ -204,7 +204,7 @@ def _collected(frame: DataFrame, task: StageTask) -> list[WrittenFile]:
     except Exception as error:  # PySpark's, or py4j's: see failures
         if TOO_MANY_WRITERS_MARK in str(error):
             raise _TooManyWriters from error
-        known = statement_error(error)
+        known = statement_error(error, at=task.stage.target.files.at)
         if known is error:
             raise
         raise known from error

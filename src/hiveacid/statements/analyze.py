@@ -166,7 +166,8 @@ def _look(
         return {}
     keys = [column.name for column in table.partition_columns]
     wanted = [column.name for column in columns] + keys
-    rows = scan(spark, plan_scan(snapshot, columns=wanted or [table.columns[0].name]))
+    read = wanted or [table.columns[0].name]
+    rows = scan(spark, plan_scan(snapshot, files=context.files, columns=read))
     texts = [f"count(*) as {quoted(_ROWS)}"]
     for place, column in enumerate(columns):
         texts += [f"{text} as c{place}_{name}" for name, text in _aggregates(column).items()]

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, cardinality_error
 from hiveacid.layout.names import default_partition_value
-from hiveacid.layout.target import WriteResult, WriteTarget, WrittenFile, write_result
 from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import (
     ANYTHING,
@@ -41,6 +40,7 @@ from hiveacid.storage.merge.merge_read import ROW_ID_NAME
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 from hiveacid.storage.read import TableReader
 from hiveacid.storage.stage import DELETE, UPDATE
+from hiveacid.storage.target import WriteResult, WriteTarget, WrittenFile, write_result
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 
@@ -329,7 +329,7 @@ def target_rows(
     """
     wanted = frozenset(columns)
     plan = job.plan(table, predicate=predicate, columns=wanted)
-    reader = TableReader(table, wanted, plan.snapshot.valid, row_ids=True)
+    reader = TableReader(plan.files, table, wanted, plan.snapshot.valid, row_ids=True)
     for part in plan.parts:
         partition = part.part.partition
         for batch in reader.rows(partition, part.part.directory, part.selection):

@@ -41,7 +41,7 @@ from hiveacid.statements.attached_files import (
     files_of,
 )
 from hiveacid.statements.partition_values import normal_text
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import (
     FoundPartition,
     discover_partitions,
@@ -158,7 +158,7 @@ def _no_list(what: str, form: str, text: str) -> InvalidInputError:
 # -------------------------------------------------------------------- what is there
 
 
-def examine(table: Table, lists: Lists, *, format: FileFormat | None) -> Attached:
+def examine(table: Table, lists: Lists, *, format: FileFormat | None, files: Files) -> Attached:
     """The table as it will be entered, by what lies at its location; nothing is changed.
 
     What ``table`` does not say comes from the files: columns, partition columns, and, where there
@@ -171,14 +171,14 @@ def examine(table: Table, lists: Lists, *, format: FileFormat | None) -> Attache
         FormatError: a damaged file; partition directories of other columns.
         NotFoundError, StorageError: the directory could not be listed.
     """
-    fs, path = file_system_for(table.location)
+    fs, path = files.at(table.location)
     root = path.rstrip("/")
     if fs.exists(path) and not fs.is_directory(path):
         raise InvalidInputError(f"{table.location} is a file, not the directory of a table")
     if not fs.exists(path):
         if lists.are_given and "transactional" not in table.properties:
             raise NotFoundError(f"There is no directory {table.location}", path=table.location)
-        return Attached(check_files(table, (), format=format), (), None)
+        return Attached(check_files(fs, table, (), format=format), (), None)
     found = discover_partitions(fs, path)
     table = _with_partition_columns(table, found)
     if table.partition_columns:
@@ -205,9 +205,9 @@ def examine(table: Table, lists: Lists, *, format: FileFormat | None) -> Attache
         directory = resolve(alive, write_ids, txns, mode=table.acid_mode)
         _check_kind(table, directory, resolve(alive, write_ids, txns, mode=AcidMode.INSERT_ONLY))
         read[place] = with_logical_lengths(fs, place, directory, entries=alive)
-    files = files_of(fs, read)
-    table = check_files(table, files, format=format)
-    takeover = _takeover(listings, directories, lists, files)
+    data = files_of(fs, read)
+    table = check_files(fs, table, data, format=format)
+    takeover = _takeover(listings, directories, lists, data)
     return Attached(table, partitions, takeover, tuple(f"{root}/{one}" for one in sorted(dead)))
 
 
@@ -222,14 +222,13 @@ def takeover_of(table: Table, listings: Listings) -> Takeover | None:
     return _takeover(listings, directories, Lists(), ())
 
 
-def mark_dead(attached: Attached) -> None:
+def mark_dead(attached: Attached, fs: FileSystem) -> None:
     """Let readers pass over what a compaction left that did not commit, whatever its transaction's
     number means here: as if it had died while it published (``storage.publish.publishing``).
 
     Raises:
         StorageError: the file system failed.
     """
-    fs, _ = file_system_for(attached.table.location)
     for path in attached.dead:
         fs.write_bytes(f"{path}/{PUBLISHING_FILE}", data=b"")
 

@@ -24,7 +24,7 @@ from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionT
 from hiveacid.statements.ddl.columns import check_type_change
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import evolve_column
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
@@ -112,7 +112,9 @@ def _read(fs: FileSystem, path: str, file: DataFile, write_id: int) -> FoundFile
 # -------------------------------------------------------------------- columns
 
 
-def check_files(table: Table, files: Sequence[FoundFile], *, format: FileFormat | None) -> Table:
+def check_files(
+    fs: FileSystem, table: Table, files: Sequence[FoundFile], *, format: FileFormat | None
+) -> Table:
     """The table, with the columns of the files where it has none, and their format where ``format``
     is None.
 
@@ -143,7 +145,7 @@ def check_files(table: Table, files: Sequence[FoundFile], *, format: FileFormat 
     for file in files:
         for column, name, kind in _matched(table, file):
             _check_readable(table, file, column, name, kind)
-    _check_hashes(table, files)
+    _check_hashes(fs, table, files)
     return table
 
 
@@ -251,7 +253,7 @@ def _check_bucket(table: Table, file: FoundFile) -> None:
         raise _differs(table, file, "bucket", number, f"{table.bucket.count} buckets")
 
 
-def _check_hashes(table: Table, files: Sequence[FoundFile]) -> None:
+def _check_hashes(fs: FileSystem, table: Table, files: Sequence[FoundFile]) -> None:
     """Rows of a bucketed table are where their hash says, or queries would pass files over: the
     first rows of the newest file of each number tell. Files of Hive 3 are never passed over, nor
     any for the values of types such as timestamps.
@@ -259,7 +261,6 @@ def _check_hashes(table: Table, files: Sequence[FoundFile]) -> None:
     kinds = {column.name: column.type for column in table.columns}
     if table.bucket is None or not all(hashes_alike(kinds[one]) for one in table.bucket.columns):
         return
-    fs, _ = file_system_for(table.location)
     names = [column.name for column in table.columns]
     places = [names.index(name) for name in table.bucket.columns]
     types = [table.columns[place].type for place in places]

@@ -13,6 +13,7 @@ from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.listing import Listing
+from hiveacid.storage.filesystem import Files
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look
 
@@ -56,6 +57,11 @@ class ExecutionContext:
         if self.spark is None:
             raise spark_needed("This statement")
         return self.spark
+
+    @property
+    def files(self) -> Files:
+        """The files of tables."""
+        return self.client.files
 
     def look(self) -> Look:
         """The catalog as it is from now on, without locks."""

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
@@ -22,6 +21,7 @@ from hiveacid.statements.select import read_names
 from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Delete, DeleteResult
 from hiveacid.storage.stage import DELETE
+from hiveacid.storage.target import WriteResult
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 

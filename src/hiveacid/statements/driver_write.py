@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,17 +10,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.layout.target import WriteResult, WriteTarget
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.ids import StatementId
 from hiveacid.model.tables import Column, Table
 from hiveacid.statements.partition_values import normal_text
 from hiveacid.statements.placement import Placement
-from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.merge.sources import bucket_numbers
 from hiveacid.storage.publish import empty_plain
 from hiveacid.storage.stage import DELETE, EventStage, RowStage, staged_here
+from hiveacid.storage.target import WriteResult, WriteTarget
 
 
 def write_arrow(
@@ -126,17 +125,16 @@ def write_deletes(
     return staged_here(EventStage(target), batches, name=f"deletes-{action}")
 
 
-def empty_for_overwrite(
-    table: Table, static: Mapping[str, str | None], written: WriteResult, *, catalog: Catalog
-) -> None:
+def empty_for_overwrite(target: WriteTarget, written: WriteResult, *, catalog: Catalog) -> None:
     """Make room for an overwrite of a table without transactions: the old files go, then the new
     come.
     """
+    table, static = target.table, target.static_partition
     keys = [c.name for c in table.partition_columns]
     partitions = {file.partition for file in written.files}
     if all(key in static for key in keys):
         partitions.add(tuple(static[key] for key in keys))
     known = catalog.list_partitions(table.name) if keys else ()
-    placement = Placement.of(table, partitions, known=known)
+    placement = Placement.of(table, partitions, known=known, files=target.files)
     for partition in partitions:
-        empty_plain(*file_system_for(placement.location(partition)))
+        empty_plain(*target.files.at(placement.location(partition)))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hiveacid.layout.plan import ScanPlan
 from hiveacid.spark.scan import ROW_ID_COLUMN
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import IDENTITY
 from hiveacid.statements.job import with_views
+from hiveacid.storage.plan.scan_plan import ScanPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from hiveacid.layout.names import partition_name
-from hiveacid.layout.target import WriteResult, WriteTarget
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
@@ -29,7 +28,7 @@ from hiveacid.statements.locations import owns_files
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.placement import default_location
 from hiveacid.statements.values import Insert, InsertResult, Literals, Query
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.target import WriteResult, WriteTarget
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 
@@ -226,7 +225,7 @@ class InsertWork:
         table, catalog = self.table, job.context.client.metastore
         is_static = all(c.name in self.static for c in table.partition_columns)
         if self.statement.overwrite and table.acid_mode is AcidMode.NONE:
-            empty_for_overwrite(table, self.static, written, catalog=catalog)
+            empty_for_overwrite(target, written, catalog=catalog)
         elif self.statement.overwrite and is_static and not written.files:
             return stage_nothing(target)
         if is_static and table.partition_columns and not written.files:
@@ -234,7 +233,7 @@ class InsertWork:
             if any(one.values == values for one in job.view.partitions(table)):
                 return written
             place = default_location(table, values)
-            fs, path = file_system_for(place)
+            fs, path = job.files.at(place)
             fs.create_directory(path)
             known = initial_statistics(()) if owns_files(table) else {}
             job.txn.pending.add_partitions(table.name, [Partition(values, place, known)])

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from hiveacid.layout.plan import ScanPlan
 from hiveacid.layout.snapshot import Snapshot
-from hiveacid.layout.target import WriteResult, WriteTarget
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.values import Result, TableRef
+from hiveacid.storage.filesystem import Files
+from hiveacid.storage.plan.scan_plan import ScanPlan
+from hiveacid.storage.target import WriteResult, WriteTarget
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
@@ -38,6 +39,11 @@ class Reader:
     """Whether a DataFrame made here reads files when it runs."""
     _plans: list[ScanPlan] = field(default_factory=list)
     _views: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> Files:
+        """What it reads and writes."""
+        return self.context.files
 
     @property
     def plans(self) -> tuple[ScanPlan, ...]:
@@ -68,7 +74,13 @@ class Reader:
             partitions = partitions_that_match(table, known, predicate)
         snapshot = self.txn.snapshot(table, partitions=partitions, of=known)
         count = 1 if known is None else len(known)
-        plan = plan_scan(snapshot, predicate=predicate, columns=columns, partitions_of=count)
+        plan = plan_scan(
+            snapshot,
+            files=self.files,
+            predicate=predicate,
+            columns=columns,
+            partitions_of=count,
+        )
         self._plans.append(plan)
         return plan
 
@@ -144,6 +156,7 @@ class Job(Reader):
     def target(self, **facts: object) -> WriteTarget:
         """Where this attempt writes; ``facts`` are further fields of the target."""
         return WriteTarget(
+            files=self.files,
             table=self.table,
             write_id=self.write_id,
             staging=self.staging,

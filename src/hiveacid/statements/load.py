@@ -26,7 +26,6 @@ from hiveacid.layout.names import (
     path_order,
 )
 from hiveacid.layout.snapshot import DataFile
-from hiveacid.layout.target import FileKind, WriteResult, WrittenFile, row_directory
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
@@ -35,9 +34,10 @@ from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.partition_values import PartitionText, normal_text, partition_column
 from hiveacid.statements.values import Command, Insert, LoadResult
-from hiveacid.storage.filesystem import FileInfo, FileSystem, file_system_for
+from hiveacid.storage.filesystem import FileInfo, FileSystem
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.plain.readers import found_format
+from hiveacid.storage.target import FileKind, WriteResult, WrittenFile, row_directory
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.view import Look
 
@@ -72,7 +72,8 @@ def plan(context: ExecutionContext, statement: Load, look: Look) -> Work:
     table = look.definition(statement.name)
     static = _partition(table, statement)
     place = _location(statement)
-    source = _Source(file_system_for(place)[0], _found(statement, place))
+    fs, path = context.files.at(place)
+    source = _Source(fs, _found(statement, place, fs, path.rstrip("/")))
     keys = [column.name for column in table.partition_columns]
     files = source.files(deep=False)
     if source.has_directories or table.bucket is not None or len(static) < len(keys):
@@ -119,10 +120,8 @@ def _location(statement: Load) -> str:
     return path
 
 
-def _found(statement: Load, place: str) -> tuple[FileInfo, ...]:
+def _found(statement: Load, place: str, fs: FileSystem, path: str) -> tuple[FileInfo, ...]:
     """What the path names: a file, what is in a directory, or all that a pattern matches."""
-    fs, path = file_system_for(place)
-    path = path.rstrip("/")
     if any(letter in path for letter in "*?["):
         parent, _, pattern = path.rpartition("/")
         found = [e for e in fs.list_directory(parent) if fnmatchcase(_name(e.path), pattern)]
@@ -226,7 +225,7 @@ def _as_insert(
         if "://" in root:
             place = root.partition("://")[0] + "://" + directory
         files.append((Partition((), place), DataFile(name, file.size_bytes, bucket_of_file(name))))
-    rows = read_files(context.session(), raw, files)
+    rows = read_files(context.session(), raw, files, files=context.files)
     insertion = Insert(table.name, rows, partition=dict(static), overwrite=statement.overwrite)
     return insert.plan(insertion, look)
 
@@ -292,7 +291,7 @@ class LoadWork:
         insert_statement = job.statement_ids[0] if job.statement_ids else StatementId(0)
         target = job.target(insert_statement=insert_statement, overwrite=self.statement.overwrite)
         directory = row_directory(target, statement=insert_statement)
-        fs, staging = file_system_for(job.staging)
+        fs, staging = job.files.at(job.staging)
         fs.create_directory(staging)
         written = []
         for number, file in enumerate(self.files):
@@ -311,7 +310,8 @@ class LoadWork:
             from hiveacid.statements.driver_write import empty_for_overwrite
 
             catalog = job.context.client.metastore
-            empty_for_overwrite(self.table, self.static, result, catalog=catalog)
+            whole = replace(target, static_partition=self.static)
+            empty_for_overwrite(whole, result, catalog=catalog)
         if not self.statement.local:
             job.after_commit += [partial(self._remove, file.path) for file in self.files]
         return result

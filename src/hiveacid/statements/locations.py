@@ -28,7 +28,7 @@ from hiveacid.model.tables import (
     Table,
     TableKind,
 )
-from hiveacid.storage.filesystem import file_system_for, one_name
+from hiveacid.storage.filesystem import Files, one_name
 
 
 def table_location(database: Database, table: str) -> str:
@@ -43,30 +43,30 @@ def owns_files(table: Table) -> bool:
     return table.kind is TableKind.MANAGED
 
 
-def delete_location(location: str) -> None:
+def delete_location(files: Files, location: str) -> None:
     """Deletes a directory with all in it; nothing happens where there is none.
 
     Raises:
         StorageError: the file system failed.
     """
-    files, path = file_system_for(location)
+    fs, path = files.at(location)
     if path.strip("/"):
-        files.delete_directory(path)
+        fs.delete_directory(path)
 
 
-def check_free(location: str) -> None:
+def check_free(files: Files, location: str) -> None:
     """Nothing is there yet.
 
     Raises:
         AlreadyExistsError: something is.
         StorageError: the file system failed.
     """
-    files, path = file_system_for(location)
-    if files.exists(path):
+    fs, path = files.at(location)
+    if fs.exists(path):
         raise AlreadyExistsError(f"New location already exists: {location}", path=location)
 
 
-def move_location(source: str, target: str) -> None:
+def move_location(files: Files, source: str, target: str) -> None:
     """Moves a directory, where it is there, to a place where nothing is.
 
     Raises:
@@ -75,12 +75,12 @@ def move_location(source: str, target: str) -> None:
     """
     if source == target:
         return
-    check_free(target)
-    files, path = file_system_for(source)
-    _, target_path = file_system_for(target)
-    files.create_directory(target_path.rpartition("/")[0])
-    if files.exists(path):
-        files.rename(path, target=target_path)
+    check_free(files, target)
+    fs, path = files.at(source)
+    _, target_path = files.at(target)
+    fs.create_directory(target_path.rpartition("/")[0])
+    if fs.exists(path):
+        fs.rename(path, target=target_path)
 
 
 # -------------------------------------------------------------------- whose place it is
@@ -155,7 +155,7 @@ def without_note(table: Table) -> Table:
     return replace(table, properties=kept)
 
 
-def undo_killed_rename(catalog: Catalog, table: Table) -> bool:
+def undo_killed_rename(catalog: Catalog, table: Table, files: Files) -> bool:
     """Whether the table had the note; its files are where the catalog says again. To be called
     under a lock of the table.
 
@@ -172,9 +172,9 @@ def undo_killed_rename(catalog: Catalog, table: Table) -> bool:
         is_done = False
     else:
         is_done = any(one.location == target for one in catalog.list_partitions(table.name))
-    files, path = file_system_for(source)
-    _, moved = file_system_for(target)
-    if not is_done and not files.exists(path) and files.exists(moved):
-        files.rename(moved, target=path)
+    fs, path = files.at(source)
+    _, moved = files.at(target)
+    if not is_done and not fs.exists(path) and fs.exists(moved):
+        fs.rename(moved, target=path)
     catalog.alter_table(table.name, without_note)
     return True

@@ -104,7 +104,8 @@ def _lock_and_look(
     view = bound.look.under_locks(lambda: txn.pending)
     held = {(one.database, one.table) for one in lock_components(footprint)}
     mine = [view.table(name) for name in view.names if (name.database, name.table) in held]
-    if [table for table in mine if table and undo_killed_rename(context.client.metastore, table)]:
+    catalog, files = context.client.metastore, context.files
+    if [table for table in mine if table and undo_killed_rename(catalog, table, files)]:
         view = view.under_locks(lambda: txn.pending)
     changed = view.changed_since(bound.look)
     if changed:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from hiveacid.errors import CardinalityError, cardinality_error
-from hiveacid.layout.plan import ScanPlan
-from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
@@ -40,6 +38,8 @@ from hiveacid.statements.values import (
     Query,
 )
 from hiveacid.storage.plan.planning import compression
+from hiveacid.storage.plan.scan_plan import ScanPlan
+from hiveacid.storage.target import WriteResult
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.plan import ScanPlan
 from hiveacid.model.tables import Column, Table
 from hiveacid.spark.assign import assigned_text, constrained
 from hiveacid.spark.conf import is_ansi
@@ -40,6 +39,7 @@ from hiveacid.statements.values import (
     NotMatchedInsert,
     Query,
 )
+from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.stage import DELETE, INSERT, TOUCH, UPDATE
 
 if TYPE_CHECKING:

@@ -35,17 +35,17 @@ from hiveacid.layout.names import (
 )
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
-from hiveacid.layout.target import FileKind, WriteResult, WrittenFile
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.job import Job
 from hiveacid.statements.placement import Placement
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
 from hiveacid.storage.orc.timestamp_units import unit_of_rewrite
 from hiveacid.storage.publish import publish as publish_files
+from hiveacid.storage.target import FileKind, WriteResult, WrittenFile
 from hiveacid.txn.unit import UnitOfWork
 
 _Values = tuple[str | None, ...]
@@ -95,7 +95,7 @@ def _own_bases(job: Job, placement: Placement, written: WriteResult) -> frozense
         return frozenset()  # its first statement on the table
     found = []
     for values in {file.partition for file in written.files}:
-        fs, root = file_system_for(placement.location(values))
+        fs, root = job.files.at(placement.location(values))
         if fs.exists(f"{root}/{format_base(BaseName(job.write_id))}"):
             found.append(values)
     return frozenset(found)
@@ -119,7 +119,7 @@ def _bucket_file(job: Job, bucket: int) -> str:
 def _take_back(placement: Placement, written: WriteResult, joined: Iterable[WrittenFile]) -> None:
     placement.retract(written)
     for file in joined:
-        fs, root = file_system_for(placement.location(file.partition))
+        fs, root = placement.files.at(placement.location(file.partition))
         path = f"{root}/{file.directory}/{file.name}"
         if fs.exists(path):
             fs.delete_file(path)
@@ -152,7 +152,7 @@ class _Aside:
 
 
 def _set_aside(job: Job, unit: UnitOfWork, location: str) -> None:
-    fs, root = file_system_for(location)
+    fs, root = job.files.at(location)
     base = f"{root}/{format_base(BaseName(job.write_id))}"
     aside = _Aside(fs, base, f"{root}/{_hidden(job)}_aside")
     unit.on_undo(aside.move_back)
@@ -180,7 +180,7 @@ def _fold(
     job: Job, unit: UnitOfWork, partition: Partition, written: WriteResult
 ) -> StatisticsChange:
     """Make a new base of the base and the statement's deltas, and put it in the base's place."""
-    fs, root = file_system_for(partition.location)
+    fs, root = job.files.at(partition.location)
     base = format_base(BaseName(job.write_id))
     deltas = {file.directory for file in written.files if file.partition == partition.values}
     valid = job.txn.valid_write_ids(job.table)
@@ -227,10 +227,10 @@ def _merged(
     job: Job, partition: Partition, directory: AcidDirectory, valid: ValidWriteIdList, staging: str
 ) -> list[WrittenFile]:
     """The rows that are left, with their identities: one staged file for each bucket number."""
-    fs, _ = file_system_for(partition.location)
+    fs, _ = job.files.at(partition.location)
     major = MajorCompaction(directory.base, (), directory.deltas, BaseName(job.write_id))
     plan = RewritePlan(job.table, partition.location, directory, valid, major, staging)
-    rewriter = BucketRewriter(fs, plan, unit=unit_of_rewrite(plan), stripe_bytes_min=None)
+    rewriter = BucketRewriter(fs, plan, unit=unit_of_rewrite(fs, plan), stripe_bytes_min=None)
     return [
         WrittenFile(
             (),

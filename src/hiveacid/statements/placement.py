@@ -10,11 +10,11 @@ from typing import Final
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.layout.names import partition_name
-from hiveacid.layout.target import FileKind, WriteResult, WrittenFile
 from hiveacid.model.tables import Partition, Table
 from hiveacid.statements.partition_values import normal_text
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.publish import publish, retract, with_free_names
+from hiveacid.storage.target import FileKind, WriteResult, WrittenFile
 
 _Values = tuple[str | None, ...]
 _COPY_BYTES: Final = 16 * 1024 * 1024
@@ -69,12 +69,17 @@ def _normal(values: _Values, table: Table) -> _Values:
 class Placement:
     """The partitions of a table that lie elsewhere, by their values."""
 
+    files: Files
     table: Table
     elsewhere: Mapping[_Values, str]
 
     @staticmethod
     def of(
-        table: Table, partitions: Collection[_Values], *, known: Iterable[Partition]
+        table: Table,
+        partitions: Collection[_Values],
+        *,
+        known: Iterable[Partition],
+        files: Files,
     ) -> Placement:
         """The placement of some of the partitions that are known, by their values."""
         found = {}
@@ -83,7 +88,7 @@ class Placement:
                 place = part.location.rstrip("/")
                 if place != default_location(table, part.values):
                     found[part.values] = place
-        return Placement(table, found)
+        return Placement(files, table, found)
 
     def location(self, values: _Values) -> str:
         """Where a partition lies."""
@@ -103,9 +108,9 @@ class Placement:
         Raises:
             MissingFileError, StorageError: as ``storage.publish``.
         """
-        staging_fs, staging_path = file_system_for(staging)
-        for fs, root, keys, values, group in self._groups(written.files):
-            if values is not None and _system(staging) != _system(self.elsewhere[values]):
+        staging_fs, staging_path = self.files.at(staging)
+        for fs, root, keys, _, group in self._groups(written.files):
+            if fs is not staging_fs:
                 group = _brought_over(group, staging_fs, fs, root)
             publish(fs, root, group, partition_columns=keys)
         staging_fs.delete_directory(staging_path)
@@ -127,16 +132,10 @@ class Placement:
         """
         below = [file for file in files if file.partition not in self.elsewhere]
         keys = [column.name for column in self.table.partition_columns]
-        yield (*file_system_for(self.table.location), keys, None, below)
+        yield (*self.files.at(self.table.location), keys, None, below)
         for values, place in self.elsewhere.items():
             group = [replace(f, partition=()) for f in files if f.partition == values]
-            yield (*file_system_for(place), (), values, group)
-
-
-def _system(location: str) -> str:
-    """What tells file systems apart: scheme and authority; '' for files of this machine."""
-    scheme, separator, rest = location.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}" if separator and scheme != "file" else ""
+            yield (*self.files.at(place), (), values, group)
 
 
 def _brought_over(

@@ -13,7 +13,6 @@ from typing import Any
 
 from hiveacid.errors import AcidError, ConflictError, FormatError, InvalidInputError
 from hiveacid.layout.names import partition_name, staging_name
-from hiveacid.layout.target import FileKind, WriteResult
 from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
@@ -27,9 +26,9 @@ from hiveacid.statements.locked import Needs, locked, locked_within
 from hiveacid.statements.placement import Placement, under_known_names
 from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Result
-from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.merge.overlap import overlapping_rows
 from hiveacid.storage.orc.verify import check_tails
+from hiveacid.storage.target import FileKind, WriteResult
 from hiveacid.txn.conflicts import Overlap
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table
 from hiveacid.txn.transaction import Transaction
@@ -167,7 +166,7 @@ def _overlap(context: ExecutionContext, txn: Transaction) -> Overlap:
         table: TableName, partition: str | None, winners: Sequence[WriteId]
     ) -> Sequence[RowId] | None:
         definition = context.client.metastore.get_table(table)
-        fs, path = file_system_for(_location(definition, partition, txn))
+        fs, path = context.files.at(_location(definition, partition, txn))
         return overlapping_rows(fs, path, mine=txn.write_id(table), others=winners)
 
     return rows
@@ -240,7 +239,7 @@ def _written(job: Job, work: Work) -> WriteResult:
     except FormatError as error:
         if "path" not in error.context:
             for snapshot in job.snapshots:
-                check_tails(snapshot)
+                check_tails(snapshot, files=job.files)
         raise
 
 
@@ -250,7 +249,7 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
     known = view.partitions(table) if table.partition_columns and written.files else ()
     written = under_known_names(written, table, [part.values for part in known])
     touched = {file.partition for file in written.files}
-    placement = Placement.of(table, touched, known=known)
+    placement = Placement.of(table, touched, known=known, files=job.files)
     if not is_transactional(table):
         written = placement.with_free_names(written)
     remade = own_base.publish(job, unit, placement, written)
@@ -286,7 +285,7 @@ def _record(txn: Transaction, work: Work, written: WriteResult) -> None:
 def _clean_up(job: Job) -> None:
     """Remove what a failed attempt staged; the cleaner finds what cannot be removed now."""
     try:
-        fs, staging = file_system_for(job.staging)
+        fs, staging = job.files.at(job.staging)
         fs.delete_directory(staging)
     except AcidError as error:
         _LOG.warning("Staging directory stays: %s", error, extra={"path": job.staging})

@@ -23,6 +23,7 @@ from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.job import Reader, is_transactional, with_views
 from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions, locked_within
 from hiveacid.statements.values import Aggregate, Query, TableRef
+from hiveacid.storage.filesystem import Files
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.retention import end_reading
 from hiveacid.txn.view import Look
@@ -219,10 +220,11 @@ Keep = Callable[[Sequence[Partition]], Sequence[Partition]]
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A snapshot and what ends its transaction; to end it twice does nothing."""
+    """A snapshot, what ends its transaction (to end it twice does nothing), and its files."""
 
     snapshot: Snapshot
     close: Callable[[], None]
+    files: Files
 
 
 def open_lease(context: ExecutionContext, expected: Table, *, keep: Keep) -> Lease:
@@ -239,7 +241,7 @@ def open_lease(context: ExecutionContext, expected: Table, *, keep: Keep) -> Lea
     look = context.look()
     look.expect(expected)
     bound = Bound.to(look, fixed(expected.name))
-    return Lease(*_read(context, bound, _needs, partial(_snapshot, keep)))
+    return Lease(*_read(context, bound, _needs, partial(_snapshot, keep)), context.files)
 
 
 def _needs(context: ExecutionContext, name: TableName, look: Look) -> Footprint:

@@ -11,15 +11,14 @@ from typing import ClassVar
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.markers import DataFormat, format_marker
 from hiveacid.layout.names import METADATA_FILE, BaseName, format_base, partition_name
-from hiveacid.layout.target import FileKind, WriteResult, WrittenFile
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import PartitionText, normal_spec
 from hiveacid.statements.values import Command, DeleteResult
-from hiveacid.storage.filesystem import file_system_for
 from hiveacid.storage.publish import empty_plain
+from hiveacid.storage.target import FileKind, WriteResult, WrittenFile
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 
@@ -85,11 +84,11 @@ class TruncateWork:
         parts = job.view.partitions(table) if self.chosen is None else self.chosen
         if table.acid_mode is AcidMode.NONE:
             for part in parts:
-                empty_plain(*file_system_for(part.location))
+                empty_plain(*job.files.at(part.location))
             return WriteResult((), 0, 0, 0)
         directory = format_base(BaseName(job.write_id))
         text = format_marker(DataFormat.TRUNCATED).encode()
-        fs, staging = file_system_for(job.staging)
+        fs, staging = job.files.at(job.staging)
         fs.create_directory(staging)
         files = []
         for number, part in enumerate(parts):

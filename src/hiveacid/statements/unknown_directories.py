@@ -12,10 +12,10 @@ from hiveacid.errors import MissingFileError
 from hiveacid.layout.names import BaseName, parse_directory
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.tables import AcidMode, Table, TableName
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 
 
-def unknown_directories(metastore: Metastore) -> Iterator[str]:
+def unknown_directories(metastore: Metastore, files: Files) -> Iterator[str]:
     """A line for each directory of a transactional table whose name has a write id, or the id of a
     transaction, that the metastore has not given out.
 
@@ -27,7 +27,7 @@ def unknown_directories(metastore: Metastore) -> Iterator[str]:
             table = metastore.get_table(TableName(database, name))
             if table.acid_mode is AcidMode.NONE:
                 continue
-            found = tuple(_directories(metastore, table))
+            found = tuple(_directories(metastore, table, files))
             # Asked afterwards: an id is given out before its directory is made.
             last, last_txn = metastore.last_write_id(table.name), metastore.valid_txns().hwm
             for path, write_id, txn in found:
@@ -37,12 +37,14 @@ def unknown_directories(metastore: Metastore) -> Iterator[str]:
                     yield f"{path} is of transaction {txn}, the last one is {last_txn}"
 
 
-def _directories(metastore: Metastore, table: Table) -> Iterator[tuple[str, int, int]]:
+def _directories(
+    metastore: Metastore, table: Table, files: Files
+) -> Iterator[tuple[str, int, int]]:
     locations = [table.location]
     if table.partition_columns:
         locations = [part.location for part in metastore.list_partitions(table.name)]
     for location in locations:
-        fs, path = file_system_for(location)
+        fs, path = files.at(location)
         try:
             entries = tuple(fs.list_directory(path))
         except MissingFileError:

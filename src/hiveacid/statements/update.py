@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hiveacid.layout.target import WriteResult
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
@@ -24,6 +23,7 @@ from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names
 from hiveacid.statements.values import Update, UpdateResult
 from hiveacid.storage.stage import UPDATE
+from hiveacid.storage.target import WriteResult
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 

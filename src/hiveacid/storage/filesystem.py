@@ -1,9 +1,9 @@
-"""The one door to files: a ``FileSystem`` over ``pyarrow.fs``, found from a location.
+"""The one door to files: ``Files`` gives the ``FileSystem`` of a location, over ``pyarrow.fs``.
 
 A location is an absolute path, ``file:/...`` or any URI that ``pyarrow.fs`` knows (s3, hdfs, gs,
-abfs). Errors of the library become ``MissingFileError`` (not there) or ``StorageError`` (context
-``detail``: ``no-space``, ``no-permission`` or ``io``). A ``FileSystem`` pickles as its URI, so
-that a worker process rebuilds it. ``mounted`` puts another one in its place, in this process.
+abfs). A ``Client`` holds the ``Files`` of its process and hands them on; plans and targets carry
+them to other processes. Errors of the library become ``MissingFileError`` (not there) or
+``StorageError`` (context ``detail``: ``no-space``, ``no-permission`` or ``io``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,8 @@ from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
 _URI: Final = re.compile(
     r"(?P<root>[A-Za-z][A-Za-z0-9+.-]*://[^/?]*)(?P<path>/[^?]*)?(?P<query>\?.*)?"
 )
+
+_LOCAL: Final = "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +44,43 @@ class FileSystem:
     """Files of one file system; all paths are absolute within it, ``/`` separated.
 
     Every method raises ``StorageError`` where the file system fails, and ``MissingFileError``
-    where the path does not exist, unless it says otherwise.
+    where the path does not exist, unless it says otherwise. It pickles as its root, so that another
+    process builds it anew.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, root: str) -> None:
         """Build from any location in the file system.
 
         Raises:
             InvalidInputError: no file system of that scheme, or a relative path.
         """
-        self._uri = uri
-        self._fs = _arrow_file_system(uri)
+        self._root = root_of(root)
+        self._fs, prefix = _from_root(self._root)
+        self._prefix = prefix.rstrip("/")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self._uri,))
+        return (FileSystem, (self._root,))
+
+    def __eq__(self, other: object) -> bool:
+        is_plain = type(self) is type(other) is FileSystem
+        return self is other or (is_plain and repr(self) == repr(other))
+
+    def __hash__(self) -> int:
+        return hash(self._root)
 
     def __repr__(self) -> str:
-        return f"FileSystem({self._uri!r})"
+        return f"FileSystem({self._root!r})"
+
+    def path_of(self, location: str) -> str:
+        """The path of one of its locations, without a trailing slash.
+
+        Nothing is percent-decoded: as in Hadoop, ``%3A`` in a partition's location is ``%3A`` on
+        disk.
+
+        Raises:
+            InvalidInputError: a relative path.
+        """
+        return f"{self._prefix}/{_split(location)[1].strip('/')}".rstrip("/") or "/"
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """All files and directories below ``path``, sorted by path; empty where it does not
@@ -161,49 +183,41 @@ class FileSystem:
         )
 
 
-_MOUNTED: Final[dict[str, FileSystem]] = {}
+@dataclass(frozen=True, slots=True)
+class Files:
+    """All files that a process reaches, as a value that is handed on and pickles.
 
-
-def file_system_for(location: str) -> tuple[FileSystem, str]:
-    """The file system of a location, and the location's path within it (no trailing slash).
-
-    Raises:
-        InvalidInputError: no file system of that scheme, or a relative path.
+    Two of them are equal where they reach the same files in the same way. Those of a test give
+    another ``FileSystem``.
     """
-    for root, file_system in _MOUNTED.items():
-        if location.startswith(root):
-            return file_system, path_of(location)
-    return FileSystem(location), path_of(location)
 
+    _systems: dict[str, FileSystem] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """What has been opened so far, by root."""
 
-@contextmanager
-def mounted(file_system: FileSystem, *, below: str) -> Iterator[None]:
-    """Within the block this process reaches what is below a location, such as ``/tmp/x/``, through
-    ``file_system``; paths within it stay the same. For simulations.
-    """
-    assert below not in _MOUNTED, below
-    _MOUNTED[below] = file_system
-    try:
-        yield
-    finally:
-        del _MOUNTED[below]
+    def at(self, location: str) -> tuple[FileSystem, str]:
+        """The file system of a location, and the location's path within it (no trailing slash).
 
+        Raises:
+            InvalidInputError: no file system of that scheme, or a relative path.
+        """
+        root = root_of(location)
+        fs = self._systems.get(root)
+        if fs is None:
+            fs = self._systems.setdefault(root, self.opened(root))
+        return fs, fs.path_of(location)
 
-def path_of(location: str) -> str:
-    """The path of a location within its file system, without a trailing slash.
+    def opened(self, root: str) -> FileSystem:
+        """The file system of a root, which ``at`` keeps.
 
-    Nothing is percent-decoded: as in Hadoop, ``%3A`` in a partition's location is ``%3A`` on disk.
+        Raises:
+            InvalidInputError: no file system of that scheme.
+        """
+        return FileSystem(root)
 
-    Raises:
-        InvalidInputError: no file system of that scheme, or a relative path.
-    """
-    if location.startswith("/"):
-        return location.rstrip("/") or "/"
-    if location.startswith("file:"):
-        return "/" + location[len("file:") :].strip("/")
-    root, path = _split(location)
-    _, prefix = _from_uri(root)
-    return (prefix.rstrip("/") + "/" + path.strip("/")).rstrip("/") or "/"
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Files, ())
 
 
 def one_name(location: str) -> str:
@@ -213,33 +227,42 @@ def one_name(location: str) -> str:
     Raises:
         InvalidInputError: no file system of that scheme, or a relative path.
     """
-    if location.startswith(("/", "file:")):
-        return str(Path(path_of(location)).resolve())
     root, path = _split(location)
+    if root == _LOCAL:
+        return str(Path(f"/{path.strip('/')}").resolve())
     parts = [part for part in path.split("/") if part]
     return "/".join([re.sub("^s3[an]:", "s3:", root.partition("?")[0].rstrip("/")), *parts])
 
 
+def root_of(location: str) -> str:
+    """What locations of one file system have in common: ``/`` is this machine's.
+
+    Raises:
+        InvalidInputError: a relative path.
+    """
+    return _split(location)[0]
+
+
 def _split(location: str) -> tuple[str, str]:
+    """The root of a location and its path below it."""
+    if location.startswith(("/", "file:")):
+        return _LOCAL, location.removeprefix("file:")
     match = _URI.fullmatch(location)
     if match is None:
         raise InvalidInputError(f"location {location!r} is not absolute", location=location)
     return f"{match['root']}/{match['query'] or ''}", match["path"] or ""
 
 
-def _from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
+def _from_root(root: str) -> tuple[pafs.FileSystem, str]:
+    """The library's file system, and what its paths begin with, such as a bucket."""
+    if root == _LOCAL:
+        return pafs.LocalFileSystem(), ""
     try:
-        with _mapped(uri):
-            file_system, path = pafs.FileSystem.from_uri(uri)
+        with _mapped(root):
+            file_system, path = pafs.FileSystem.from_uri(root)
     except (ValueError, pa.ArrowException) as error:
-        raise InvalidInputError(f"no file system for location {uri!r}", location=uri) from error
+        raise InvalidInputError(f"no file system for location {root!r}", location=root) from error
     return file_system, path
-
-
-def _arrow_file_system(location: str) -> pafs.FileSystem:
-    if location.startswith(("/", "file:")):
-        return pafs.LocalFileSystem()
-    return _from_uri(_split(location)[0])[0]
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from hiveacid.layout.names import (
     is_hidden,
     partition_name,
 )
-from hiveacid.layout.target import FileKind, WrittenFile
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.target import FileKind, WrittenFile
 
 
 def publish(

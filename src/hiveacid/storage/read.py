@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hiveacid.layout.plan import Selection
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.row_format import row_format
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME, merge_read
 from hiveacid.storage.plain.directory import plain_read
 from hiveacid.storage.plan.arrow_conditions import partition_arrays
+from hiveacid.storage.plan.scan_plan import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class TableReader:
     format.
     """
 
+    files: Files
     table: Table
     columns: frozenset[str]
     valid: ValidWriteIdList
@@ -62,7 +63,7 @@ class TableReader:
         if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
             yield from self.rows_of_files(partition, directory.row_files)
             return
-        fs, path = file_system_for(partition.location)
+        fs, path = self.files.at(partition.location)
         batches = merge_read(
             fs,
             path,
@@ -84,7 +85,7 @@ class TableReader:
         Raises:
             FormatError, MissingFileError, SnapshotExpiredError, StorageError: as ``plain_read``.
         """
-        fs, path = file_system_for(partition.location)
+        fs, path = self.files.at(partition.location)
         batches = plain_read(
             fs,
             path,

@@ -21,7 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import CardinalityError
-from hiveacid.layout.target import (
+from hiveacid.model.bucket import BucketCodec
+from hiveacid.model.ids import StatementId
+from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.plain.writers import RowFileWriter, open_row_writer, write_no_rows
+from hiveacid.storage.target import (
     FileKind,
     WriteResult,
     WriteTarget,
@@ -31,11 +35,6 @@ from hiveacid.layout.target import (
     partition_values,
     write_result,
 )
-from hiveacid.model.bucket import BucketCodec
-from hiveacid.model.ids import StatementId
-from hiveacid.storage.filesystem import file_system_for
-from hiveacid.storage.orc.bucket_writer import BucketFileWriter
-from hiveacid.storage.plain.writers import RowFileWriter, open_row_writer, write_no_rows
 
 TOUCH, DELETE, UPDATE, INSERT = 0, 1, 2, 3
 """Actions of an event row. TOUCH changes nothing: a matched row that no clause of a MERGE takes."""
@@ -58,7 +57,7 @@ class Stager:
         """``name`` tells the files of this task from those of others of the statement."""
         self._target = target
         self._name = name
-        self._fs, self._staging = file_system_for(target.staging)
+        self._fs, self._staging = target.files.at(target.staging)
         self._open: dict[
             tuple[FileKind, StatementId | None], tuple[RowFileWriter, WrittenFile]
         ] = {}
@@ -253,7 +252,7 @@ def make_staging(target: WriteTarget) -> None:
     Raises:
         StorageError: the file system failed.
     """
-    fs, path = file_system_for(target.staging)
+    fs, path = target.files.at(target.staging)
     fs.create_directory(path)
 
 
@@ -265,7 +264,7 @@ def stage_nothing(target: WriteTarget) -> WriteResult:
     """
     table, kind = target.table, insert_kind(target)
     make_staging(target)
-    fs, staging = file_system_for(target.staging)
+    fs, staging = target.files.at(target.staging)
     path = f"{staging}/empty"
     file = write_no_rows(
         fs,

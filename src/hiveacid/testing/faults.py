@@ -9,11 +9,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.errors import StorageError
-from hiveacid.storage.filesystem import FileInfo, FileSystem, storage_error
+from hiveacid.storage.filesystem import FileInfo, Files, FileSystem, storage_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,12 +65,12 @@ class ScriptedFaults:
 class FaultyFileSystem(FileSystem):
     """A file system each of whose operations may fail, before or after its effect or in between.
 
-    ``mounted`` of ``storage.filesystem`` puts it under a location. A write that is torn leaves the
-    first half of the file, a directory that is deleted loses its first half.
+    ``FaultyFiles`` give it to a client. A write that is torn leaves the first half of the file, a
+    directory that is deleted loses its first half.
     """
 
-    def __init__(self, uri: str, *, faults: Faults) -> None:
-        super().__init__(uri)
+    def __init__(self, root: str, *, faults: Faults) -> None:
+        super().__init__(root)
         self._faults = faults
 
     def open_input(self, path: str) -> pa.NativeFile:
@@ -168,6 +169,21 @@ class FaultyFileSystem(FileSystem):
         if fault is Fault.LOST:
             raise _failure(name, path)
         self._faults.after(name, path)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyFiles(Files):
+    """``Files`` whose operations fail as ``faults`` say; in other processes none does.
+
+    Example:
+        >>> client = open_client(url, files=FaultyFiles(ScriptedFaults(at=3)))  # doctest: +SKIP
+    """
+
+    faults: Faults
+
+    def opened(self, root: str) -> FileSystem:
+        """See ``Files``."""
+        return FaultyFileSystem(root, faults=self.faults)
 
 
 def _failure(name: str, path: str) -> StorageError:

@@ -14,6 +14,7 @@ from hiveacid.model.locks import SESSION_PREFIX, LockComponent
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation, TxnType
 from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import Files
 from hiveacid.txn.heartbeat import Heartbeat
 from hiveacid.txn.manager_api import Managed
 from hiveacid.txn.transaction import Transaction
@@ -37,6 +38,7 @@ class TransactionManager:
         user: str = "hiveacid",
         host: str = "localhost",
         threads: Threads | None = None,
+        files: Files | None = None,
         session: str | None = None,
     ) -> None:
         """``session`` is a name that no other manager has; without one a deadlock over the locks of
@@ -47,6 +49,7 @@ class TransactionManager:
         self._settings = settings
         self._user = user
         self._host = host
+        self._files = files or Files()
         self._agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
         self._listeners: tuple[CommitListener, ...] = ()
         self._housekept_s: float | None = None
@@ -73,6 +76,11 @@ class TransactionManager:
     def settings(self) -> Settings:
         """The settings as they are now."""
         return self._settings
+
+    @property
+    def files(self) -> Files:
+        """What snapshots are read from."""
+        return self._files
 
     @property
     def user(self) -> str:

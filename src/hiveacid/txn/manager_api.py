@@ -10,6 +10,7 @@ from hiveacid.metastore.api import Metastore
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import Files
 
 
 class Managed(Protocol):
@@ -52,6 +53,10 @@ class Manager(Protocol):
     @property
     def settings(self) -> Settings:
         """The settings as they are now."""
+
+    @property
+    def files(self) -> Files:
+        """What its snapshots are read from."""
 
     @property
     def user(self) -> str:

@@ -8,7 +8,7 @@ from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition, with_logical_lengths
 
 
@@ -16,6 +16,7 @@ def read_snapshot(
     table: Table,
     partitions: Sequence[Partition],
     *,
+    files: Files,
     valid: ValidWriteIdList,
     valid_txns: ValidTxnList,
 ) -> Snapshot:
@@ -27,7 +28,7 @@ def read_snapshot(
     """
     parts = []
     for partition in partitions:
-        file_system, path = file_system_for(partition.location)
+        file_system, path = files.at(partition.location)
         entries = list_partition(file_system, path)
         directory = resolve(entries, valid, valid_txns, mode=table.acid_mode)
         directory = with_logical_lengths(file_system, path, directory, entries=entries)

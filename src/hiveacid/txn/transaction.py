@@ -47,6 +47,7 @@ from hiveacid.txn.conflicts import (
 from hiveacid.txn.footprint import Footprint, lock_components
 from hiveacid.txn.manager_api import Manager
 from hiveacid.txn.records import Pending, Reads, Records
+from hiveacid.txn.snapshots import read_snapshot
 from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
@@ -179,14 +180,13 @@ class Transaction:
             StorageError: a directory could not be listed.
             SnapshotExpiredError: cleaned beyond what this snapshot sees.
         """
-        from hiveacid.txn.snapshots import read_snapshot  # pyarrow is slow to load
-
         self.require_open()
         if partitions is None or not table.partition_columns:
             partitions, of = self.partitions(table), None
         self._reads.note(table, chosen=partitions, of=of)
-        valid = self._valid_write_ids(table)
-        return read_snapshot(table, partitions, valid=valid, valid_txns=self.valid_txns)
+        valid, files = self._valid_write_ids(table), self._manager.files
+        txns = self.valid_txns
+        return read_snapshot(table, partitions, files=files, valid=valid, valid_txns=txns)
 
     def partitions(self, table: Table) -> tuple[Partition, ...]:
         """The table's partitions as the catalog has them now, and those that this transaction

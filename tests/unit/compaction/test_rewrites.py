@@ -20,7 +20,6 @@ from hiveacid.layout.events import EVENT_FIELDS, Operation
 from hiveacid.layout.metadata import KEY_INDEX_KEY, STATS_KEY, parse_key_index
 from hiveacid.layout.names import BaseName
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table, TableName
 from hiveacid.model.types import parse_type
@@ -31,6 +30,7 @@ from hiveacid.storage.merge import event_merge
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.tail import OrcTail, read_tail
+from hiveacid.storage.target import FileKind
 
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
 ROW = pa.struct([("id", pa.int32()), ("v", pa.string())])

@@ -23,18 +23,18 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.layout.events import EVENT_FIELDS
-from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.reading.events import dump
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter, write_empty_file
 from hiveacid.storage.orc.output import _Sink
 from hiveacid.storage.orc.tail import Compression, parse_tail, read_tail, rewrite_tail
+from hiveacid.storage.target import FileKind
 
-FS: FileSystem = file_system_for("/")[0]
+FS: FileSystem = Files().at("/")[0]
 BUCKET = 536870912
 INT = Column("i", parse_type("int"))
 TEXT = Column("s", parse_type("string"))

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from hiveacid.errors import ConversionError, UnsupportedError
-from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.early_times import postponed
 from hiveacid.storage.orc.tail import decompress, parse_message, read_tail
+from hiveacid.storage.target import FileKind
 
-FS = file_system_for("/")[0]
+FS = Files().at("/")[0]
 EPOCH = datetime(1970, 1, 1)
 NESTED = "struct<t:timestamp,l:array<timestamp>,m:map<int,timestamp>>"
 

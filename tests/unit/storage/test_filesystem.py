@@ -9,24 +9,40 @@ import pytest
 
 from hiveacid.errors import FormatError, InvalidInputError, MissingFileError, StorageError
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.target import FileKind, WrittenFile
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
 from hiveacid.storage.publish import publish, retract
+from hiveacid.storage.target import FileKind, WrittenFile
+from hiveacid.testing.faults import FaultyFiles, ScriptedFaults
 
-FS = file_system_for("/")[0]
+FS = Files().at("/")[0]
 
 
 def test_locations_become_paths() -> None:
     for location in ("/a/b%3Ac", "/a/b%3Ac/", "file:/a/b%3Ac", "file:///a/b%3Ac"):
-        assert file_system_for(location)[1] == "/a/b%3Ac"
+        assert Files().at(location)[1] == "/a/b%3Ac"
     for location in ("a/b", "nosuch://x/y", ""):
         with pytest.raises(InvalidInputError):
-            file_system_for(location)
+            Files().at(location)
 
 
-def test_a_file_system_pickles_as_its_uri(tmp_path: Path) -> None:
+def test_files_open_each_file_system_once_and_pickle_as_their_settings(tmp_path: Path) -> None:
+    files = Files()
+    assert files.at("/a")[0] is files.at("file:///b/c")[0]
+    assert files == Files()
+    assert hash(files) == hash(Files())
+    copy = pickle.loads(pickle.dumps(files))
+    assert copy == files
+    assert copy.at(str(tmp_path))[0] == files.at("/")[0]
+    faulty = FaultyFiles(ScriptedFaults(at=0))
+    assert faulty != files
+    with pytest.raises(StorageError, match="as it was told to"):
+        faulty.at("/")[0].exists("/")
+    assert pickle.loads(pickle.dumps(faulty)) == files, "no fault in another process"
+
+
+def test_a_file_system_pickles_as_its_root(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x")
     copy = pickle.loads(pickle.dumps(FS))
     assert copy.read_bytes(str(tmp_path / "a")) == b"x"

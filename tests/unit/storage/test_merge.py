@@ -16,20 +16,20 @@ from pyarrow import orc
 
 from hiveacid.errors import FormatError, MissingFileError, NotFoundError
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.delete_set import DeleteSet
 from hiveacid.storage.merge.merge_read import merge_read
 from hiveacid.storage.merge.sources import read_delete_keys
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.target import FileKind
 
-FS = file_system_for("/")[0]
+FS = Files().at("/")[0]
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
 EVERYTHING = ValidWriteIdList.everything()
 

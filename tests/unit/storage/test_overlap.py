@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 
 from hiveacid.layout.events import EVENT_FIELDS
-from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import RowId, encode_bucket
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.merge.overlap import overlapping_rows
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.target import FileKind
 
-FS = file_system_for("/")[0]
+FS = Files().at("/")[0]
 COLUMNS = (Column("id", parse_type("int")),)
 ROW = pa.struct([("id", pa.int32())])
 

@@ -14,13 +14,13 @@ from pyarrow import parquet
 
 from hiveacid.errors import AcidError, FormatError, InvalidInputError, MissingFileError
 from hiveacid.layout.snapshot import DataFile
-from hiveacid.layout.target import FileKind
 from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.plain.directory import plain_read
 from hiveacid.storage.plain.writers import open_row_writer, write_no_rows
+from hiveacid.storage.target import FileKind
 
 FS = FileSystem("/")
 

@@ -10,24 +10,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hiveacid.layout.plan import ScanPlan
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
-from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.hashing import bucket_number, hash_row
 from hiveacid.model.predicates import ANYTHING, And, Compare, In, IsNull, Op, Or, Predicate
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.merge_read import merge_read
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.plan.masks import mask
 from hiveacid.storage.plan.planning import compression, partitions_that_match, plan_scan
+from hiveacid.storage.plan.scan_plan import ScanPlan
+from hiveacid.storage.target import FileKind
 
-FS = file_system_for("/")[0]
+FS = Files().at("/")[0]
 COLUMNS = (Column("k", parse_type("int")), Column("v", parse_type("string")))
 EVERYTHING = ValidWriteIdList.everything()
 ACID = {"transactional": "true"}
@@ -119,21 +119,23 @@ def sorted_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_stripes(sorted_table: Path, predicate: Predicate, expected: list[int]) -> None:
-    plan = plan_scan(snapshot(sorted_table), predicate=predicate)
+    plan = plan_scan(snapshot(sorted_table), files=Files(), predicate=predicate)
     assert rows(plan) == expected
-    whole = plan_scan(snapshot(sorted_table)).amount
+    whole = plan_scan(snapshot(sorted_table), files=Files()).amount
     assert plan.amount.bytes < whole.bytes / 3
     assert plan.amount.stripes <= 4
 
 
 def test_all_rows_without_a_predicate(sorted_table: Path) -> None:
-    plan = plan_scan(snapshot(sorted_table), predicate=ANYTHING)
+    plan = plan_scan(snapshot(sorted_table), files=Files(), predicate=ANYTHING)
     assert rows(plan) == sorted({*range(10_000), *range(20_000, 30_000)} - {5, 20_005})
     assert (plan.amount.files, plan.amount.files_of) == (2, 2)
 
 
 def test_delete_files_that_cannot_touch_the_chosen_rows_are_left_out(sorted_table: Path) -> None:
-    (part,) = plan_scan(snapshot(sorted_table), predicate=Compare("k", Op.EQ, 7)).parts
+    (part,) = plan_scan(
+        snapshot(sorted_table), files=Files(), predicate=Compare("k", Op.EQ, 7)
+    ).parts
     assert [file.path.split("/")[0] for file in part.delete_files] == [
         "delete_delta_0000003_0000003_0000"
     ]
@@ -150,7 +152,7 @@ def test_deletes_reach_the_base_of_files_of_before_the_table_was_transactional(
     delete(tmp_path, 10_000_001, 1, 0, 0)
     deleted = "delete_delta_10000001_10000001_0000/bucket_00001"
     for predicate, expected in ((ANYTHING, [7, 9]), (Compare("k", Op.EQ, 8), [])):
-        plan = plan_scan(snapshot(tmp_path), predicate=predicate)
+        plan = plan_scan(snapshot(tmp_path), files=Files(), predicate=predicate)
         assert rows(plan) == expected
         assert [file.path for part in plan.parts for file in part.delete_files] == [deleted]
 
@@ -171,10 +173,12 @@ def test_one_bucket_is_read_for_one_key(tmp_path: Path) -> None:
     spec = BucketSpec(("k",), 8, version=2)
     assert bucketed_table(tmp_path, spec, version=2) == list(range(8))
     for key in (0, 1, 17, 99):
-        plan = plan_scan(snapshot(tmp_path, spec), predicate=Compare("k", Op.EQ, key))
+        plan = plan_scan(
+            snapshot(tmp_path, spec), files=Files(), predicate=Compare("k", Op.EQ, key)
+        )
         assert rows(plan) == [key]
         assert (plan.amount.files, plan.amount.files_of) == (1, 8)
-    plan = plan_scan(snapshot(tmp_path, spec), predicate=Compare("k", Op.GE, 0))
+    plan = plan_scan(snapshot(tmp_path, spec), files=Files(), predicate=Compare("k", Op.GE, 0))
     assert plan.amount.files == 8
 
 
@@ -183,7 +187,9 @@ def test_a_bucketed_table_keeps_only_deletes_of_the_bucket(tmp_path: Path) -> No
     bucketed_table(tmp_path, spec, version=2)
     for number in range(8):
         delete(tmp_path, 2, number, 1, 0)
-    (part,) = plan_scan(snapshot(tmp_path, spec), predicate=Compare("k", Op.EQ, 17)).parts
+    (part,) = plan_scan(
+        snapshot(tmp_path, spec), files=Files(), predicate=Compare("k", Op.EQ, 17)
+    ).parts
     assert [file.bucket for file in part.delete_files] == [part.files[0].bucket]
 
 
@@ -225,10 +231,10 @@ def test_what_a_byte_of_small_files_stands_for_is_told_by_their_rows(
 ) -> None:
     for write_id in range(1, 41):  # more files than are asked
         write(tmp_path, write_id, range(1000))
-    plan = plan_scan(snapshot(tmp_path))
+    plan = plan_scan(snapshot(tmp_path), files=Files())
     in_memory = 40_000 * (48 + 8 * len(COLUMNS))
     assert compression(plan) == pytest.approx(in_memory / plan.amount.bytes, rel=0.02)
     assert compression(plan) > 1.5
     monkeypatch.setattr("hiveacid.storage.plan.planning._SMALL_BYTES_MAX", plan.amount.bytes - 1)
     assert compression(plan) == 1.0, "too large to be taken for small"
-    assert compression(plan_scan(snapshot(tmp_path / "nothing"))) == 1.0
+    assert compression(plan_scan(snapshot(tmp_path / "nothing"), files=Files())) == 1.0

@@ -14,11 +14,10 @@ from pyarrow import orc
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import EVENT_FIELDS, Operation
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.target import FileKind
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.event_merge import What, live_rows
 from hiveacid.storage.merge.merge_read import merge_read
@@ -26,8 +25,9 @@ from hiveacid.storage.merge.sources import DirectorySources
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.native import is_native
 from hiveacid.storage.orc.tail import read_tail
+from hiveacid.storage.target import FileKind
 
-FS = file_system_for("/")[0]
+FS = Files().at("/")[0]
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
 ROW = pa.struct([("id", pa.int32()), ("v", pa.string())])
 Event = tuple[Operation, int, int, int, str | None]

@@ -11,7 +11,6 @@ from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change
 from hiveacid.statements.locations import delete_location, owns_files
 from hiveacid.statements.values import Command
-from hiveacid.storage.filesystem import file_system_for
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
@@ -56,8 +55,8 @@ def create_database(
 
     def run(_: Transaction) -> None:
         context.client.metastore.create_database(database)
-        files, path = file_system_for(location)
-        files.create_directory(path)
+        fs, path = context.files.at(location)
+        fs.create_directory(path)
 
     return Change((), run, guards=footprint.drop_database(statement.name))
 
@@ -79,8 +78,8 @@ def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look
         metastore.drop_database(name, cascade=statement.cascade)
         for table in tables:
             if owns_files(table):
-                delete_location(table.location)
+                delete_location(context.files, table.location)
         if database.location.rstrip("/") != context.client.warehouse:
-            delete_location(database.location)
+            delete_location(context.files, database.location)
 
     return Change(footprint.drop_database(name), run)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.target import check_bucket_count
 from hiveacid.model.properties import DELTA_NUM, DELTA_PCT, threshold
 from hiveacid.model.tables import (
     FILE_NAMES,
@@ -27,6 +26,7 @@ from hiveacid.model.tables import (
 )
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import parse_seconds
+from hiveacid.storage.target import check_bucket_count
 
 _OURS: Final[Mapping[str, tuple[str, str]]] = {
     FILE_NAMES: (HIVE_3, HIVE_4),

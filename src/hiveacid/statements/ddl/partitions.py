@@ -34,7 +34,7 @@ from hiveacid.statements.partition_values import (
     partition_column,
 )
 from hiveacid.statements.values import Command
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
@@ -89,22 +89,24 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Lo
     wanted = [(full_values(table, one.spec), one.location) for one in statement.partitions]
 
     def run(_: Transaction) -> None:
-        new = [_new(table, texts, location) for texts, location in wanted]
+        new = [_new(context.files, table, texts, location) for texts, location in wanted]
         check_partitions(context.client.metastore, table, new)
         for partition in context.client.metastore.add_partitions(
             table.name, new, if_not_exists=statement.if_not_exists
         ):
-            files, path = file_system_for(partition.location)
-            files.create_directory(path)
+            fs, path = context.files.at(partition.location)
+            fs.create_directory(path)
 
     return Change(footprint.use_table(table.name), run)
 
 
-def _new(table: Table, texts: tuple[str | None, ...], location: str | None) -> Partition:
+def _new(
+    files: Files, table: Table, texts: tuple[str | None, ...], location: str | None
+) -> Partition:
     location = location or _directory(table, texts)
-    files, path = file_system_for(location)
+    fs, path = files.at(location)
     known: dict[str, str] = {}
-    if owns_files(table) and not files.exists(path):
+    if owns_files(table) and not fs.exists(path):
         known = initial_statistics(column.name for column in table.columns)
     return Partition(texts, location, known)
 
@@ -152,17 +154,17 @@ def _drop_with_files(
     hidden = f"{root}/{staging_name(transaction.id, 'dropped')}"
     inside = [one for one in doomed if one.location.startswith(f"{root}/")]
     for number, partition in enumerate(inside):
-        move_location(partition.location, f"{hidden}/{number}")
+        move_location(context.files, partition.location, f"{hidden}/{number}")
     try:
         context.client.metastore.drop_partitions(table.name, [one.values for one in doomed])
     except AcidError:
         for number, partition in enumerate(inside):
-            move_location(f"{hidden}/{number}", partition.location)
+            move_location(context.files, f"{hidden}/{number}", partition.location)
         raise
     for partition in doomed:
         if partition not in inside:
-            delete_location(partition.location)
-    delete_location(hidden)
+            delete_location(context.files, partition.location)
+    delete_location(context.files, hidden)
 
 
 def rename_partition(context: ExecutionContext, statement: RenamePartition, look: Look) -> Change:
@@ -188,15 +190,15 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition, look
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)
         if location != old.location:
-            check_free(location)
+            check_free(context.files, location)
             metastore.alter_table(table.name, lambda now: noted(now, old.location, location))
         try:
-            move_location(old.location, location)
+            move_location(context.files, old.location, location)
             metastore.alter_partition(
                 table.name, old.values, lambda now: replace(now, values=texts, location=location)
             )
         except AcidError:
-            undo_killed_rename(metastore, noted(table, old.location, location))
+            undo_killed_rename(metastore, noted(table, old.location, location), context.files)
             raise
         if location != old.location:
             metastore.alter_table(table.name, without_note)

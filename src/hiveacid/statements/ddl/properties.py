@@ -30,7 +30,7 @@ from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change, table_to_alter
 from hiveacid.statements.ddl.definitions import altered, without
 from hiveacid.statements.values import Command
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
@@ -130,7 +130,7 @@ def _moved(context: ExecutionContext, table: Table) -> Iterator[None]:
     done: list[tuple[FileSystem, str, str]] = []
     try:
         for part in _partitions(context, table):
-            fs, root = file_system_for(part.location)
+            fs, root = context.files.at(part.location)
             for path, rest in _files(fs, root):
                 if rest.startswith(f"{_DELTA}/"):
                     continue
@@ -167,7 +167,7 @@ def _is_no_data(name: str) -> bool:
 def _check_names(context: ExecutionContext, table: Table) -> None:
     """Every file must be named as Hive names its files: the number in it is part of row ids."""
     for part in _partitions(context, table):
-        fs, root = file_system_for(part.location)
+        fs, root = context.files.at(part.location)
         for path, _ in _files(fs, root):
             if parse_original_file(path.rpartition("/")[2]) is None:
                 raise InvalidInputError(

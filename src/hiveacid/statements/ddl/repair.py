@@ -17,7 +17,7 @@ from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change, use_write_id
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.values import Command
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions, list_partition
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
@@ -56,13 +56,13 @@ def _repaired(
 ) -> Listing:
     if not table.partition_columns:
         return Listing(("msck",), ())
-    there = _on_disk(table)
+    there = _on_disk(table, context.files)
     known = {part.values: part for part in context.client.metastore.list_partitions(table.name)}
     missing = [part for values, part in there.items() if values not in known and statement.add]
     gone = [
         part
         for values, part in known.items()
-        if statement.drop and values not in there and not _exists(part.location)
+        if statement.drop and values not in there and not _exists(part.location, context.files)
     ]
     if statement.repair and missing:
         _check_write_ids(context, table, missing)
@@ -84,9 +84,9 @@ def _shown(table: Table, partition: Partition) -> str:
     return f"{table.name.table}:{partition_name(keys, partition.values)}"
 
 
-def _on_disk(table: Table) -> dict[tuple[str | None, ...], Partition]:
+def _on_disk(table: Table, files: Files) -> dict[tuple[str | None, ...], Partition]:
     """The directories that are partitions of the table by their names; others are passed over."""
-    fs, root = file_system_for(table.location)
+    fs, root = files.at(table.location)
     names = tuple(column.name for column in table.partition_columns)
     base = table.location.rstrip("/")
     return {
@@ -96,8 +96,8 @@ def _on_disk(table: Table) -> dict[tuple[str | None, ...], Partition]:
     }
 
 
-def _exists(location: str) -> bool:
-    fs, path = file_system_for(location)
+def _exists(location: str, files: Files) -> bool:
+    fs, path = files.at(location)
     return fs.exists(path)
 
 
@@ -107,11 +107,8 @@ def _check_write_ids(context: ExecutionContext, table: Table, parts: list[Partit
     """
     if table.acid_mode is AcidMode.NONE:
         return
-    fs, _ = file_system_for(table.location)
-    listings = {
-        path: list_partition(fs, path)
-        for path in (file_system_for(part.location)[1] for part in parts)
-    }
+    places = (context.files.at(part.location) for part in parts)
+    listings = {path: list_partition(fs, path) for fs, path in places}
     last = context.client.metastore.last_write_id(table.name)
     if last:
         for one in directories_of(listings):

@@ -56,7 +56,7 @@ from hiveacid.statements.locations import (
 )
 from hiveacid.statements.partition_values import PartitionText, full_values
 from hiveacid.statements.values import Command, Query
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
@@ -145,7 +145,7 @@ def make_table(
         if statement.location is not None or lists.are_given:
             attached = _attached(context, table, lists, format=statement.format)
         elif table.acid_mode is not AcidMode.NONE:
-            _check_empty(table)
+            _check_empty(table, context.files)
     bound = Bound.to(look, fixed(statement))
     return define(context, bound, partial(create_table, attached=attached)) is not None
 
@@ -169,9 +169,9 @@ def create_table(
 
     def run(_: Transaction) -> Table:
         check_place(context.client.metastore, table)
-        files, path = file_system_for(table.location)
+        fs, path = context.files.at(table.location)
         made = table
-        if owns_files(table) and not table.partition_columns and not files.exists(path):
+        if owns_files(table) and not table.partition_columns and not fs.exists(path):
             known = initial_statistics(column.name for column in table.columns)
             made = replace(table, properties={**table.properties, **known})
         if attached is not None:
@@ -179,7 +179,7 @@ def create_table(
             return made
         context.client.metastore.create_table(made)
         try:
-            files.create_directory(path)
+            fs.create_directory(path)
         except StorageError:
             context.client.metastore.drop_table(made.name)
             raise
@@ -193,16 +193,16 @@ def _attached(
     context: ExecutionContext, table: Table, lists: Lists, *, format: FileFormat | None
 ) -> Attached:
     check_place(context.client.metastore, table)
-    attached = examine(table, lists, format=format)
+    attached = examine(table, lists, format=format, files=context.files)
     if attached.takeover is not None:  # the locks' own transaction has a higher id, too
         context.client.metastore.assume_committed(TxnId(attached.takeover.highest_txn))
     return attached
 
 
-def _check_empty(table: Table) -> None:
+def _check_empty(table: Table, files: Files) -> None:
     """What lies where a new table goes would become its rows: a DROP that was killed leaves it."""
-    files, path = file_system_for(table.location)
-    if files.list_directory(path):
+    fs, path = files.at(table.location)
+    if fs.list_directory(path):
         raise InvalidInputError(
             f"{table.location}, where {table.name} is to be, holds files already",
             table=str(table.name),
@@ -222,9 +222,9 @@ def _is_there(look: Look, statement: CreateTable) -> bool:
 
 
 def _attach(context: ExecutionContext, attached: Attached, table: Table) -> None:
-    files, path = file_system_for(table.location)
-    files.create_directory(path)
-    mark_dead(attached)
+    fs, path = context.files.at(table.location)
+    fs.create_directory(path)
+    mark_dead(attached, fs)
     context.client.metastore.attach_table(table, attached.partitions, attached.takeover)
     try:
         check_place(context.client.metastore, table)  # somebody may have taken it just now
@@ -364,7 +364,7 @@ def drop_table(context: ExecutionContext, statement: DropTable, look: Look) -> C
     def run(_: Transaction) -> None:
         context.client.metastore.drop_table(table.name)
         if owns_files(table):
-            delete_location(table.location)
+            delete_location(context.files, table.location)
 
     return Change(footprint.drop_table(table.name), run)
 
@@ -391,16 +391,16 @@ def rename_table(context: ExecutionContext, statement: RenameTable, look: Look) 
         if location != table.location:
             moved = replace(table, name=new_name, location=location)
             check_place(metastore, moved, but=(str(table.name),))
-            check_free(location)
+            check_free(context.files, location)
             metastore.alter_table(table.name, lambda now: noted(now, now.location, location))
         try:
-            move_location(table.location, location)
+            move_location(context.files, table.location, location)
             metastore.alter_table(
                 table.name,
                 lambda now: replace(without_note(now), name=new_name, location=location),
             )
         except AcidError:
-            undo_killed_rename(metastore, noted(table, table.location, location))
+            undo_killed_rename(metastore, noted(table, table.location, location), context.files)
             raise
 
     locks = footprint.rename_table(table.name, new_name)

@@ -17,8 +17,7 @@ from hiveacid.layout.names import (
     format_bucket_file,
     format_directory,
 )
-from hiveacid.layout.target import FileKind
-from hiveacid.storage.filesystem import FileSystem, path_of
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.event_merge import (
     Events,
     What,
@@ -31,6 +30,7 @@ from hiveacid.storage.merge.sources import DirectorySources, Source
 from hiveacid.storage.merge.stripe_copy import copy_stripes, copyable
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter
 from hiveacid.storage.prefetch import made_ahead
+from hiveacid.storage.target import FileKind
 
 _AHEAD_BYTES: Final = 8 * 1024 * 1024
 """What is worth a thread that reads while the other writes."""
@@ -56,11 +56,11 @@ class RewriterBasis:
         self._fs = fs
         self._plan = plan
         self._unit = unit
-        self._staging = path_of(plan.staging)
+        self._staging = fs.path_of(plan.staging)
         self._attempt = attempt
         self._bucket_bytes = bucket_bytes(plan)
         self._sources = DirectorySources(
-            fs, path_of(plan.location), plan.directory, valid=plan.valid, foreign=foreign
+            fs, fs.path_of(plan.location), plan.directory, valid=plan.valid, foreign=foreign
         )
 
     @property

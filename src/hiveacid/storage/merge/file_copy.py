@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile
 from hiveacid.layout.names import OriginalFileName, format_directory, format_original_file
 from hiveacid.layout.snapshot import DataFile
-from hiveacid.storage.filesystem import FileSystem, path_of
+from hiveacid.storage.filesystem import FileSystem
 
 
 def copy_files(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
@@ -26,10 +26,10 @@ def copy_files(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
     output = compaction.output if isinstance(compaction, MajorCompaction) else compaction.delta
     if output is None:
         return ()
-    directory, location = format_directory(output), path_of(plan.location)
+    directory, location = format_directory(output), fs.path_of(plan.location)
     copied = []
     for file, name in _named(plan):
-        target = f"{path_of(plan.staging)}/{directory}-{name}"
+        target = f"{fs.path_of(plan.staging)}/{directory}-{name}"
         fs.copy_file(f"{location}/{file.path}", target=target)
         copied.append(RewrittenFile(directory, name, target, None, file.size_bytes))
     return tuple(copied)

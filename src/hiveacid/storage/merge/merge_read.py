@@ -21,7 +21,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.layout.original import OriginalRows
-from hiveacid.layout.plan import Selection
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.predicates import ANYTHING, columns_of
 from hiveacid.model.tables import Column
@@ -33,6 +32,7 @@ from hiveacid.storage.merge.delete_set import DeleteSet
 from hiveacid.storage.merge.sources import DirectorySources, Source, numpy_of, valid_mask
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.plan.masks import mask
+from hiveacid.storage.plan.scan_plan import Selection
 
 ROW_ID_NAME: Final = "row__id"
 """The column that ``row_ids`` adds: Hive's virtual column (format.md 4.6)."""

@@ -19,7 +19,6 @@ from hiveacid.layout.deletes import delete_files
 from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
 from hiveacid.layout.names import BaseName, DeltaName
 from hiveacid.layout.original import OriginalFile, OriginalRows, assign_row_ids
-from hiveacid.layout.plan import Selection
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.valid import ValidWriteIdList
@@ -29,6 +28,7 @@ from hiveacid.storage.merge.update_events import FileEvents, newest_rows
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, Identities
 from hiveacid.storage.orc.footers import CACHED_TAILS
 from hiveacid.storage.orc.tail import OrcTail
+from hiveacid.storage.plan.scan_plan import Selection
 
 Key = tuple[int, int, int]
 """An identity: write id, bucket property, row id."""

@@ -20,7 +20,6 @@ import pyarrow as pa
 from hiveacid.errors import InternalError, InvalidInputError, UnsupportedError
 from hiveacid.layout.events import EVENT_FIELDS, FIRST_USER_COLUMN_ID, Operation
 from hiveacid.layout.metadata import KEY_INDEX_KEY, STATS_KEY, AcidStats, file_metadata
-from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
@@ -39,6 +38,7 @@ from hiveacid.storage.orc.output import OrcOutput
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.wide_timestamps import FRACTION, MICROS, is_with_fraction
 from hiveacid.storage.orc.writer_settings import writer_settings
+from hiveacid.storage.target import FileKind
 
 _EVENT_BATCH_ROWS: Final = 8192
 _ROW_BATCH_ROWS: Final = 1024

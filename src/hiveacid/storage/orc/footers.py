@@ -9,32 +9,27 @@ from __future__ import annotations
 from functools import lru_cache
 
 from hiveacid.layout.snapshot import DataFile
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.tail import OrcTail, read_tail
 
 CACHED_TAILS = 4096
 """A tail of a table of 20 columns takes some 20 KiB."""
 
 
-def tail_of(location: str, file: DataFile) -> OrcTail:
-    """The tail of an ORC file below ``location`` (of its logical length, format.md 9).
+def tail_of(fs: FileSystem, root: str, file: DataFile) -> OrcTail:
+    """The tail of an ORC file below the path ``root`` (of its logical length, format.md 9).
 
     Raises:
         FormatError: not an ORC file, or a truncated one.
         MissingFileError: no such file, or it was gone when first read.
         StorageError: reading failed.
     """
-    return _tail(location, file.path, file.logical_bytes, (file.size_bytes, file.modified_ns))
-
-
-def forget_tails() -> None:
-    """Let the next readers open files again: a history that is replayed reads what it read."""
-    _tail.cache_clear()
+    path = f"{root.rstrip('/')}/{file.path}"
+    return _tail(fs, path, file.logical_bytes, (file.size_bytes, file.modified_ns))
 
 
 @lru_cache(maxsize=CACHED_TAILS)
 def _tail(
-    location: str, path: str, logical_bytes: int | None, _version: tuple[int, int]
+    fs: FileSystem, path: str, logical_bytes: int | None, _version: tuple[int, int]
 ) -> OrcTail:
-    fs, root = file_system_for(location)
-    return read_tail(fs, f"{root.rstrip('/')}/{path}", length=logical_bytes)
+    return read_tail(fs, path, length=logical_bytes)

@@ -13,6 +13,7 @@ from hiveacid.layout.compaction import RewritePlan
 from hiveacid.layout.snapshot import DataFile, Snapshot
 from hiveacid.model.types import HiveType
 from hiveacid.storage.arrow_types import MICROSECONDS, NANOSECONDS
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.footers import tail_of
 from hiveacid.storage.orc.streams import TIMESTAMP_KINDS
 from hiveacid.storage.orc.tail import OrcTail
@@ -24,7 +25,7 @@ _FIRST_YEAR, _LAST_YEAR = 1678, 2261
 """Years that lie in the reach of nanoseconds as a whole."""
 
 
-def unit_of(snapshot: Snapshot, types: Iterable[HiveType]) -> str:
+def unit_of(snapshot: Snapshot, types: Iterable[HiveType], *, files: Files) -> str:
     """The unit for a scan of columns with these types, and of the partition columns; reads the
     tails of the files if needed.
 
@@ -36,10 +37,12 @@ def unit_of(snapshot: Snapshot, types: Iterable[HiveType]) -> str:
         texts = (part.partition.values[place] for part in snapshot.parts)
         if "timestamp" in str(column.type) and not all(map(_is_narrow, texts)):
             return MICROSECONDS
-    files = (
-        (part.partition.location, f) for part in snapshot.parts for f in part.directory.row_files
+    read = (
+        (files.at(part.partition.location), file)
+        for part in snapshot.parts
+        for file in part.directory.row_files
     )
-    return _unit(files, types, least_ms=-_NARROW_MS)
+    return _unit(read, types, least_ms=-_NARROW_MS)
 
 
 def _is_narrow(text: str | None) -> bool:
@@ -48,24 +51,28 @@ def _is_narrow(text: str | None) -> bool:
     return not year.isdecimal() or _FIRST_YEAR <= int(year) <= _LAST_YEAR
 
 
-def unit_of_rewrite(plan: RewritePlan) -> str:
+def unit_of_rewrite(fs: FileSystem, plan: RewritePlan) -> str:
     """The unit for the rows of a rewrite: the writer takes nanoseconds of times before 1970 from
     beside the microseconds only.
 
     Raises:
         FormatError, MissingFileError: as ``unit_of``.
     """
-    files = ((plan.location, file) for file in plan.directory.row_files)
+    place = (fs, fs.path_of(plan.location))
+    files = ((place, file) for file in plan.directory.row_files)
     return _unit(files, (column.type for column in plan.table.columns), least_ms=0)
 
 
 def _unit(
-    files: Iterable[tuple[str, DataFile]], types: Iterable[HiveType], *, least_ms: int
+    files: Iterable[tuple[tuple[FileSystem, str], DataFile]],
+    types: Iterable[HiveType],
+    *,
+    least_ms: int,
 ) -> str:
     if not any("timestamp" in str(kind) for kind in types):
         return NANOSECONDS
-    for location, file in files:
-        if file.size_bytes and not _fits(tail_of(location, file), least_ms):
+    for place, file in files:
+        if file.size_bytes and not _fits(tail_of(*place, file), least_ms):
             return MICROSECONDS
     return NANOSECONDS
 

@@ -6,12 +6,12 @@ from hiveacid.errors import FormatError
 from hiveacid.layout import events
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot
 from hiveacid.model.tables import AcidMode, FileFormat
-from hiveacid.storage.filesystem import file_system_for
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.footers import tail_of
 from hiveacid.storage.orc.tail import OrcTail, read_tail
 
 
-def check_tails(snapshot: Snapshot) -> None:
+def check_tails(snapshot: Snapshot, *, files: Files) -> None:
     """Reads the tail of every file of a snapshot, for an error that does not say which file it is.
 
     Raises:
@@ -22,7 +22,7 @@ def check_tails(snapshot: Snapshot) -> None:
     if snapshot.table.format is not FileFormat.ORC:
         return
     for part in snapshot.parts:
-        fs, root = file_system_for(part.partition.location)
+        fs, root = files.at(part.partition.location)
         for file in _files(part.directory):
             if file.size_bytes == 0 or file.logical_bytes == 0:
                 continue
@@ -36,8 +36,8 @@ def check_tails(snapshot: Snapshot) -> None:
                 check_acid(tail, path)
 
 
-def event_tail(location: str, file: DataFile) -> OrcTail:
-    """The tail of a bucket file below ``location``, which is whole and holds row events.
+def event_tail(fs: FileSystem, root: str, file: DataFile) -> OrcTail:
+    """The tail of a bucket file below the path ``root``, which is whole and holds row events.
 
     A reader that filters by a user's condition first would not notice: a foreign file has no such
     columns, so none of its rows meets it.
@@ -46,8 +46,7 @@ def event_tail(location: str, file: DataFile) -> OrcTail:
         MissingFileError: the file does not exist.
         FormatError: not ORC, truncated, or without row events; the context has ``path``.
     """
-    _, root = file_system_for(location)
-    tail = tail_of(location, file)
+    tail = tail_of(fs, root, file)
     check_acid(tail, f"{root.rstrip('/')}/{file.path}")
     return tail
 

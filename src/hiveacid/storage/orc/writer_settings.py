@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.layout.target import FileKind
+from hiveacid.storage.target import FileKind
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * 1024

@@ -24,7 +24,7 @@ from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import HiveType, PrimitiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type, with_children
 from hiveacid.storage.evolution import evolve_column, from_julian
-from hiveacid.storage.filesystem import FileSystem, file_system_for, storage_error
+from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.orc.tail import tail_bytes_needed
 from hiveacid.storage.plain.text_parse import parse_rows
@@ -282,15 +282,16 @@ def _known_fields(schema: pa.Schema) -> Iterator[tuple[str, HiveType]]:
 
 
 @lru_cache(maxsize=100_000)
-def parquet_has_types(location: str, file: DataFile, columns: tuple[Column, ...]) -> bool:
-    """Whether the columns that a Parquet file below ``location`` has are of the table's types.
+def parquet_has_types(
+    fs: FileSystem, root: str, file: DataFile, columns: tuple[Column, ...]
+) -> bool:
+    """Whether the columns that a Parquet file below the path ``root`` has are of the table's types.
 
     Raises:
         FormatError: not a Parquet file, or a damaged one.
         MissingFileError: no such file.
         StorageError: reading failed.
     """
-    fs, root = file_system_for(location)
     with ParquetFileReader(fs, f"{root}/{file.path}") as reader:
         found = dict(reader.fields)
     return all(

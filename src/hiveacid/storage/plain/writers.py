@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from hiveacid.errors import ConversionError, InvalidInputError
-from hiveacid.layout.target import FileKind
 from hiveacid.model.row_format import RowFormat, row_format
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import CharType, HiveType
@@ -19,6 +18,7 @@ from hiveacid.storage.arrow_types import arrow_type, with_children
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.plain.text_format import conformed, format_rows
+from hiveacid.storage.target import FileKind
 
 _PARQUET_FACTS: Final = {
     "writer.time.zone": "UTC",

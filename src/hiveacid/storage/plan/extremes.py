@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hiveacid.layout import events
-from hiveacid.layout.plan import PartPlan, ScanPlan
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.predicates import Constant, partition_constant
 from hiveacid.model.tables import AcidMode, Column, FileFormat
@@ -21,6 +20,7 @@ from hiveacid.storage.orc.column_ranges import column_numbers, column_range
 from hiveacid.storage.orc.footers import tail_of
 from hiveacid.storage.orc.native import only_inserts
 from hiveacid.storage.orc.tail import OrcTail
+from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
 _EXACT: Final = ("tinyint", "smallint", "int", "bigint", "date")
 _FILES_MAX: Final = 4096
@@ -84,7 +84,7 @@ def _file(
         return TableFacts(0, {})
     if file.logical_bytes not in (None, file.size_bytes):
         return None
-    tail = tail_of(part.part.partition.location, file)
+    tail = tail_of(*plan.files.at(part.part.partition.location), file)
     is_event_file = events.is_event_schema([name for name, _ in tail.root.fields])
     if tail.rows and is_event_file and not only_inserts(tail):
         return None

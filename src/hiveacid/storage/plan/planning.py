@@ -17,8 +17,7 @@ from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.layout import events
-from hiveacid.layout.plan import Amount, PartPlan, ScanPlan, Selection
-from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
+from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.hashing import bucket_number, hash_row
 from hiveacid.model.predicates import (
@@ -37,11 +36,13 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.column_ranges import later, stripe_ranges
 from hiveacid.storage.orc.footers import tail_of
 from hiveacid.storage.orc.native import only_inserts
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.verify import event_tail
+from hiveacid.storage.plan.scan_plan import Amount, PartPlan, ScanPlan, Selection
 
 _HASHED_VALUES_MAX: Final = 256
 """More combinations of bucketing values than this choose nearly every bucket anyway."""
@@ -52,6 +53,8 @@ _ROW_BYTES: Final = 48
 """Of a row in a hash table without its columns: length, pointer, identity."""
 _COLUMN_BYTES: Final = 8
 """At least, of a column in a row of Spark."""
+_Place = tuple[FileSystem, str]
+"""A partition's directory."""
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _JAVA: Final = 0
 _FIRST_IDENTITY: Final = 2
@@ -61,6 +64,7 @@ _FIRST_IDENTITY: Final = 2
 def plan_scan(
     snapshot: Snapshot,
     *,
+    files: Files,
     predicate: Predicate = ANYTHING,
     columns: Iterable[str] | None = None,
     partitions_of: int | None = None,
@@ -76,8 +80,9 @@ def plan_scan(
     """
     table = snapshot.table
     wanted = None if columns is None else set(columns)
-    parts = [_plan_part(table, part, predicate) for part in snapshot.parts]
+    parts = [_plan_part(files, table, part, predicate) for part in snapshot.parts]
     return ScanPlan(
+        files=files,
         snapshot=snapshot,
         columns=tuple(c.name for c in table.all_columns if wanted is None or c.name in wanted),
         predicate=predicate,
@@ -100,7 +105,7 @@ def compression(plan: ScanPlan) -> float:
     if not files or sum(_size(file) for _, file in files) > _SMALL_BYTES_MAX:
         return 1.0
     asked = files[:: math.ceil(len(files) / _FILES_ASKED)]
-    rows = sum(tail_of(location, file).rows for location, file in asked)
+    rows = sum(tail_of(*plan.files.at(location), file).rows for location, file in asked)
     row_bytes = _ROW_BYTES + _COLUMN_BYTES * len(plan.columns)
     return max(1.0, rows * row_bytes / sum(_size(file) for _, file in asked))
 
@@ -143,15 +148,17 @@ def _is_text(kind: HiveType) -> bool:
     return kind == PrimitiveType("string") or isinstance(kind, CharType | VarcharType)
 
 
-def _plan_part(table: Table, part: SnapshotPart, predicate: Predicate) -> PartPlan | None:
+def _plan_part(
+    all_files: Files, table: Table, part: SnapshotPart, predicate: Predicate
+) -> PartPlan | None:
     files = part.directory.row_files
     total = Amount(files_of=len(files), bytes_of=sum(_size(file) for file in files))
     left = residual(predicate, partition_ranges(table, part.partition.values))
     if left == NOTHING or not files:
         return None
-    location = part.partition.location
-    chosen = _files_by_bucket(table, location, files, left)
-    tails = _tails(table, location, chosen, left)
+    place = all_files.at(part.partition.location)
+    chosen = _files_by_bucket(table, place, files, left)
+    tails = _tails(table, place, chosen, left)
     if any(_has_updates(table, tail) for tail in tails.values()):
         # an event of Hive before 3 may update a row of another stripe (format.md 4.7)
         tails, left = {}, ANYTHING
@@ -159,7 +166,7 @@ def _plan_part(table: Table, part: SnapshotPart, predicate: Predicate) -> PartPl
     if not places:
         return None
     kept = tuple(file for file in chosen if file.path in places)
-    deletes = _delete_files(table, part, kept)
+    deletes = _delete_files(table, place, part.directory, kept)
     selection = Selection(
         files=places,
         predicate=left,
@@ -172,7 +179,7 @@ def _plan_part(table: Table, part: SnapshotPart, predicate: Predicate) -> PartPl
 
 
 def _files_by_bucket(
-    table: Table, location: str, files: Sequence[DataFile], predicate: Predicate
+    table: Table, place: _Place, files: Sequence[DataFile], predicate: Predicate
 ) -> tuple[DataFile, ...]:
     """The files whose bucket a row that meets the predicate may be in.
 
@@ -189,14 +196,14 @@ def _files_by_bucket(
         for file in files
         if file.bucket < 0
         or file.bucket in ours
-        or (file.bucket in others and _may_be_of_old_hive(table, location, file))
+        or (file.bucket in others and _may_be_of_old_hive(table, place, file))
     )
 
 
-def _may_be_of_old_hive(table: Table, location: str, file: DataFile) -> bool:
+def _may_be_of_old_hive(table: Table, place: _Place, file: DataFile) -> bool:
     if table.format is not FileFormat.ORC or file.size_bytes == 0:
         return True
-    return is_of_old_hive(tail_of(location, file))
+    return is_of_old_hive(tail_of(*place, file))
 
 
 def is_of_old_hive(tail: OrcTail) -> bool:
@@ -266,7 +273,7 @@ def _buckets(
 
 
 def _tails(
-    table: Table, location: str, files: Sequence[DataFile], predicate: Predicate
+    table: Table, place: _Place, files: Sequence[DataFile], predicate: Predicate
 ) -> dict[str, OrcTail]:
     """The tails of the files whose stripes the predicate may decide, by path."""
     data = {column.name for column in table.columns}
@@ -274,7 +281,7 @@ def _tails(
         return {}
     full = table.acid_mode is AcidMode.FULL
     return {
-        file.path: (event_tail if full and file.is_bucket_file else tail_of)(location, file)
+        file.path: (event_tail if full and file.is_bucket_file else tail_of)(*place, file)
         for file in files
         if _size(file)
     }
@@ -338,18 +345,17 @@ class _Reach:
 
 
 def _delete_files(
-    table: Table, part: SnapshotPart, chosen: Sequence[DataFile]
+    table: Table, place: _Place, directory: AcidDirectory, chosen: Sequence[DataFile]
 ) -> tuple[DataFile, ...]:
     """The delete files that may hold an event for a row of the chosen files.
 
     Told by bucket number and by the range of original write ids. A table without buckets written
     by Hive 3.0 has events in files of other numbers (format.md 7.2): their statistics tell.
     """
-    directory = part.directory
     files = [file for delta in directory.delete_deltas for file in delta.files]
     if not files:
         return ()
-    reach = _reach(part, chosen)
+    reach = _reach(directory, chosen)
     whole = _Reach(min(r.low for r in reach.values()), max(r.high for r in reach.values()))
     kept = []
     for file in files:
@@ -358,15 +364,15 @@ def _delete_files(
         elif table.bucket is not None or file.bucket in reach:
             near = reach.get(file.bucket)
         else:
-            near = whole if _may_be_of(part, file, reach) else None
-        if near is not None and _meets(part, file, near):
+            near = whole if _may_be_of(place, file, reach) else None
+        if near is not None and _meets(place, file, near):
             kept.append(file)
     return tuple(kept)
 
 
-def _may_be_of(part: SnapshotPart, file: DataFile, buckets: Iterable[int]) -> bool:
+def _may_be_of(place: _Place, file: DataFile, buckets: Iterable[int]) -> bool:
     """Whether a delete file holds events of other numbers than its name's, one of ``buckets``."""
-    low, high = _identity_range(tail_of(part.partition.location, file), 1)
+    low, high = _identity_range(tail_of(*place, file), 1)
     if low is None or high is None:
         return True
     first, last = BucketCodec.decode(low), BucketCodec.decode(high)
@@ -375,8 +381,8 @@ def _may_be_of(part: SnapshotPart, file: DataFile, buckets: Iterable[int]) -> bo
     return any(first.bucket_id <= bucket <= last.bucket_id for bucket in buckets)
 
 
-def _reach(part: SnapshotPart, chosen: Sequence[DataFile]) -> Mapping[int, _Reach]:
-    directory, paths = part.directory, {file.path for file in chosen}
+def _reach(directory: AcidDirectory, chosen: Sequence[DataFile]) -> Mapping[int, _Reach]:
+    paths = {file.path for file in chosen}
     found: dict[int, _Reach] = {}
 
     def widen(files: Sequence[DataFile], low: int, high: int) -> None:
@@ -394,9 +400,9 @@ def _reach(part: SnapshotPart, chosen: Sequence[DataFile]) -> Mapping[int, _Reac
     return found
 
 
-def _meets(part: SnapshotPart, file: DataFile, near: _Reach) -> bool:
+def _meets(place: _Place, file: DataFile, near: _Reach) -> bool:
     """Whether the original write ids of a delete file's events can be those of the rows."""
-    low, high = _identity_range(tail_of(part.partition.location, file), 0)
+    low, high = _identity_range(tail_of(*place, file), 0)
     return low is None or high is None or (low <= near.high and high >= near.low)
 
 

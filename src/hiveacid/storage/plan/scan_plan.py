@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.predicates import ANYTHING, Predicate
+from hiveacid.storage.filesystem import Files
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ class ScanPlan:
     table has. ``columns`` are the data and partition columns wanted, in the table's order.
     """
 
+    files: Files
     snapshot: Snapshot
     columns: tuple[str, ...]
     predicate: Predicate

@@ -19,6 +19,7 @@ from hiveacid.layout.names import (
 )
 from hiveacid.model.ids import MAX_BUCKET_ID, StatementId, WriteId
 from hiveacid.model.tables import AcidMode, Table
+from hiveacid.storage.filesystem import Files
 
 
 class FileKind(Enum):
@@ -47,6 +48,7 @@ class WriteTarget:
     ``static_partition`` gives the texts of partition columns that are constant.
     """
 
+    files: Files
     table: Table
     write_id: WriteId
     staging: str
