@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 
@@ -82,6 +82,16 @@ class Transaction:
         self._reads = Reads(self._isolation)
         self._pending = Pending()
         self._manager.keep_alive(self)
+
+    def in_batch(self, valid_txns: ValidTxnList, write_ids: Mapping[TableName, WriteId]) -> None:
+        """It is one of a batch that was opened together: its snapshot and its write ids are given.
+
+        An overwrite that somebody commits before its turn comes hides lower write ids: it is seen
+        with the locks, as the snapshot is that of the batch.
+        """
+        self._valid_txns = valid_txns
+        self._write_ids.update(write_ids)
+        self._pristine = False
 
     @property
     def id(self) -> TxnId:

@@ -115,18 +115,6 @@ def test_nothing_flushed_leaves_no_file(path: Path) -> None:
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_writer_that_is_killed_leaves_its_last_flush(path: Path, tmp_path: Path) -> None:
-    file = opened(path)
-    file.begin(1)
-    file.write_rows(rows(0, 5))
-    file.flush()
-    file.begin(2)
-    file.write_rows(rows(100, 5))
-    file.abandon()
-    assert len(lengths(path)) == 2
-    assert len(ids_of(path, lengths(path)[-1], tmp_path / "c")) == 5
-
-
 def test_a_directory_that_is_gone_is_an_error_of_storage(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         opened(tmp_path / "none" / "bucket_00000")

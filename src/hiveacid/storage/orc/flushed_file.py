@@ -12,12 +12,11 @@ do the rows of a transaction that was given up.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
 
-from hiveacid.errors import AcidError
 from hiveacid.layout.metadata import AcidStats, file_metadata
 from hiveacid.layout.names import flush_length_file
 from hiveacid.layout.target import FileKind
@@ -37,7 +36,7 @@ class FlushedFile:
     for each transaction, then ``close``.
 
     After an error of ``write_rows`` or ``flush`` what was flushed before stays readable, and only
-    ``abandon`` is left to do.
+    ``close`` is left to do.
     """
 
     def __init__(
@@ -66,6 +65,7 @@ class FlushedFile:
         self._text_types: Mapping[int, CharType | VarcharType] = {}
         self._flushed_bytes = 0
         self._size_bytes = 0
+        self._has_failed = False
         self._lengths = fs.open_output(self._side_path)
         self._append_length()
         self._out = fs.open_output(path)
@@ -133,26 +133,24 @@ class FlushedFile:
             writer.abort()
 
     def close(self) -> None:
-        """Finish the file after the last flush; it goes where nothing was flushed.
+        """Finish the file after the last flush; it goes where nothing was flushed. Where a write
+        has failed before, the file stays as its last flush left it.
 
         Raises:
             StorageError: the file system failed; what was flushed counts.
         """
-        self.drop()
-        if self._joined is not None and self._size_bytes > self._flushed_bytes:
-            self._append_tail()
-            self._append_length()
-        self._close_streams()
+        try:
+            self.drop()
+            if self._has_failed:
+                return
+            if self._joined is not None and self._size_bytes > self._flushed_bytes:
+                self._append_tail()
+                self._append_length()
+        finally:
+            self._close_streams()
         if self._joined is None:
             self._fs.delete_file(self._path)
         self._fs.delete_file(self._side_path)
-
-    def abandon(self) -> None:
-        """Leave the file as its last flush left it, as a writer that was killed does."""
-        with suppress(AcidError):
-            self.drop()
-        with suppress(AcidError):
-            self._close_streams()
 
     def append(self, data: bytes | memoryview) -> None:
         """Send bytes to the file system.
@@ -160,7 +158,9 @@ class FlushedFile:
         Raises:
             OSError: it failed.
         """
+        self._has_failed = True
         self._out.write(data)
+        self._has_failed = False
         self._size_bytes += len(data)
 
     @property
