@@ -158,10 +158,13 @@ class FlushedFile:
         Raises:
             OSError: it failed.
         """
-        self._has_failed = True
-        self._out.write(data)
+        self._has_failed = True  # until it has not
+        self._send(data)
         self._has_failed = False
         self._size_bytes += len(data)
+
+    def _send(self, data: bytes | memoryview) -> None:
+        self._out.write(data)
 
     @property
     def size_bytes(self) -> int:
