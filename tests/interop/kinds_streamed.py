@@ -17,8 +17,9 @@ def _stream(place: Workplace, *, key: str, stays_open: bool) -> None:
     stream = place.without_spark.stream(place.table, transactions_per_batch=4)
     for n in range(6):
         stream.begin()
-        rows = [{"id": 10 * n + i, "v": f"row {n}"} for i in range(7)]
-        stream.write([{**row, key: ("x", "y z")[row["id"] % 2]} for row in rows] if key else rows)
+        for i in range(10 * n, 10 * n + 7):
+            row = {"id": i, "v": f"row {n}"}
+            stream.write({**row, key: ("x", "y z")[i % 2]} if key else row)
         stream.abort() if n % 3 == 2 else stream.commit()
     if stays_open:
         stream.begin()

@@ -221,8 +221,7 @@ class _Part:
         return False
 
     def delete_file(self, path: str) -> None:
-        """Never called, as nothing exists."""
-        raise AssertionError(path)
+        """There is nothing to remove."""
 
     def write(self, data: bytes | memoryview) -> None:
         """Append all but the first bytes, which are the magic."""
