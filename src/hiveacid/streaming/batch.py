@@ -18,6 +18,7 @@ from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import AbortReason, OperationType
 from hiveacid.statements.placement import default_location, spellings
+from hiveacid.storage.filesystem import Files
 from hiveacid.streaming.files import BatchFiles, Values, Written
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction
@@ -48,7 +49,7 @@ class TransactionBatch:
         self._static = static
         self._transactions = list(client.transactions.begin_batch(transactions, table.name))
         ids = [txn.write_id(table.name) for txn in self._transactions]
-        self._files = BatchFiles(table, static, ids[0], ids[-1], open_files_max)
+        self._files = BatchFiles(client.files, table, static, ids[0], ids[-1], open_files_max)
         self._partitions: dict[Values, Partition] = {}
         self._spellings: dict[Values, list[Values]] | None = None
         self._is_over = False
@@ -109,7 +110,7 @@ class TransactionBatch:
             raise
         _record(txn, self.table, written)
         if besides is not None:
-            _write_besides(txn, *besides)
+            _write_besides(self._client.files, txn, *besides)
         txn.commit()
 
     def abort(self, txn: Transaction) -> None:
@@ -198,11 +199,11 @@ class TransactionBatch:
             return made
 
 
-def _write_besides(txn: Transaction, table: Table, arrays: list[pa.Array]) -> None:
+def _write_besides(known: Files, txn: Transaction, table: Table, arrays: list[pa.Array]) -> None:
     """Rows of another table, in files of their own."""
     txn.lock(Footprint(reads=(), writes=(TableWrite(table, WriteKind.INSERT, None),)))
     write_id = txn.write_id(table.name)
-    files = BatchFiles(table, {}, write_id, write_id, open_max=0)
+    files = BatchFiles(known, table, {}, write_id, write_id, open_max=0)
     everywhere = Partition((), table.location)
     files.write(arrays, txn, lambda _: everywhere)
     _record(txn, table, files.flush(txn, lambda _: everywhere, is_last=True))

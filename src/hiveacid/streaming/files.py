@@ -22,17 +22,17 @@ from hiveacid.layout.names import (
     format_delta,
     staging_name,
 )
-from hiveacid.layout.target import FileKind, WriteTarget
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.ids import NO_STATEMENT, WriteId
 from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.statements.driver_write import in_places, write_arrow
 from hiveacid.statements.placement import Placement
-from hiveacid.storage.filesystem import FileSystem, file_system_for
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.flushed_file import FlushedFile
 from hiveacid.storage.orc.writer_settings import writer_settings
 from hiveacid.storage.publish import publish_version
 from hiveacid.storage.stage import runs
+from hiveacid.storage.target import FileKind, WriteTarget
 from hiveacid.txn.transaction import Transaction
 
 Values = tuple[str | None, ...]
@@ -63,6 +63,7 @@ class _OpenFile:
 class BatchFiles:
     """All files of a batch with the write ids ``first`` to ``last``."""
 
+    files: Files
     table: Table
     static: Mapping[str, str | None]
     first: WriteId
@@ -146,7 +147,7 @@ class BatchFiles:
         """The batch's file of a partition and bucket; None where it has none."""
         key = (partition.values, bucket)
         if key not in self._open:
-            fs, root = file_system_for(partition.location)
+            fs, root = self.files.at(partition.location)
             is_flushed = self.table.acid_mode is AcidMode.FULL and fs.shows_flushed
             if not is_flushed or len(self._open) >= self.open_max:
                 return None
@@ -199,6 +200,7 @@ class BatchFiles:
         self._waiting, self._waiting_bytes = [], 0
         (statement,) = txn.take_statement_ids(self.table.name, 1)
         target = WriteTarget(
+            files=self.files,
             table=self.table,
             write_id=txn.write_id(self.table.name),
             staging=f"{self.table.location}/{staging_name(txn.id, str(int(statement)))}",
@@ -206,7 +208,9 @@ class BatchFiles:
         )
         result = write_arrow([_whole(array) for array in arrays], target=target)
         touched = {file.partition for file in result.files}
-        placement = Placement.of(self.table, touched, known=[locate(one) for one in touched])
+        placement = Placement.of(
+            self.table, touched, known=[locate(one) for one in touched], files=self.files
+        )
         placement.publish(result, staging=target.staging)
         for file in result.files:
             written = self._written.setdefault(file.partition, Written())

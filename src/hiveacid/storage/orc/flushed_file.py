@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from hiveacid.layout.metadata import AcidStats, file_metadata
 from hiveacid.layout.names import flush_length_file
-from hiveacid.layout.target import FileKind
 from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, VarcharType
@@ -27,6 +26,7 @@ from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.joined_tail import JoinedTail
 from hiveacid.storage.orc.tail import MAGIC, rewrite_tail
+from hiveacid.storage.target import FileKind
 
 _LENGTH_BYTES: Final = 8
 
