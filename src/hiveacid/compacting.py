@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.client import Client
 from hiveacid.compaction.embedded import EmbeddedCompactor
-from hiveacid.errors import CompactionError, LockError
+from hiveacid.errors import CompactionError, InvalidInputError, LockError
+from hiveacid.metastore.api import Catalog
 from hiveacid.model.compactions import (
     COVERED_BY,
     CompactionId,
@@ -22,7 +23,7 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.progress import compactions_shown
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import (
@@ -91,10 +92,10 @@ class Compacting:
             case AbortCompactions():
                 return tuple(metastore.abort_compactions(value.compactions).items())
             case Clean(name, dry_run):
-                tables = None if name is None else (metastore.get_table(name),)
+                tables = None if name is None else (_with_files(metastore, name),)
                 return self.compactor().clean_tables(tables, dry_run=dry_run)
             case WhyCompact(name):
-                return self.compactor().explain(metastore.get_table(name))
+                return self.compactor().explain(_with_files(metastore, name))
 
     def listing(self, value: CompactionStatement) -> Listing | None:
         """Carry out a statement of SQL.
@@ -299,6 +300,14 @@ class CompactionMethods:
         """
         name = None if table is None else self.table_name(table)
         return cast("tuple[CleanedPath, ...]", self.execute(Clean(name, dry_run)))
+
+
+def _with_files(catalog: Catalog, name: TableName) -> Table:
+    """The table of this name, which is no view."""
+    table = catalog.get_table(name)
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError(f"{name} is a view: it has no files", view=str(name))
+    return table
 
 
 def is_embedded(client: Client) -> bool:

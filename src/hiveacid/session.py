@@ -43,8 +43,8 @@ from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.create_as import create_from
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, make_table
-from hiveacid.statements.handlers import handler_of, title_of
-from hiveacid.statements.listing import Listing, listing_frame
+from hiveacid.statements.handlers import handler_of, title_of, without_spark
+from hiveacid.statements.listing import Listing, listing_frame, shortened
 from hiveacid.statements.load import Load
 from hiveacid.statements.lock import AbortLocks, AbortTransactions, LockStatement
 from hiveacid.statements.query_columns import columns_of_struct
@@ -53,7 +53,6 @@ from hiveacid.statements.select import Keep, Lease, open_lease
 from hiveacid.statements.session_state import TransactionStatement
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
-from hiveacid.streams import StreamingMethods
 from hiveacid.takeover import TakeoverMethods
 from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named
 from hiveacid.txn.view import Look
@@ -104,7 +103,7 @@ def connect(
 
 
 @checked
-class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
+class Session(CompactionMethods, TakeoverMethods):
     """A client of a metastore with a Spark session (or none), a current database and settings."""
 
     def __init__(self, client: Client, compacting: Compacting | None = None) -> None:
@@ -183,7 +182,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"database {self._database}"
-        return f"<hiveacid.Session {self._client.metastore.url} {state}>"
+        return f"<hiveacid.Session {shortened(self._client.metastore.url)} {shortened(state)}>"
 
     # ---------------------------------------------------------------- SQL
 
@@ -242,7 +241,9 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         if handler.changes_definitions:
             self._control.refuse_definition(statement)
         isolation = self._control.begin_where_it_must() if handler.joins_transaction else None
-        spark = self.spark if handler.needs_spark(statement) else self._spark
+        if self._spark is None and handler.needs_spark(statement):
+            raise spark_needed(title_of(statement), instead=without_spark(statement))
+        spark = self._spark
         context = self._context(spark=spark, isolation=isolation)
         what = f"hiveacid: {title_of(statement)}"
         with (

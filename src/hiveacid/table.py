@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.compactions import CompactionInfo
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import Clean, Compact, CompactionStatement, WhyCompact
+from hiveacid.statements.listing import shortened
 from hiveacid.statements.load import Load
 from hiveacid.statements.lock import LockTable, UnlockTable
 from hiveacid.statements.partition_values import partition_texts
@@ -73,7 +74,7 @@ class AcidTable:
     name: TableName
 
     def __repr__(self) -> str:
-        return f"<AcidTable {self.name}>"
+        return f"<AcidTable {shortened(str(self.name))}>"
 
     @property
     def definition(self) -> Table:
@@ -87,7 +88,10 @@ class AcidTable:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns, partition columns last."""
-        return tuple(column.name for column in self.definition.all_columns)
+        return tuple(column.name for column in self._all_columns())
+
+    def _all_columns(self) -> tuple[Column, ...]:
+        return self.definition.all_columns
 
     def df(self, *, row_ids: bool = False) -> DataFrame:
         """The table's rows as a lazy DataFrame over the snapshot of now; ``row_ids`` adds
@@ -164,7 +168,7 @@ class AcidTable:
             raise InvalidInputError("evolve finds columns by name: leave by_name=False out")
         statement = Insert(
             table=self.name,
-            source=frame_or_table(rows, argument="rows"),
+            source=frame_or_table(rows, argument="rows", columns=self._all_columns),
             columns=tuple(columns),
             partition=dict(partition_texts(partition)),
             overwrite=overwrite,
@@ -298,7 +302,7 @@ class AcidTable:
         """
         from hiveacid.tabular import frame_or_table
 
-        rows = frame_or_table(source, argument="source")
+        rows = frame_or_table(source, argument="source", columns=self._all_columns)
         condition = _equal_columns(on, alias, source_alias)
         return MergeBuilder(
             self.session,
@@ -390,7 +394,7 @@ class MergeBuilder:
 
     def __repr__(self) -> str:
         kinds = ", ".join(type(clause).__name__ for clause in self.statement.clauses)
-        return f"<MergeBuilder {self.statement.table} [{kinds}]>"
+        return f"<MergeBuilder {shortened(str(self.statement.table))} [{shortened(kinds)}]>"
 
     def when_matched_update(
         self, assignments: Mapping[str, object], *, where: Expression | None = None

@@ -4,12 +4,14 @@ one Arrow table that statements take; DataFrames of Spark stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.tables import Column
+from hiveacid.model.types import HiveType, ListType, MapType, StructType
 from hiveacid.statements.arguments import wrong_argument
 from hiveacid.statements.arrow_rows import lower_names
 from hiveacid.statements.query_columns import is_frame
@@ -20,7 +22,13 @@ if TYPE_CHECKING:
 _WANTED = "rows of Spark, Arrow, pandas or Polars, or a list of dicts"
 
 
-def frame_or_table(data: object, *, argument: str) -> DataFrame | pa.Table:
+Columns = Callable[[], Sequence[Column]]
+"""The columns that rows are for: a dict among Python's values may be a map or a struct."""
+
+
+def frame_or_table(
+    data: object, *, argument: str, columns: Columns = lambda: ()
+) -> DataFrame | pa.Table:
     """A DataFrame of Spark as it is (of pandas on Spark: its DataFrame), all else as Arrow.
 
     Raises:
@@ -31,10 +39,10 @@ def frame_or_table(data: object, *, argument: str) -> DataFrame | pa.Table:
     if hasattr(data, "to_spark"):
         frame: DataFrame = data.to_spark()
         return frame
-    return arrow_table(data, argument=argument)
+    return arrow_table(data, argument=argument, columns=columns)
 
 
-def arrow_table(data: Any, *, argument: str = "data") -> pa.Table:
+def arrow_table(data: Any, *, argument: str = "data", columns: Columns = lambda: ()) -> pa.Table:
     """The data as an Arrow table with column names in lower case; a pandas index is no column.
 
     Raises:
@@ -52,7 +60,7 @@ def arrow_table(data: Any, *, argument: str = "data") -> pa.Table:
         elif hasattr(data, "collect_schema"):  # a LazyFrame of Polars
             rows = data.collect().to_arrow()
         elif isinstance(data, list | tuple) and data and all(map(_is_row, data)):
-            rows = _from_dicts([_as_dict(row) for row in data])
+            rows = _from_dicts([_as_dict(row) for row in data], columns)
         elif isinstance(data, list | tuple) and not data:
             raise InvalidInputError(
                 f"{argument} is an empty list, which tells no columns: leave the call out, or give"
@@ -66,16 +74,6 @@ def arrow_table(data: Any, *, argument: str = "data") -> pa.Table:
     return lower_names(rows)
 
 
-def is_tabular(data: object) -> bool:
-    """Whether it is data with columns that have names and types (Arrow, pandas, Polars)."""
-    return (
-        isinstance(data, pa.Table | pa.RecordBatch)
-        or hasattr(data, "__arrow_c_stream__")
-        or hasattr(data, "collect_schema")
-        or (type(data).__module__.startswith("pandas.") and hasattr(data, "columns"))
-    )
-
-
 def _is_row(row: object) -> bool:
     return isinstance(row, Mapping) or hasattr(row, "asDict") or hasattr(row, "_asdict")
 
@@ -87,7 +85,31 @@ def _as_dict(row: Any) -> Mapping[str, object]:
     return found
 
 
-def _from_dicts(rows: Sequence[Mapping[str, object]]) -> pa.Table:
-    """NULL where a row lacks a column that another one has."""
+def _from_dicts(rows: Sequence[Mapping[str, object]], columns: Columns) -> pa.Table:
+    """NULL where a row lacks a column that another one has; maps are lists of keys and values."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({str(name): pa.array([row.get(name) for row in rows]) for name in names})
+    has_dicts = any(isinstance(value, dict | list) for row in rows for value in row.values())
+    kinds = {column.name: column.type for column in (columns() if has_dicts else ())}
+    return pa.table(
+        {
+            str(name): pa.array(
+                [_entries(row.get(name), kinds.get(str(name).lower())) for row in rows]
+            )
+            for name in names
+        }
+    )
+
+
+def _entries(value: object, kind: HiveType | None) -> object:
+    """The value with the dicts that are maps, at any depth, as lists of their entries."""
+    if isinstance(value, dict) and isinstance(kind, MapType):
+        return [
+            {"key": _entries(key, kind.key), "value": _entries(item, kind.value)}
+            for key, item in value.items()
+        ]
+    if isinstance(value, dict) and isinstance(kind, StructType):
+        kinds = dict(kind.fields)
+        return {name: _entries(item, kinds.get(str(name).lower())) for name, item in value.items()}
+    if isinstance(value, list) and isinstance(kind, ListType):
+        return [_entries(item, kind.element) for item in value]
+    return value

@@ -50,6 +50,10 @@ class Handle(Protocol):
     def name(self) -> TableName:
         """The table."""
 
+    @property
+    def definition(self) -> Table:
+        """The table as the catalog has it."""
+
 
 @checked
 def write_arrow(
@@ -74,14 +78,14 @@ def write_arrow(
         ConversionError: a value does not fit its column, or is NULL in a NOT NULL column.
         UnsupportedError: a CHECK, or a default that is no literal.
     """
-    rows = arrow_table(data)
+    rows = arrow_table(data, columns=lambda: table.definition.all_columns)
     static = dict(partition_texts(partition))
 
     def statement(look: Look) -> Insert:
         definition = look.definition(table.name)
-        open_columns = {column.name for column in definition.all_columns} - set(static)
+        known = {column.name for column in definition.all_columns}
         if not evolve:
-            _refuse_unknown(rows, open_columns, definition, note=f"{EVOLVE} adds it.")
+            _refuse_unknown(rows, known, definition, note=f"{EVOLVE} adds it.")
         open_keys = [c.name for c in definition.partition_columns if c.name not in static]
         check_has_partition_columns(rows.schema.names, definition, static=static)
         return Insert(
@@ -155,13 +159,12 @@ def merge_arrow(
     chosen = _when_matched(when_matched)
     if when_not_matched not in ("insert", None):
         raise InvalidInputError(f"when_not_matched is 'insert' or None, not {when_not_matched!r}")
-    rows = arrow_table(data)
+    rows = arrow_table(data, columns=lambda: table.definition.all_columns)
     keys = tuple(name.lower() for name in ([on] if isinstance(on, str) else on))
 
     def statement(look: Look) -> ArrowMerge:
         definition = look.definition(table.name)
-        if chosen is not WhenMatched.NOTHING or delete_where is not None:
-            check_row_changes(definition)
+        check_row_changes(definition)
         known = {column.name for column in definition.all_columns}
         _check_keys(keys, rows, known, definition)
         deletes, extra = _marked(rows, delete_where)

@@ -10,7 +10,6 @@ import pytest
 from tests.e2e import bare_install
 
 _NEED_SPARK = {
-    "setup delete from t",
     "setup explain select * from t",
     "setup select count(*) from t",
     "setup select 1",

@@ -7,6 +7,7 @@ import logging
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -215,3 +216,105 @@ def test_no_wrong_argument_ends_in_a_bare_error_with_spark(
     monkeypatch.chdir(tmp_path)  # a name is a path, too
     wrong = list(bare_errors(acid, tmp_path))
     assert not wrong, "\n".join(wrong)
+
+
+STRUCTS = {
+    "struct<a:int,b:int>": ("named_struct('B', 2, 'a', 1)", {"a": 1, "b": 2}),
+    "array<struct<a:int,b:string>>": (
+        "array(named_struct('b', 'x', 'a', 1), null)",
+        [{"a": 1, "b": "x"}, None],
+    ),
+    "map<string,struct<a:bigint,b:int>>": (
+        "map('k', named_struct('b', 2, 'a', 1))",
+        {"k": {"a": 1, "b": 2}},
+    ),
+    "struct<o:int,i:struct<a:int,b:array<struct<c:int,d:int>>>>": (
+        "named_struct('i', named_struct('b', array(named_struct('d', 4, 'c', 3)), 'a', 1), 'o', 9)",
+        {"o": 9, "i": {"a": 1, "b": [{"c": 3, "d": 4}]}},
+    ),
+}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_plain, value))
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return _plain(value.asDict(recursive=True)) if hasattr(value, "asDict") else value
+
+
+@pytest.mark.parametrize("kind", STRUCTS)
+def test_fields_of_structs_are_found_by_name(
+    acid: Session, spark: SparkSession, rows: Callable[[str], list[tuple[Any, ...]]], kind: str
+) -> None:
+    text, expected = STRUCTS[kind]
+    acid.sql(f"create table t (id int, v {kind}) {ACID}")
+    table = acid.table("t")
+    swapped = spark.sql(f"select {text} v, 1 id union all select null, 2")
+    table.insert(swapped)
+    acid.sql(f"insert into t select 3, {text}")
+    table.merge(swapped.selectExpr("id + 3 id", "v"), on="id").when_not_matched_insert_all().run()
+    table.merge(swapped, on="id").when_matched_update_all().run()
+    acid.sql(f"update t set v = {text} where id = 4")
+    found = {number: _plain(value) for number, value in rows("select id, v from t")}
+    assert found == {1: expected, 2: None, 3: expected, 4: expected, 5: None}
+
+
+def test_structs_with_other_fields_are_refused(acid: Session, spark: SparkSession) -> None:
+    acid.sql(f"create table t (id int, v struct<a:int,b:int>) {ACID}")
+    table = acid.table("t")
+    for text in ("named_struct('a', 1, 'c', 2)", "named_struct('a', 1)"):
+        with pytest.raises(ConversionError, match="column v: a struct of the fields a"):
+            table.insert(spark.sql(f"select 1 id, {text} v"))
+        with pytest.raises(ConversionError, match="column v: a struct of the fields a"):
+            acid.sql(f"insert into t select 1, {text}")
+    with pytest.raises(ConversionError, match="col1, col2"):
+        table.insert(spark.sql("select 1 id, struct(1, 2) v"))
+    acid.sql("insert into t select 1, struct(1, 2)")  # names of its own it has none
+    assert acid.sql("select v.a, v.b from t").collect() == [(1, 2)]
+
+
+@pytest.mark.parametrize("form", ["pandas", "arrow", "dicts"])
+def test_rows_of_the_driver_go_where_only_spark_can_check_them(
+    acid: Session, spark: SparkSession, rows: Callable[[str], list[tuple[Any, ...]]], form: str
+) -> None:
+    acid.sql(
+        "create table t (id int check (id * 2 < 10), name varchar(5), more string default "
+        f"concat('a', 'b'), at timestamp) partitioned by (k int) {ACID}"
+    )
+    table = acid.table("t")
+    given = FORMS[form](spark)
+    table.insert(given, columns=["id", "name"], partition={"k": 1})
+    table.write_arrow(given, partition={"k": 2})
+    expected = [(n, name, "ab", None, k) for n, name in ((2, "Joe"), (3, "Jim")) for k in (1, 2)]
+    assert rows("select * from t") == expected
+    for wrong in ({"id": 5, "name": "x", "k": 3}, {"id": 1, "name": "too long", "k": 3}):
+        with pytest.raises(ConversionError):
+            table.write_arrow([wrong])
+    assert rows("select * from t") == expected
+
+
+def test_scalars_of_numpy_and_pandas_are_assigned(
+    acid: Session, rows: Callable[[str], list[tuple[Any, ...]]]
+) -> None:
+    acid.sql(
+        "create table v (id int, i int, d double, b boolean, day date, at timestamp, s string, "
+        f"n int, x timestamp) {ACID}"
+    )
+    acid.sql("insert into v (id, n, x) values (1, 1, timestamp '2020-01-01 00:00:00')")
+    acid.table("v").update(
+        {
+            "i": np.int64(7),
+            "d": np.float32(0.5),
+            "b": np.bool_(True),
+            "day": pd.Timestamp("2024-02-29").date(),
+            "at": np.datetime64("2024-02-29T01:02:03.123456789"),
+            "s": "'text'",
+            "n": pd.NA,
+            "x": pd.NaT,
+        }
+    )
+    at = datetime.datetime(2024, 2, 29, 1, 2, 3, 123456)
+    assert rows("select * from v") == [
+        (1, 7, 0.5, True, datetime.date(2024, 2, 29), at, "text", None, None)
+    ]

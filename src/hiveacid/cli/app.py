@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -135,30 +134,6 @@ def detach(table: str, url: str | None, as_json: bool) -> None:
     from hiveacid.cli import takeover
 
     takeover.detach(_required(url), table, as_json=as_json)
-
-
-@app.command()
-@click.argument("table")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["json", "delimited", "regex"]),
-    default="json",
-    show_default=True,
-    help="What a line is.",
-)
-@click.option("--delimiter", default=",", show_default=True, help="Of delimited lines.")
-@click.option("--pattern", default="", help="Regular expression; its groups are the columns.")
-@click.option("--partition", default="", metavar="P=X/Q=Y", help="Values that lines do not have.")
-@click.option("--commit-rows", type=click.IntRange(1), default=1000, show_default=True)
-@click.option("--commit-s", type=click.FloatRange(0), default=1.0, show_default=True)
-@click.option("--rejected", metavar="TABLE", help="For lines that do not fit; else they end it.")
-@_metastore
-def stream(table: str, url: str | None, partition: str, **options: Any) -> None:
-    """Insert the lines of the standard input into TABLE, committed every so often."""
-    from hiveacid.cli import stream as command
-
-    command.run(_required(url), table, sys.stdin.buffer, partition=partition, **options)
 
 
 @app.command()

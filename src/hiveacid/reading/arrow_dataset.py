@@ -33,6 +33,7 @@ from hiveacid.reading.conditions import PartitionChoice
 from hiveacid.reading.rows import chosen_names, open_rows, schema_of
 from hiveacid.reading.source import Leasing, Source, source_of
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.listing import shortened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,7 +82,7 @@ class Dataset(ds.FileSystemDataset):  # type: ignore[misc]
         self._schema = schema
 
     def __repr__(self) -> str:
-        return f"<hiveacid.Dataset {', '.join(self._schema.names)}>"
+        return f"<hiveacid.Dataset {shortened(', '.join(self._schema.names))}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Dataset, (self._source, self._partitions))

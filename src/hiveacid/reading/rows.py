@@ -14,7 +14,7 @@ from os import PathLike
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.errors import AcidError, NotFoundError
+from hiveacid.errors import AcidError, InvalidInputError, NotFoundError
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.model.predicates import Predicate
 from hiveacid.model.tables import AcidMode, Partition, Table
@@ -106,6 +106,10 @@ def open_rows(
     table = source.definition
     by_path = isinstance(source, PathSource)
     name = None if by_path else table.name
+    if row_ids and table.acid_mode is not AcidMode.FULL:
+        raise InvalidInputError(
+            f"{name or table.location} is not a full ACID table: its rows have no row ids"
+        )
     condition = condition_of(filter, table.all_columns, table=name)
     chosen = chosen_expression(partitions, table.partition_columns, table=name)
     wanted = condition.columns.union(output.names)

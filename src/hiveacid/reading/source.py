@@ -115,6 +115,12 @@ def source_of(
         table = fspath(table)
     if not isinstance(table, str):
         return _table_source(table, lists=(valid_write_ids, valid_txns))
+    if ":" not in table and not table.startswith("/"):
+        raise InvalidInputError(
+            f"A path is absolute, or a URL; {table!r} is neither",
+            path=table,
+            note="A table of a session is read by its handle: read_arrow(acid.table(name)).",
+        )
     files = Files()
     fs, root = files.at(table)
     write_ids = _write_ids(valid_write_ids, root)

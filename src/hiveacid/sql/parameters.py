@@ -138,6 +138,20 @@ def with_arguments(text: str, arguments: Arguments) -> str:
     return "".join((*pieces, text[end:]))
 
 
+def refuse_parameters(source: str, *, start: int, end: int) -> None:
+    """The statement between ``start`` and ``end`` has no parameters: no values were given.
+
+    Raises:
+        SqlSyntaxError: it has one.
+    """
+    text = source[start:end]
+    for marker in _markers(text):
+        shown = text[marker.start : marker.end]
+        example = "[...]" if marker.name is None else "{" + repr(marker.name) + ": ...}"
+        what = f"parameter {shown} has no value: give it by acid.sql(text, args={example})"
+        raise syntax_error(source, start + marker.start, what)
+
+
 @dataclass(frozen=True, slots=True)
 class _Marker:
     """``:name``, or ``?`` with the name None; ``in_list`` is said of an item of ``IN (...)``."""
@@ -191,6 +205,7 @@ def literal_of(value: Any) -> str:
     Raises:
         ValueError: there is no literal for it.
     """
+    value = _of_python(value)
     for kinds, form in _FORMS:
         if isinstance(value, kinds):
             return form(value)
@@ -198,6 +213,16 @@ def literal_of(value: Any) -> str:
         f"no literal for a value of type {type(value).__name__}; there is one for None, bool, int,"
         " float, Decimal, str, bytes, date, datetime, list and dict"
     )
+
+
+def _of_python(value: Any) -> Any:
+    """A scalar of numpy's or pandas' as Python's own; what is absent there is None."""
+    room = type(value).__module__.partition(".")[0]
+    if room == "numpy" and type(value).__name__ == "datetime64":
+        return value.astype("datetime64[us]").item()  # of nanoseconds it gives a number
+    if room == "numpy" and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return value.item()
+    return None if room == "pandas" and type(value).__name__ == "NAType" else value
 
 
 def _text(value: str) -> str:

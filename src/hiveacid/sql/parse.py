@@ -46,7 +46,13 @@ from hiveacid.sql.dml import (
     parse_update,
 )
 from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
-from hiveacid.sql.parameters import Arguments, SettingOf, substituted, with_arguments
+from hiveacid.sql.parameters import (
+    Arguments,
+    SettingOf,
+    refuse_parameters,
+    substituted,
+    with_arguments,
+)
 from hiveacid.sql.parsed import Fragment, Scope
 from hiveacid.sql.query import QueryParser
 from hiveacid.sql.show import parse_abort, parse_describe, parse_show
@@ -243,6 +249,8 @@ def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> Stateme
     if unknown is not None and tokens[0].key != "SET":  # SET may name what is set later
         name = source[unknown.start : source.find("}", unknown.start) + 1]
         raise syntax_error(source, unknown.start, f"variable {name} has no value")
+    if tokens[0].key != "SET" and any(token.key in (":", "?") for token in tokens):
+        refuse_parameters(source, start=tokens[0].start, end=tokens[-1].start)
     cursor = Cursor(source=source, tokens=tokens)
     return Statement(text, line, _body(cursor, text, line))
 

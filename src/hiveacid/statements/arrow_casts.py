@@ -23,6 +23,7 @@ from hiveacid.model.types import (
     StructType,
     VarcharType,
 )
+from hiveacid.storage.arrow_types import arrow_type
 
 
 def by_field_name(given: pa.Array, kind: HiveType) -> pa.Array:
@@ -47,7 +48,22 @@ def by_field_name(given: pa.Array, kind: HiveType) -> pa.Array:
         entry = pa.list_(pa.struct([("key", keys.type), ("value", items.type)]))
         offsets = _offsets(given.cast(entry)).cast(pa.int32())
         return pa.MapArray.from_arrays(offsets, ordered_keys, ordered)
+    if isinstance(kind, MapType) and _is_list(given.type):
+        return _map_of_entries(given, kind)
     return given
+
+
+def _map_of_entries(given: pa.Array, kind: MapType) -> pa.Array:
+    """The map that a list of its entries (``key``, ``value``) stands for; another list as it is."""
+    entry = given.type.value_type
+    if pa.types.is_null(entry):  # none of them has an entry
+        fields = [("key", arrow_type(kind.key)), ("value", arrow_type(kind.value))]
+        given = given.cast(pa.list_(pa.struct(fields)))
+    elif not pa.types.is_struct(entry) or [f.name for f in entry] != ["key", "value"]:
+        return given
+    keys, items = given.flatten().flatten()
+    keys, items = by_field_name(keys, kind.key), by_field_name(items, kind.value)
+    return pa.MapArray.from_arrays(_offsets(given).cast(pa.int32()), keys, items)
 
 
 def _struct_by_field_name(given: pa.StructArray, kind: StructType) -> pa.StructArray:

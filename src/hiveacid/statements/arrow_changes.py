@@ -31,7 +31,8 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import OperationType
-from hiveacid.statements.arrow_rows import check_not_null, refuse_checks, stored_arrays
+from hiveacid.statements.arrow_rows import check_not_null, refuse_what_needs_spark, stored_arrays
+from hiveacid.statements.checks import check_has_partition_columns
 from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_deletes
 from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
@@ -271,6 +272,7 @@ class ArrowMergeWork:
         new = self.statement.rows.filter(pa.array(~seen & ~self.statement.deletes))
         if not new.num_rows:
             return WriteResult((), 0, 0, 0)
+        check_has_partition_columns(new.schema.names, self.table)
         return write_arrow(stored_arrays(self.table, new, self.table.all_columns), target=target)
 
 
@@ -317,7 +319,8 @@ def plan(statement: ArrowChange, look: Look) -> ArrowDeleteWork | ArrowMergeWork
     if isinstance(statement, ArrowDelete):
         return ArrowDeleteWork(table, statement)
     if statement.inserts or statement.when_matched is WhenMatched.UPDATE:
-        refuse_checks(table)
+        columns = [column.name for column in table.all_columns]
+        refuse_what_needs_spark(table, columns)  # defaults only where rows are inserted
     return ArrowMergeWork(with_columns(table, statement.added), statement)
 
 

@@ -8,7 +8,7 @@ chars are padded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -26,17 +26,30 @@ _BIGINT_SCALE: Final = 19
 _PLAIN_TEXT: Final = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 
 
-def refuse_checks(table: Table) -> None:
-    """CHECK conditions are Spark SQL.
-
-    Raises:
-        UnsupportedError: the table has one.
+def what_needs_spark(table: Table, given: Collection[str]) -> str:
+    """What only Spark evaluates where rows with the columns ``given`` are written: a CHECK, or the
+    default of another column; '' for nothing.
     """
     if checks(table):
+        return "CHECK constraints"
+    for column in table.all_columns:
+        if column.name not in given and not _is_literal(column_default(table, column.name)):
+            return f"a default of column {column.name} that is no literal"
+    return ""
+
+
+def refuse_what_needs_spark(table: Table, given: Collection[str]) -> None:
+    """Rows with these columns can be written without Spark.
+
+    Raises:
+        UnsupportedError: something of the table needs Spark.
+    """
+    need = what_needs_spark(table, given)
+    if need:
         raise UnsupportedError(
-            f"{table.name} has CHECK constraints, which need Spark to be evaluated",
+            f"{table.name} has {need}: Spark evaluates it, Arrow does not",
             table=str(table.name),
-            note="Write to it with insert() or SQL in a session with Spark.",
+            note="Write to it with insert(), merge() or SQL in a session with Spark.",
         )
 
 
@@ -86,9 +99,9 @@ def stored_arrays(table: Table, rows: pa.Table, columns: Sequence[Column]) -> li
 
     Raises:
         ConversionError: a value does not fit, or breaks NOT NULL.
-        UnsupportedError: a default that is no literal, or a CHECK.
+        UnsupportedError: something of the table needs Spark.
     """
-    refuse_checks(table)
+    refuse_what_needs_spark(table, rows.schema.names)
     given = set(rows.schema.names)
     arrays = [
         typed_column(rows, column) if column.name in given else _default(table, column, rows)
@@ -115,19 +128,18 @@ def check_not_null(table: Table, arrays: Iterable[tuple[str, pa.Array]]) -> None
             )
 
 
+def _is_literal(default: str | None) -> bool:
+    text = "null" if default is None else default.strip().lower()
+    known = text in ("null", "true", "false") or _NUMBER.fullmatch(text)
+    return bool(known or _PLAIN_TEXT.fullmatch(text))
+
+
 def _default(table: Table, column: Column, rows: pa.Table) -> pa.Array:
     target = arrow_type(column.type)
-    text = column_default(table, column.name)
-    if text is None or text.strip().lower() == "null":
+    text = (column_default(table, column.name) or "null").strip()
+    if text.lower() == "null":
         return pa.nulls(rows.num_rows, target)
-    plain = _PLAIN_TEXT.fullmatch(text.strip())
-    value = text.strip() if plain is None else plain.group(1) or plain.group(2) or ""
-    known = plain or _NUMBER.fullmatch(value) or value.lower() in ("true", "false")
-    if not known:
-        raise UnsupportedError(
-            f"the default of column {column.name}, {text}, needs Spark to be evaluated",
-            column=column.name,
-            note="Give the column, or write to the table in a session with Spark.",
-        )
+    plain = _PLAIN_TEXT.fullmatch(text)
+    value = text if plain is None else plain.group(1) or plain.group(2) or ""
     one = pa.table({column.name: pa.array([value], pa.string())})
     return pa.repeat(typed_column(one, column)[0], rows.num_rows)

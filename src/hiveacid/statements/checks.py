@@ -36,34 +36,30 @@ def check(statement: Insert | Update | Delete | Merge, table: Table) -> None:
         InvalidInputError: 10090, 10402 (a view), 10292, 10297, 10302, 10404 to 10406, 10408, 10414,
         10044 or without a code.
     """
-    if table.kind is TableKind.VIEW:
-        raise _of_view(statement, table)
     if isinstance(statement, Insert):
         check_insert(statement, table)
     elif isinstance(statement, Update):
         check_row_changes(table)
         check_assigned([name for name, _ in statement.assignments], table)
     elif isinstance(statement, Delete):
-        if statement.where is not None:
-            check_row_changes(table)
+        check_row_changes(table, rows=statement.where is not None)
     else:
         check_merge(statement, table)
 
 
-def _of_view(statement: Insert | Update | Delete | Merge, table: Table) -> InvalidInputError:
-    code, text = 10402, "You cannot update or delete records in a view"
-    if isinstance(statement, Insert):
-        code, text = 10090, "A view cannot be used as target table for LOAD or INSERT"
-    return InvalidInputError(text, code=code, view=str(table.name))
-
-
-def check_row_changes(table: Table) -> None:
-    """Rows of the table can be updated and deleted.
+def check_row_changes(table: Table, *, rows: bool = True) -> None:
+    """Rows of the table can be updated and deleted; or all of them, without ``rows``.
 
     Raises:
-        InvalidInputError: 10297 (not transactional), 10414 (insert-only).
+        InvalidInputError: 10402 (a view), 10297 (not transactional), 10414 (insert-only).
     """
     name = table.name.table
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError(
+            "You cannot update or delete records in a view", code=10402, view=str(table.name)
+        )
+    if not rows:
+        return
     if table.acid_mode is AcidMode.NONE:
         raise InvalidInputError(
             f"Attempt to do update or delete on table {name} that is not transactional",
@@ -138,6 +134,7 @@ def check_merge(statement: Merge, table: Table) -> None:
             can never apply), or as
             ``check_row_changes``, ``check_assigned``, ``check_insert``.
     """
+    check_row_changes(table, rows=False)
     _check_aliases(statement)
     _check_reachable(statement)
     for clause in statement.clauses:
@@ -215,6 +212,9 @@ def check_insert(statement: Insert, table: Table) -> None:
         InvalidInputError: 10044 (number of columns), 10094 (static below dynamic), 10096 or
         without code.
     """
+    if table.kind is TableKind.VIEW:
+        text = "A view cannot be used as target table for LOAD or INSERT"
+        raise InvalidInputError(text, code=10090, view=str(table.name))
     columns = tuple(name.lower() for name in statement.columns)
     _check_column_list(columns, table)
     _check_partition(statement, table)
@@ -278,20 +278,21 @@ def check_has_columns(found: Sequence[str], wanted: Sequence[str], table: Table)
 
 
 def check_has_partition_columns(
-    found: Collection[str], table: Table, *, static: Collection[str] = ()
+    found: Collection[str], table: Table, *, static: Collection[str] | None = None
 ) -> None:
-    """Data has the partition columns that are not ``static``: they have no default.
+    """Data has the partition columns that are not ``static`` (None: there is no such way): they
+    have no default.
 
     Raises:
         InvalidInputError: one is missing.
     """
-    given = {name.lower() for name in (*found, *static)}
+    given = {name.lower() for name in (*found, *(static or ()))}
     missing = [column.name for column in table.partition_columns if column.name not in given]
     if missing:
         raise InvalidInputError(
             f"data for {table.name} lacks the partition columns {', '.join(missing)}",
             table=str(table.name),
-            note="Give them as columns, or with partition={...}.",
+            note="Give them as columns." if static is None else "Or give them by partition={...}.",
         )
 
 

@@ -1,6 +1,4 @@
-"""DELETE: one delete event for each row that meets the condition. Without a condition it is
-TRUNCATE, as in Hive.
-"""
+"""DELETE: one delete event for each row that meets the condition; without one see ``truncate``."""
 
 from __future__ import annotations
 
@@ -15,10 +13,9 @@ from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
-from hiveacid.statements.job import Job, Work
+from hiveacid.statements.job import Job
 from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names
-from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Delete, DeleteResult
 from hiveacid.storage.stage import DELETE
 from hiveacid.storage.target import WriteResult
@@ -26,12 +23,10 @@ from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 
 
-def plan(statement: Delete, look: Look) -> Work:
+def plan(statement: Delete, look: Look) -> DeleteWork:
     """How to carry the statement out."""
     table = look.definition(statement.table)
     check(statement, table)
-    if statement.where is None:
-        return TruncateWork(table)
     partitions = locked_partitions(look, table, [statement.predicate])
     return DeleteWork(table, statement, partitions=partitions)
 

@@ -13,6 +13,7 @@ from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.statements.attach import VALID_TXNS, VALID_WRITE_IDS
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.ddl.change import Change, define
+from hiveacid.statements.listing import shortened
 from hiveacid.statements.show import create_table_text
 from hiveacid.storage.filesystem import one_name
 from hiveacid.txn import footprint
@@ -45,7 +46,7 @@ class Detached:
         return create_table_text(replace(self.table, properties={**self.table.properties, **given}))
 
     def __repr__(self) -> str:
-        return f"<Detached {self.table.name} at {self.location}>"
+        return f"<Detached {shortened(str(self.table.name))} at {shortened(self.location)}>"
 
 
 def detach(context: ExecutionContext, name: TableName) -> Detached:

@@ -87,6 +87,20 @@ def title_of(statement: object) -> str:
     return f"{words} {table}" if table else words
 
 
+def without_spark(statement: object) -> str:
+    """What does the same without Spark; '' for nothing."""
+    call = _WITHOUT_SPARK.get(type(statement))
+    return f"Without Spark: {call}." if call else ""
+
+
+_WITHOUT_SPARK: Final[Mapping[type, str]] = {
+    dml.Query: "hiveacid.read_arrow(acid.table(name)) reads rows, hiveacid.dataset is for DuckDB"
+    " and Polars",
+    dml.Insert: "INSERT ... VALUES of literals, write_arrow and insert of rows that the driver has",
+    dml.Update: "merge_arrow",
+    dml.Delete: "delete_arrow",
+    dml.Merge: "merge_arrow",
+}
 _TITLES: Final[Mapping[type, str]] = {
     dml.Query: "SELECT",
     dml.Insert: "INSERT INTO",
@@ -140,6 +154,8 @@ def _update(statement: dml.Update, look: Look) -> Work:
 
 
 def _delete(statement: dml.Delete, look: Look) -> Work:
+    if statement.where is None:
+        return truncate.plan_delete(statement, look)
     from hiveacid.statements import delete  # needs pyspark
 
     return delete.plan(statement, look)
@@ -171,7 +187,7 @@ _ROWS: Final[Mapping[type, Handler]] = {
     ),
     dml.Inserts: _INSERTS,
     dml.Update: _changes(_update),
-    dml.Delete: _changes(_delete),
+    dml.Delete: _changes(_delete, needs_spark=lambda value: value.where is not None),
     dml.Merge: _writes(_merge),
     truncate.Truncate: _changes(truncate.plan, needs_spark=_no_spark),
     load.Load: _writes(

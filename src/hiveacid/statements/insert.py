@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from hiveacid.errors import spark_needed
 from hiveacid.layout.names import partition_name
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements import literal_rows
-from hiveacid.statements.arrow_rows import stored_arrays
+from hiveacid.statements.arrow_rows import stored_arrays, typed_column, what_needs_spark
 from hiveacid.statements.checks import check, check_has_columns, check_width, insert_width
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
@@ -107,12 +108,7 @@ class InsertWork:
             overwrite=statement.overwrite and table.acid_mode is not AcidMode.NONE,
             static_partition=dict(self.static),
         )
-        if isinstance(statement.source, pa.Table):
-            from hiveacid.statements.driver_write import write_arrow
-
-            arrays = stored_arrays(table, self._named(statement.source), self.stored_columns)
-            return self._completed(job, target, write_arrow(arrays, target=target))
-        written = self._write_literals(job, target)
+        written = self._write_given(job, target) or self._write_literals(job, target)
         if written is None:
             written = self._write_frame(job, target)
         return self._completed(job, target, written)
@@ -120,6 +116,20 @@ class InsertWork:
     def result(self, written: WriteResult, write_id: WriteId) -> InsertResult:
         """Rows written."""
         return InsertResult(written.rows_inserted, write_id)
+
+    def _write_given(self, job: Job, target: WriteTarget) -> WriteResult | None:
+        """Arrow data, by the driver; None where Spark has to evaluate something."""
+        from hiveacid.statements.driver_write import write_arrow
+
+        if not isinstance(self.statement.source, pa.Table):
+            return None
+        rows = self._named(self.statement.source)
+        need = what_needs_spark(self.table, [*rows.schema.names, *self.static])
+        if need and job.context.spark is None:
+            raise spark_needed(f"A write to {self.table.name}, which has {need},")
+        if need:
+            return None
+        return write_arrow(stored_arrays(self.table, rows, self.stored_columns), target=target)
 
     def _write_literals(self, job: Job, target: WriteTarget) -> WriteResult | None:
         from hiveacid.statements.driver_write import write_arrow
@@ -179,12 +189,17 @@ class InsertWork:
         return rows.rename_columns(names)
 
     def _source(self, job: Job, source: Query | Literals | DataFrame | pa.Table) -> DataFrame:
+        from hiveacid.spark.driver_rows import arrow_frame
         from hiveacid.statements.select import query_frame
 
         if isinstance(source, Literals):
             frame = job.context.session().sql(literal_rows.spark_text(source.rows)).coalesce(1)
         elif isinstance(source, Query):
             frame = query_frame(job, source)
+        elif isinstance(source, pa.Table):  # cast without loss, as where Spark is not needed
+            rows = self._named(source)
+            arrays = {c.name: typed_column(rows, c) for c in self.source_columns}
+            return arrow_frame(job.context.session(), pa.table(arrays))
         else:
             frame = source
             if self.statement.by_name:

@@ -24,6 +24,20 @@ class Listing:
     def __post_init__(self) -> None:
         assert all(len(row) == len(self.columns) for row in self.rows)
 
+    def __repr__(self) -> str:
+        return shortened(f"<Listing of {len(self.rows)} rows: {', '.join(self.columns)}>", 200)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            "\t".join(cell or "" for cell in row) for row in (self.columns, *self.rows)
+        )
+
+
+def shortened(text: str, length: int = 80) -> str:
+    """So many characters of it at most: its beginning and its end."""
+    half = (length - 3) // 2
+    return text if len(text) <= length else f"{text[:half]}...{text[-half:]}"
+
 
 def matching(names: tuple[str, ...], pattern: str | None) -> tuple[str, ...]:
     """The names that a LIKE pattern of SHOW matches, without regard to case.

@@ -14,9 +14,10 @@ from hiveacid.layout.names import METADATA_FILE, BaseName, format_base, partitio
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
+from hiveacid.statements.checks import check
 from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import PartitionText, normal_spec
-from hiveacid.statements.values import Command, DeleteResult
+from hiveacid.statements.values import Command, Delete, DeleteResult
 from hiveacid.storage.publish import empty_plain
 from hiveacid.storage.target import FileKind, WriteResult, WrittenFile
 from hiveacid.txn.footprint import WriteKind
@@ -59,6 +60,17 @@ def plan(statement: Truncate, look: Look) -> TruncateWork:
         raise NotFoundError(f"Partition not found {{{spec}}}", code=10006, table=str(table.name))
     names = tuple(partition_name(keys, part.values) for part in chosen)
     return TruncateWork(table, chosen, partitions=names)
+
+
+def plan_delete(statement: Delete, look: Look) -> TruncateWork:
+    """How to carry DELETE without a condition out.
+
+    Raises:
+        InvalidInputError: 10402 for a view.
+    """
+    table = look.definition(statement.table)
+    check(statement, table)
+    return TruncateWork(table)
 
 
 @dataclass(frozen=True, slots=True)

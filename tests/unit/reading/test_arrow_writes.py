@@ -22,7 +22,7 @@ from hiveacid.errors import (
     ConversionError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedError,
+    SparkNeededError,
 )
 from hiveacid.session import Session
 from hiveacid.statements.values import DeleteResult, InsertResult, MergeResult
@@ -213,7 +213,7 @@ def test_constraints_hold(acid: Session) -> None:
     assert merged == MergeResult(1, 0, 1, 4)
     assert rows(table) == [(1, "dflt", 7, "u"), (2, "dflt", 7, "w")]
     acid.sql(f"create table k (id int check (id > 0)) {ACID}")
-    with pytest.raises(UnsupportedError, match="CHECK"):
+    with pytest.raises(SparkNeededError, match="CHECK"):
         acid.table("k").write_arrow(pa.table({"id": [1]}))
 
 
