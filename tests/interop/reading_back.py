@@ -134,7 +134,8 @@ def check_ls(answer: HiveAnswer) -> Iterator[str]:
     printed = io.StringIO()
     try:
         with redirect_stdout(printed):
-            ls(
+            assert ls.callback is not None
+            ls.callback(
                 str(answer.data),
                 valid_write_ids=meta["valid_write_id_list"],
                 valid_txns=meta["valid_txn_list"],

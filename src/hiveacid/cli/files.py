@@ -1,20 +1,34 @@
-"""``ls`` and ``dump``: a table's directories and one file's row events, without a JVM."""
+"""``ls``, ``read`` and ``dump``: a table's directories, its rows, one file's row events, without a
+JVM.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.cli.output import to_json
+import click
+
+from hiveacid.cli.group import (
+    app,
+    format_option,
+    json_option,
+    metastore_option,
+    open_metastore,
+    open_session,
+)
+from hiveacid.cli.output import Format, print_rows, to_json
 from hiveacid.errors import InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from hiveacid.layout.snapshot import AcidDirectory, DataFile
     from hiveacid.model.tables import AcidMode
     from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+    from hiveacid.table import AcidTable
 
 _TABLE_NAME = re.compile(r"(?:(?P<database>\w+)\.)?(?P<table>\w+)")
 
@@ -29,20 +43,25 @@ class _Reader:
     mode: AcidMode
 
 
+@app.command()
+@click.argument("target", metavar="PATH|TABLE")
+@click.option(
+    "--valid-write-ids", metavar="TEXT", help="Hive's list, table:hwm:minOpen:open:aborted."
+)
+@click.option("--valid-txns", metavar="TEXT", help="Hive's list, hwm:minOpen:open:aborted.")
+@metastore_option
+@json_option
 def ls(
     target: str,
-    *,
     valid_write_ids: str | None,
     valid_txns: str | None,
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Print what ``layout.resolve`` chose for each partition of a path or table.
+    """Show which directories and files of a table a reader reads.
 
-    Raises:
-        NotFoundError: no such path or table.
-        FormatError: a list of valid ids that is not one.
-        SnapshotExpiredError: the directories hold no state as old as the lists say.
+    Of a PATH every write id counts as committed unless lists are given; of a TABLE the metastore's
+    are taken.
     """
     from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
@@ -64,17 +83,83 @@ def ls(
         _print_tree(reader.location, found)
 
 
-def dump(file: str) -> None:
-    """Print each row event of an ORC file as a line of JSON; a file without events, its rows.
+@app.command()
+@click.argument("target", metavar="PATH|TABLE")
+@click.option("--columns", metavar="A,B", help="Only these columns.")
+@click.option("--filter", "condition", metavar="TEXT", help="A condition, as in WHERE.")
+@click.option("--partitions", metavar="TEXT", help="A condition on partition columns.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many rows are printed.")
+@click.option("--to", metavar="FILE", help="Write FILE.parquet, FILE.arrow or FILE.csv instead.")
+@format_option
+@metastore_option
+def read(
+    target: str,
+    columns: str | None,
+    condition: str | None,
+    partitions: str | None,
+    limit: int | None,
+    to: str | None,
+    form: str,
+    url: str | None,
+) -> None:
+    """Print a table's rows, or write them to a file, without Spark.
 
-    Raises:
-        MissingFileError: no such file.
-        FormatError: not an ORC file, or a truncated one.
+    Of a PATH every write id counts as committed; a TABLE is read as of now.
     """
+    if to is not None and limit is not None:
+        raise click.UsageError("--limit is for rows that are printed")
+    import hiveacid
+    from hiveacid.reading.export import export
+
+    with _opened(target, url=url) as table:
+        reader = hiveacid.read_arrow(
+            table,
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            filter=condition,
+            partitions=partitions,
+        )
+        if to is not None:
+            _check_target(to)
+            print(f"{export(reader, _location(to)):,} rows")
+        else:
+            print_rows(reader.schema.names, _rows(reader, limit), form=Format(form))
+
+
+@app.command()
+@click.argument("file")
+def dump(file: str) -> None:
+    """Print the row events of one ORC FILE, a JSON object a line."""
     from hiveacid.reading.events import dump
 
+    if "://" not in file and Path(file).is_dir():
+        raise InvalidInputError(
+            f"{file} is a directory", note="`hiveacid ls` shows what is in one, `read` its rows"
+        )
     for event in dump(_location(file)):
         print(to_json(event))
+
+
+def _check_target(to: str) -> None:
+    """Raises: InvalidInputError: a file cannot be made there, and why."""
+    path = Path(to)
+    if "://" in to:
+        return
+    if to.endswith("/") or path.is_dir():
+        raise InvalidInputError(f"--to {to} is a directory: name a file", path=to)
+    if not path.absolute().parent.is_dir():
+        raise InvalidInputError(f"--to {to}: there is no directory {path.parent}", path=to)
+
+
+@contextmanager
+def _opened(target: str, *, url: str | None) -> Iterator[str | AcidTable]:
+    is_name = _TABLE_NAME.fullmatch(target) is not None and not Path(target).exists()
+    if is_name and not url:
+        raise _no_directory(target, is_name=True)
+    if not is_name:
+        yield _location(target)
+        return
+    with open_session(url) as session:
+        yield session.table(target)
 
 
 def _reader(
@@ -93,10 +178,14 @@ def _reader(
     if "://" not in target and not Path(target).is_dir():
         if Path(target).is_file():
             raise InvalidInputError(f"{target} is a file", note="`hiveacid dump` shows a file")
-        note = "to look at a table by name, give --metastore" if name is not None else None
-        raise NotFoundError(f"there is no directory {target}", note=note, path=target)
+        raise _no_directory(target, is_name=name is not None)
     everything = ValidWriteIdList.everything()
     return _Reader(_location(target), valid or everything, valid_txns, AcidMode.FULL)
+
+
+def _no_directory(target: str, *, is_name: bool) -> NotFoundError:
+    note = "to look at a table by name, give --metastore" if is_name else None
+    return NotFoundError(f"there is no directory {target}", note=note, path=target)
 
 
 def _table_reader(
@@ -106,7 +195,6 @@ def _table_reader(
     valid: ValidWriteIdList | None,
     valid_txns: ValidTxnList | None,
 ) -> _Reader:
-    from hiveacid.cli.service import open_metastore
     from hiveacid.model.tables import TableName
 
     name = TableName(match["database"] or "default", match["table"])
@@ -172,3 +260,14 @@ def _print_tree(location: str, found: tuple[tuple[str, AcidDirectory], ...]) -> 
 def _add_files(branch: Any, files: tuple[DataFile, ...]) -> None:
     for file in files:
         branch.add(f"{file.path.rpartition('/')[2]}  [dim]{file.size_bytes:,} bytes")
+
+
+def _rows(reader: object, limit: int | None) -> Iterator[tuple[object, ...]]:
+    left = limit
+    for batch in reader:  # type: ignore[attr-defined]
+        rows = batch if left is None else batch.slice(0, left)
+        yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
+        if left is not None:
+            left -= rows.num_rows
+            if left <= 0:
+                return

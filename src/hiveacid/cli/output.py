@@ -32,6 +32,14 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], *, form: 
         _print_table(names, rows)
 
 
+def print_answer(names: Sequence[str], rows: Iterable[Sequence[object]], *, as_json: bool) -> None:
+    """Print rows as a table, or as one JSON list of objects."""
+    if as_json:
+        print(to_json([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+    else:
+        print_rows(names, rows, form=Format.TABLE)
+
+
 def to_json(value: object, *, indent: int | None = None) -> str:
     """JSON text; decimals and timestamps as text, binary as hexadecimal digits."""
     return json.dumps(_plain(value), ensure_ascii=False, indent=indent)

@@ -117,14 +117,16 @@ class CompactionService:
 
 
 def run_once(
-    compactor: Compactor, *, pool: str | None, clock: Clock
+    compactor: Compactor, *, pool: str | None, clock: Clock, workers: int = 1
 ) -> tuple[CompactionResult, ...]:
-    """One round for cron: look at everything, work until a pool's queue is empty, clean."""
+    """One round for cron: look at everything, work until a pool's queue is empty (not where there
+    are no ``workers``), clean.
+    """
     compactor.housekeep(always=True)
     compactor.initiate_all()
     worker = compactor.worker()
     results: list[CompactionResult] = []
-    while (result := compactor.work(worker, pool=pool)) is not None:
+    while workers and (result := compactor.work(worker, pool=pool)) is not None:
         results.append(result)
     if results:
         clock.sleep_s(_UNKNOWN_READERS_S)

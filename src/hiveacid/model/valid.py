@@ -354,5 +354,8 @@ def _format_runs(ids: tuple[int, ...]) -> str:
 
 def _not_a_list(text: str, expected: str) -> FormatError:
     return FormatError(
-        "Text is not a list of valid ids", path="", expected=expected, found=text[:200]
+        f"Not a list of valid ids: {text[:200]!r}; it has the form {expected}",
+        path="",
+        expected=expected,
+        found=text[:200],
     )
