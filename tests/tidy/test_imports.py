@@ -54,7 +54,7 @@ MAKES_FILES = {
     "hiveacid.reading.events",
     "hiveacid.reading.export",
     "hiveacid.cli.files",
-    "hiveacid.cli.upkeep",
+    "hiveacid.cli.administration",
 }
 EMPTY_FRAGMENTS = {"hiveacid.reading.arrow_dataset", "hiveacid.storage.plan.arrow_conditions"}
 """They make fragments of Arrow's that stand for no file, but have to name a file system."""
