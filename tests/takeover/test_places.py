@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pytest
 
-from hiveacid.errors import InvalidInputError
+from hiveacid import read_arrow
+from hiveacid.errors import AcidError, InvalidInputError
+from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.session import Session, connect
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
@@ -122,3 +128,138 @@ def test_a_transactional_table_does_not_become_external(acid: Session) -> None:
         acid.sql("alter table e set tblproperties ('transactional'='true')")
     acid.sql("alter table e set tblproperties ('EXTERNAL'='FALSE', 'transactional'='true')")
     assert kind_of(acid, "e") == "MANAGED_TABLE"
+
+
+# -------------------------------------------------------------------- a history that is not ours
+
+HOLDS = "holds a transactional table"
+COUNTS = "does not say which of its rows count"
+OVER_A_HISTORY = {
+    "create external table u (id int) stored as orc location '{d}'": HOLDS,
+    "create external table u (id int) partitioned by (k string) stored as orc location '{of_p}'":
+        HOLDS,
+    "create table u (id int) stored as orc location '{d}'": HOLDS,
+    "create table u (id int) stored as orc": HOLDS,
+    "alter table plain set location '{d}'": HOLDS,
+    "alter table plain_p add partition (k='b') location '{d}'": HOLDS,
+    "alter table plain_p partition (k='a') set location '{d}'": HOLDS,
+    "alter table new set location '{d}'": COUNTS,
+    "alter table used set location '{d}'": COUNTS,
+    "alter table little set location '{d}'": "has given out 1: it is not this table's",
+    "alter table new_p add partition (k='b') location '{d}'": COUNTS,
+    "alter table new_p partition (k='a') set location '{d}'": COUNTS,
+    f"create table u (id int) {ACID.replace('tbl', 'location {d!r} tbl')}": COUNTS,
+}  # fmt: skip
+
+
+@pytest.fixture
+def history(acid: Session, tmp_path: Path) -> dict[str, str]:
+    """Directories of tables that the metastore does not know (any more), one of them where the
+    default place of ``u`` is, beside tables of all kinds.
+    """
+    for name in ("t", "of_p"):
+        keys = "partitioned by (k string)" if name == "of_p" else ""
+        acid.sql(f"create table {name} (id int) {keys} {ACID}")
+        part = "partition (k='x')" if keys else ""
+        acid.sql(f"insert into {name} {part} values (1)")
+        acid.sql(f"insert overwrite table {name} {part} values (2)")
+        acid.detach(name)
+        (tmp_path / "wh" / name).rename(tmp_path / name)
+    shutil.copytree(tmp_path / "t", tmp_path / "wh" / "u")
+    acid.sql("create table plain (id int) stored as orc")
+    acid.sql("create table plain_p (id int) partitioned by (k string) stored as orc")
+    acid.sql(f"create table new (id int) {ACID}")
+    acid.sql(f"create table new_p (id int) partitioned by (k string) {ACID}")
+    for name in ("plain_p", "new_p"):
+        acid.sql(f"alter table {name} add partition (k='a')")
+    for name, writes in (("used", 3), ("little", 1)):
+        acid.sql(f"create table {name} (id int) {ACID}")
+        for number in range(writes):
+            acid.sql(f"insert into {name} values ({number})")
+    return {"d": str(tmp_path / "t"), "of_p": str(tmp_path / "of_p")}
+
+
+@pytest.mark.parametrize("statement", OVER_A_HISTORY)
+def test_a_history_that_is_not_ours_is_not_taken_by_the_way(
+    acid: Session, history: dict[str, str], statement: str
+) -> None:
+    before = acid.sql("show tables").rows, ids(acid, "used"), ids(acid, "little")
+    with pytest.raises(InvalidInputError, match=OVER_A_HISTORY[statement]):
+        acid.sql(statement.format(**history))
+    assert (acid.sql("show tables").rows, ids(acid, "used"), ids(acid, "little")) == before
+    assert acid.sql("show partitions plain_p").rows == (("k=a",),)
+
+
+def ids(acid: Session, table: str) -> list[int]:
+    rows: list[dict[str, int]] = read_arrow(acid.table(table)).read_all().to_pylist()
+    return sorted(row["id"] for row in rows)
+
+
+def test_files_that_were_moved_or_decide_themselves_are_taken(
+    acid: Session, history: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "wh" / "used").rename(tmp_path / "moved")
+    acid.sql(f"alter table used set location '{tmp_path}/moved'")
+    assert ids(acid, "used") == [0, 1, 2]
+    shutil.copytree(tmp_path / "moved", tmp_path / "copied")
+    acid.sql(f"alter table used set location '{tmp_path}/copied'")
+    acid.sql("insert into used values (3)")
+    assert ids(acid, "used") == [0, 1, 2, 3]
+    acid.detach("little")  # one write id: its name decides
+    acid.sql(f"alter table new set location '{tmp_path}/wh/little'")
+    acid.sql("insert into new values (1)")
+    assert ids(acid, "new") == [0, 1]
+
+
+AT_ONCE = {
+    "a": "create table a (id int) stored as orc location '{d}' "
+    "tblproperties ('transactional'='true')",
+    "b": "create table b (id int) stored as orc location '{d}'",
+    "m": "alter table m set location '{d}'",
+    "p": "alter table p add partition (k='x') location '{d}'",
+    "q": "alter table q partition (k='y') set location '{d}/below'",
+}
+
+
+@pytest.mark.parametrize("others", ["ab", "am", "ap", "aq", "mp", "mq"])
+def test_of_two_who_claim_one_place_at_once_one_gets_it(
+    acid: Session,
+    metastore_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    others: str,
+) -> None:
+    acid.sql(f"create table m (id int) {ACID}")
+    acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
+    acid.sql(f"create table q (id int) partitioned by (k string) {ACID}")
+    acid.sql("alter table q add partition (k='y')")
+    both = Barrier(2)
+
+    def together(real: Any) -> Any:
+        def wait_for_the_other(*args: Any, **kwargs: Any) -> Any:
+            both.wait(60)
+            return real(*args, **kwargs)
+
+        return wait_for_the_other
+
+    for name in (
+        "create_table",
+        "attach_table",
+        "alter_table",
+        "add_partitions",
+        "alter_partition",
+    ):
+        monkeypatch.setattr(SqlMetastore, name, together(getattr(SqlMetastore, name)))
+
+    def claims(who: str) -> str:
+        with connect(None, metastore_url) as session:
+            try:
+                session.sql(AT_ONCE[who].format(d=tmp_path / "d"))
+            except AcidError as error:
+                return f"{type(error).__name__} {error}"
+            return "done"
+
+    with ThreadPoolExecutor() as pool:
+        said = list(pool.map(claims, others))
+    assert said.count("done") == 1
+    assert "is not free" in "".join(said), said

@@ -101,6 +101,10 @@ class Place:
     transactional: bool
 
 
+Claim = Callable[[Sequence[Place]], None]
+"""Raises where a place is taken."""
+
+
 class Catalog(Protocol):
     """Databases, tables and partitions."""
 
@@ -119,8 +123,12 @@ class Catalog(Protocol):
     def get_database(self, name: str) -> Database:
         """Raises: NotFoundError."""
 
-    def create_table(self, table: Table, *, if_not_exists: bool = False) -> bool:
-        """Create; False where it existed and ``if_not_exists``.
+    def create_table(
+        self, table: Table, *, if_not_exists: bool = False, claim: Claim | None = None
+    ) -> bool:
+        """Create; False where it existed and ``if_not_exists``. ``claim`` is called with all places
+        as they would be, the table's own included, while nobody else claims one; where it raises,
+        nothing is done.
 
         Raises: AlreadyExistsError; NotFoundError where the database does not exist.
         """
@@ -132,9 +140,10 @@ class Catalog(Protocol):
         takeover: Takeover | None,
         *,
         if_not_exists: bool = False,
+        claim: Claim | None = None,
     ) -> bool:
         """Create the table with partitions and, where it is transactional, the history that its
-        files have from another metastore: all in one step. False as ``create_table``.
+        files have from another metastore: all in one step. False, ``claim`` as ``create_table``.
 
         Raises: AlreadyExistsError; NotFoundError; InvalidInputError: a compaction of that history
         has the number of a transaction that is not committed here.
@@ -148,7 +157,9 @@ class Catalog(Protocol):
         """
 
     def places(self) -> tuple[Place, ...]:
-        """Where the tables are, and those partitions that are not where their names say."""
+        """Where the tables are, where a RENAME moves one to, and those partitions that are not
+        where their names say.
+        """
 
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Forget the table, its partitions and its write ids; False where absent and ``if_exists``.
@@ -167,18 +178,30 @@ class Catalog(Protocol):
         out.
         """
 
-    def alter_table(self, name: TableName, change: Callable[[Table], Table]) -> Table:
+    def alter_table(
+        self,
+        name: TableName,
+        change: Callable[[Table], Table],
+        *,
+        claim: Claim | None = None,
+    ) -> Table:
         """Replace the definition by what ``change`` makes of it, in one step: what somebody else
         changes at the same time is not lost. Renames where ``Table.name`` differs, in the
         transaction tables too; partition locations below the old location then move with it.
         ``change`` may run again and must touch nothing else; what it raises leaves all as it was.
+        ``claim`` as ``create_table``.
 
         Raises: NotFoundError; AlreadyExistsError: the new name is taken."""
 
     def add_partitions(
-        self, name: TableName, partitions: Sequence[Partition], *, if_not_exists: bool = True
+        self,
+        name: TableName,
+        partitions: Sequence[Partition],
+        *,
+        if_not_exists: bool = True,
+        claim: Claim | None = None,
     ) -> tuple[Partition, ...]:
-        """Add those that do not exist, in one step; returns them.
+        """Add those that do not exist, in one step; returns them. ``claim`` as ``create_table``.
 
         Raises: NotFoundError; AlreadyExistsError: one exists and not ``if_not_exists``.
         """
@@ -188,6 +211,8 @@ class Catalog(Protocol):
         name: TableName,
         values: tuple[str | None, ...],
         change: Callable[[Partition], Partition],
+        *,
+        claim: Claim | None = None,
     ) -> Partition:
         """Replace location and properties, as ``alter_table``; renames where ``values`` differ.
 

@@ -40,8 +40,9 @@ from hiveacid.statements.attached_files import (
     check_files,
     files_of,
 )
+from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.partition_values import normal_text
-from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 from hiveacid.storage.listing import (
     FoundPartition,
     discover_partitions,
@@ -211,15 +212,107 @@ def examine(table: Table, lists: Lists, *, format: FileFormat | None, files: Fil
     return Attached(table, partitions, takeover, tuple(f"{root}/{one}" for one in sorted(dead)))
 
 
-def takeover_of(table: Table, listings: Listings) -> Takeover | None:
-    """What the directories of a table without write ids tell by their names, None for nothing.
+def admit(
+    context: ExecutionContext,
+    table: Table,
+    parts: Sequence[Partition],
+    *,
+    instead_of: str | None = None,
+) -> None:
+    """What lies where the table, or partitions of it, are from now on can be theirs: no history
+    where the table is not transactional; else write ids that it has given out, or, of a table that
+    has given out none, a history that says what counts. ``instead_of`` is where the files were: of
+    another history than the one there, nobody knows what counts.
 
     Raises:
-        InvalidInputError: they do not say which rows count.
+        InvalidInputError: it cannot.
     """
+    metastore, listings = context.client.metastore, {}
+    for part in parts:
+        fs, path = context.files.at(part.location)
+        if fs.is_directory(path):
+            listings[path.rstrip("/")] = list_partition(fs, path)
     directories = directories_of(listings)
-    _check_history(table, listings, directories, Lists())
-    return _takeover(listings, directories, Lists(), ())
+    if table.acid_mode is AcidMode.NONE:
+        if directories:
+            raise _holds_a_table(table, parts[0].location, directories[0].path)
+        return
+    last = metastore.last_write_id(table.name)
+    if not last:
+        there = table if instead_of is None else replace(table, location=parts[0].location)
+        _check_history(there, listings, directories, Lists())
+        takeover = _takeover(listings, directories, Lists(), ())
+        if takeover is not None:
+            metastore.seed_write_id(table.name, takeover.highest_write_id)
+        return
+    known = None if instead_of is None else _names_of_history(instead_of, context.files)
+    for one in directories:
+        if one.write_ids[1] > last:
+            raise InvalidInputError(
+                f"{one.path} is of write id {one.write_ids[1]}, the table {table.name} has "
+                f"given out {last}: it is not this table's",
+                table=str(table.name),
+                path=one.path,
+            )
+        if known and one.path.rpartition("/")[2] not in known:
+            raise _unknown_history(
+                table, parts[0].location, (f"{one.path} is none of {instead_of}",)
+            )
+
+
+def _names_of_history(location: str, files: Files) -> frozenset[str]:
+    fs, path = files.at(location)
+    names = (entry.path.rpartition("/")[2] for entry in _entries(fs, path))
+    return frozenset(filter(looks_acid, names))
+
+
+def _entries(fs: FileSystem, path: str) -> Sequence[FileInfo]:
+    return tuple(fs.list_directory(path)) if fs.is_directory(path) else ()
+
+
+def refuse_history(table: Table, files: Files) -> None:
+    """No transactional table's files lie where a table without transactions is to be. Of partition
+    directories the first that holds something tells.
+
+    Raises:
+        InvalidInputError: they do.
+    """
+    fs, path = files.at(table.location)
+    found = _first_of_history(fs, path)
+    if found:
+        raise _holds_a_table(table, table.location, found)
+
+
+def _first_of_history(fs: FileSystem, path: str) -> str | None:
+    """The first base or delta; '' where there are other files, None where there is nothing."""
+    entries = _entries(fs, path)
+    names = {entry.path.rpartition("/")[2]: entry for entry in entries}
+    acid = [one.path for name, one in names.items() if one.is_directory and looks_acid(name)]
+    if acid:
+        return min(acid)
+    for name, entry in sorted(names.items()):
+        if entry.is_directory and "=" in name:
+            found = _first_of_history(fs, entry.path)
+            if found is not None:
+                return found
+    return "" if any(not is_hidden(name) for name in names) else None
+
+
+def _holds_a_table(table: Table, location: str, path: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{location} holds a transactional table: {path}",
+        table=str(table.name),
+        note="Say TBLPROPERTIES ('transactional'='true'), or call acid.attach.",
+    )
+
+
+def _unknown_history(table: Table, location: str, reasons: Sequence[str]) -> InvalidInputError:
+    return InvalidInputError(
+        f"{location} does not say which of its rows count: {'; '.join(reasons)}",
+        table=str(table.name),
+        seen=tuple(reasons),
+        note=_HOW,
+    )
 
 
 def mark_dead(attached: Attached, fs: FileSystem) -> None:
@@ -291,11 +384,7 @@ def _with_kind(
         return table
     if not lists.are_given:
         if directories:
-            raise InvalidInputError(
-                f"{table.location} holds a transactional table: {directories[0].path}",
-                table=str(table.name),
-                note="Say TBLPROPERTIES ('transactional'='true'), or call acid.attach.",
-            )
+            raise _holds_a_table(table, table.location, directories[0].path)
         return table
     if not directories:
         raise InvalidInputError(
@@ -350,12 +439,7 @@ def _check_history(
         if lists.txns is not None and one.txn > lists.txns.hwm:
             raise _beyond(table, one, "transaction", one.txn, lists.txns.hwm)
     if reasons:
-        raise InvalidInputError(
-            f"{table.location} does not say which of its rows count: {'; '.join(reasons)}",
-            table=str(table.name),
-            seen=reasons,
-            note=_HOW,
-        )
+        raise _unknown_history(table, table.location, reasons)
 
 
 def _late_compaction(directories: Sequence[FoundDirectory], lists: Lists) -> str | None:

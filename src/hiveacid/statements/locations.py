@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.layout.names import partition_name
-from hiveacid.metastore.api import Catalog, Place
+from hiveacid.metastore.api import Catalog, Claim, Place
 from hiveacid.model.tables import (
     RENAMING_FROM,
     RENAMING_TO,
@@ -86,38 +86,57 @@ def move_location(files: Files, source: str, target: str) -> None:
 # -------------------------------------------------------------------- whose place it is
 
 
-def check_place(catalog: Catalog, table: Table, *, but: Sequence[str] = ()) -> None:
-    """The table's directory is its own; places of tables called as in ``but`` do not matter.
-
-    Raises:
-        InvalidInputError: a transactional table has the place, or the table would be one on the
-            place of another.
+def place_claim(table: Table, *, but: Sequence[str] = ()) -> Claim:
+    """Says that the table's directory is its own; places of tables called as in ``but`` do not
+    matter. It raises InvalidInputError where a transactional table has the place, or the table
+    would be one on the place of another.
     """
     names = {str(table.name), *but}
-    places = [one for one in catalog.places() if str(one.table) not in names]
-    _check(table, table.location, places)
+
+    def claim(places: Sequence[Place]) -> None:
+        _check(table, table.location, [one for one in places if str(one.table) not in names])
+
+    return claim
 
 
-def check_partitions(catalog: Catalog, table: Table, added: Sequence[Partition]) -> None:
-    """Partitions that are not below their table have a directory of their own, too.
+def check_place(catalog: Catalog, table: Table, *, but: Sequence[str] = ()) -> None:
+    """The place is free at this moment.
 
     Raises:
-        InvalidInputError: as ``check_place``, or another partition of the table has the place.
+        InvalidInputError: as ``place_claim``.
+    """
+    place_claim(table, but=but)(catalog.places())
+
+
+def partitions_claim(catalog: Catalog, table: Table, added: Sequence[Partition]) -> Claim:
+    """Says that partitions that are not below their table have a directory of their own, too. It
+    raises InvalidInputError as ``place_claim``, or where another partition of the table has the
+    place.
     """
     root = one_name(table.location)
     keys = [column.name for column in table.partition_columns]
-    places = [one for one in catalog.places() if one.table != table.name]
     values = {one.values for one in added}
+    names = {partition_name(keys, one) for one in values}
     known = [one for one in catalog.list_partitions(table.name) if one.values not in values]
-    for one in added:
-        mine = one_name(one.location)
-        if mine == f"{root}/{partition_name(keys, one.values)}":
-            continue
-        others = [other for other in (*known, *added) if other is not one]
-        own = [Place(table.name, None, other.location, False) for other in others]
-        if mine == root or root.startswith(f"{mine}/"):
-            own.append(Place(table.name, None, table.location, False))
-        _check(table, one.location, [*places, *own])
+
+    def claim(places: Sequence[Place]) -> None:
+        taken = [p for p in places if p.table != table.name or p.partition not in names]
+        for one in added:
+            mine = one_name(one.location)
+            if mine == f"{root}/{partition_name(keys, one.values)}":
+                continue
+            own = [
+                Place(table.name, None, other.location, False)
+                for other in (*known, *added)
+                if other is not one
+            ]
+            if mine.startswith(f"{root}/"):
+                own += [p for p in taken if p.table != table.name or p.partition is not None]
+            else:
+                own += taken
+            _check(table, one.location, own)
+
+    return claim
 
 
 def _check(table: Table, location: str, places: Sequence[Place]) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.layout.names import DEFAULT_PARTITION, partition_name
-from hiveacid.metastore.api import Catalog
+from hiveacid.metastore.api import Catalog, Claim
 from hiveacid.metastore.sql.catalog_schema import (
     PARTITION_KEY_VALS,
     PARTITION_KEYS,
@@ -32,6 +32,7 @@ from hiveacid.metastore.sql.objects import (
     table_ids,
     take_ids,
 )
+from hiveacid.metastore.sql.places import claim_place
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Partition, TableName
@@ -120,16 +121,25 @@ class SqlPartitions(Catalog):
     _db: Database
 
     def add_partitions(
-        self, name: TableName, partitions: Sequence[Partition], *, if_not_exists: bool = True
+        self,
+        name: TableName,
+        partitions: Sequence[Partition],
+        *,
+        if_not_exists: bool = True,
+        claim: Claim | None = None,
     ) -> tuple[Partition, ...]:
         with self._db.write() as unit:
-            return insert_partitions(unit, name, partitions, if_not_exists=if_not_exists)
+            added = insert_partitions(unit, name, partitions, if_not_exists=if_not_exists)
+            claim_place(unit, claim)
+            return added
 
     def alter_partition(
         self,
         name: TableName,
         values: tuple[str | None, ...],
         change: Callable[[Partition], Partition],
+        *,
+        claim: Claim | None = None,
     ) -> Partition:
         with self._db.write() as unit:
             ids = table_ids(unit, name)
@@ -146,6 +156,7 @@ class SqlPartitions(Catalog):
             unit.ask(_DELETE_PARAMS, part=part)
             kept = {k: v for k, v in new.properties.items() if k not in STATISTICS_KEYS}
             _insert_params(unit, part, replace(new, properties=kept))
+            claim_place(unit, claim)
             return new
 
     def drop_partitions(

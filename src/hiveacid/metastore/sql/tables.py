@@ -21,7 +21,7 @@ from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
 from hiveacid.errors import AlreadyExistsError, ConflictError
-from hiveacid.metastore.api import Catalog
+from hiveacid.metastore.api import Catalog, Claim
 from hiveacid.metastore.sql.catalog_schema import (
     BUCKETING_COLS,
     CDS,
@@ -54,6 +54,7 @@ from hiveacid.metastore.sql.objects import (
     rename_table,
     take_ids,
 )
+from hiveacid.metastore.sql.places import claim_place
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.storage_classes import storage_classes
@@ -154,9 +155,13 @@ class SqlTables(Catalog):
 
     _db: Database
 
-    def create_table(self, table: Table, *, if_not_exists: bool = False) -> bool:
+    def create_table(
+        self, table: Table, *, if_not_exists: bool = False, claim: Claim | None = None
+    ) -> bool:
         with self._db.write() as unit:
-            return insert_table(unit, table, if_not_exists=if_not_exists)
+            made = insert_table(unit, table, if_not_exists=if_not_exists)
+            claim_place(unit, claim if made else None)
+            return made
 
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         with self._db.write() as unit:
@@ -178,7 +183,13 @@ class SqlTables(Catalog):
         found = {name: _definition(name, rows) for name, rows in asked.items()}
         return {name: table for name, table in found.items() if table is not None}
 
-    def alter_table(self, name: TableName, change: Callable[[Table], Table]) -> Table:
+    def alter_table(
+        self,
+        name: TableName,
+        change: Callable[[Table], Table],
+        *,
+        claim: Claim | None = None,
+    ) -> Table:
         with self._db.write() as unit:
             ids = locked_table_ids(unit, name)
             old = read_table(unit, name)
@@ -205,6 +216,7 @@ class SqlTables(Catalog):
             _insert_columns(unit, ids.columns, table)
             _insert_storage_details(unit, ids.storage, table)
             _insert_details(unit, ids.table, table, but=STATISTICS_KEYS)
+            claim_place(unit, claim)
             return table
 
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, insert, literal, or_, select
+from sqlalchemy import bindparam, insert, or_, select
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.metastore.api import Catalog, Place
-from hiveacid.metastore.sql.catalog_schema import DBS, PARTITIONS, SDS, TABLE_PARAMS, TBLS
+from hiveacid.metastore.api import Catalog, Claim, Place
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.locks import insert_components
 from hiveacid.metastore.sql.objects import no_such_table
 from hiveacid.metastore.sql.partitions import insert_partitions
+from hiveacid.metastore.sql.places import claim_place, read_places
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.metastore.sql.tables import delete_table, insert_table
 from hiveacid.metastore.sql.txns import assume_committed, highest_txn, read_open_txns
@@ -29,7 +29,7 @@ from hiveacid.metastore.sql.write_ids import (
     read_valid_write_ids,
 )
 from hiveacid.model.ids import TxnId
-from hiveacid.model.tables import Partition, Table, TableKind, TableName
+from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.transactions import OperationType, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
@@ -49,28 +49,6 @@ _INSERT_TXN: Final = insert(TXNS).values(
 _NOT_COMMITTED: Final = select(_T.TXN_ID, _T.TXN_STATE).where(
     or_(_T.TXN_STATE == TxnState.OPEN.value, _T.TXN_STATE == TxnState.ABORTED.value)
 )
-_NAMED: Final = (DBS.c.NAME, TBLS.c.TBL_NAME)
-_TABLES: Final = (
-    select(*_NAMED, SDS.c.LOCATION, TABLE_PARAMS.c.PARAM_VALUE)
-    .join_from(TBLS, DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
-    .join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
-    .join(
-        TABLE_PARAMS,
-        (TABLE_PARAMS.c.TBL_ID == TBLS.c.TBL_ID) & (TABLE_PARAMS.c.PARAM_KEY == "transactional"),
-        isouter=True,
-    )
-    .where(TBLS.c.TBL_TYPE != TableKind.VIEW.value)
-)
-_OF_PARTITION = SDS.alias("of_partition")
-_ELSEWHERE: Final = (
-    select(*_NAMED, _OF_PARTITION.c.LOCATION, PARTITIONS.c.PART_NAME)
-    .join_from(PARTITIONS, _OF_PARTITION, _OF_PARTITION.c.SD_ID == PARTITIONS.c.SD_ID)
-    .join(TBLS, TBLS.c.TBL_ID == PARTITIONS.c.TBL_ID)
-    .join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
-    .join(DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
-    .where(_OF_PARTITION.c.LOCATION != SDS.c.LOCATION + literal("/") + PARTITIONS.c.PART_NAME)
-)
-"""Partitions that are not where their names say."""
 
 
 class SqlTakeover(Catalog):
@@ -85,6 +63,7 @@ class SqlTakeover(Catalog):
         takeover: Takeover | None,
         *,
         if_not_exists: bool = False,
+        claim: Claim | None = None,
     ) -> bool:
         with self._db.write() as unit:
             if takeover is not None:
@@ -92,6 +71,7 @@ class SqlTakeover(Catalog):
             if not insert_table(unit, table, if_not_exists=if_not_exists):
                 return False
             insert_partitions(unit, table.name, partitions, if_not_exists=True)
+            claim_place(unit, claim)
             if takeover is not None:
                 _enter_history(unit, table, takeover)
             return True
@@ -111,19 +91,7 @@ class SqlTakeover(Catalog):
 
     def places(self) -> tuple[Place, ...]:
         with self._db.read() as unit:
-            tables = unit.rows(_TABLES)
-            elsewhere = unit.rows(_ELSEWHERE)
-        transactional = {
-            TableName(database, table): (value or "").lower() == "true"
-            for database, table, _, value in tables
-        }
-        found = [(TableName(*row[:2]), row[2], None) for row in tables]
-        found += [(TableName(*row[:2]), row[2], row[3]) for row in elsewhere]
-        return tuple(
-            Place(name, partition, location, transactional.get(name, False))
-            for name, location, partition in found
-            if location
-        )
+            return read_places(unit)
 
 
 def _enter_history(unit: Unit, table: Table, takeover: Takeover) -> None:

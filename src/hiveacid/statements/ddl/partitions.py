@@ -13,15 +13,16 @@ from hiveacid.errors import AcidError, AlreadyExistsError
 from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import Partition, Table, TableName
+from hiveacid.statements.attach import admit
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change, table_to_alter, use_write_id
 from hiveacid.statements.locations import (
     check_free,
-    check_partitions,
     delete_location,
     move_location,
     noted,
     owns_files,
+    partitions_claim,
     undo_killed_rename,
     without_note,
 )
@@ -83,16 +84,21 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Lo
     Raises:
         NotFoundError: no such table.
         AlreadyExistsError: one exists and no IF NOT EXISTS.
-        InvalidInputError: a specification that does not name one partition.
+        InvalidInputError: a specification that does not name one partition; as ``attach.admit`` and
+            ``partitions_claim``.
     """
     table = table_to_alter(look, statement.name)
     wanted = [(full_values(table, one.spec), one.location) for one in statement.partitions]
 
     def run(_: Transaction) -> None:
         new = [_new(context.files, table, texts, location) for texts, location in wanted]
-        check_partitions(context.client.metastore, table, new)
-        for partition in context.client.metastore.add_partitions(
-            table.name, new, if_not_exists=statement.if_not_exists
+        metastore = context.client.metastore
+        admit(context, table, new)
+        for partition in metastore.add_partitions(
+            table.name,
+            new,
+            if_not_exists=statement.if_not_exists,
+            claim=partitions_claim(metastore, table, new),
         ):
             fs, path = context.files.at(partition.location)
             fs.create_directory(path)

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
-from hiveacid.layout.takeover import directories_of
-from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName
-from hiveacid.statements.attach import takeover_of
+from hiveacid.model.tables import Partition, Table, TableKind, TableName
+from hiveacid.statements.attach import admit
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change, use_write_id
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import Files
-from hiveacid.storage.listing import discover_partitions, list_partition
+from hiveacid.storage.listing import discover_partitions
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
@@ -65,7 +64,7 @@ def _repaired(
         if statement.drop and values not in there and not _exists(part.location, context.files)
     ]
     if statement.repair and missing:
-        _check_write_ids(context, table, missing)
+        admit(context, table, missing)
         context.client.metastore.add_partitions(table.name, missing)
     if statement.repair and gone:
         use_write_id(transaction, table)
@@ -99,27 +98,3 @@ def _on_disk(table: Table, files: Files) -> dict[tuple[str | None, ...], Partiti
 def _exists(location: str, files: Files) -> bool:
     fs, path = files.at(location)
     return fs.exists(path)
-
-
-def _check_write_ids(context: ExecutionContext, table: Table, parts: list[Partition]) -> None:
-    """What the new partitions hold must be visible: of write ids that were given out, or of a
-    history that says what counts.
-    """
-    if table.acid_mode is AcidMode.NONE:
-        return
-    places = (context.files.at(part.location) for part in parts)
-    listings = {path: list_partition(fs, path) for fs, path in places}
-    last = context.client.metastore.last_write_id(table.name)
-    if last:
-        for one in directories_of(listings):
-            if one.write_ids[1] > last:
-                raise InvalidInputError(
-                    f"{one.path} is of write id {one.write_ids[1]}, the table {table.name} has "
-                    f"given out {last}: it is not this table's",
-                    table=str(table.name),
-                    path=one.path,
-                )
-        return
-    takeover = takeover_of(table, listings)
-    if takeover is not None:
-        context.client.metastore.seed_write_id(table.name, takeover.highest_write_id)

@@ -33,7 +33,15 @@ from hiveacid.model.tables import (
     TableName,
 )
 from hiveacid.settings import Settings
-from hiveacid.statements.attach import Attached, Lists, examine, mark_dead, take_lists
+from hiveacid.statements.attach import (
+    Attached,
+    Lists,
+    admit,
+    examine,
+    mark_dead,
+    refuse_history,
+    take_lists,
+)
 from hiveacid.statements.constraints import (
     KeyConstraint,
     check_constraint_texts,
@@ -44,12 +52,13 @@ from hiveacid.statements.ddl.change import Change, define, table_to_alter, use_w
 from hiveacid.statements.ddl.definitions import checked
 from hiveacid.statements.locations import (
     check_free,
-    check_partitions,
     check_place,
     delete_location,
     move_location,
     noted,
     owns_files,
+    partitions_claim,
+    place_claim,
     table_location,
     undo_killed_rename,
     without_note,
@@ -140,12 +149,13 @@ def make_table(
     if columns is not None:
         statement = _with_query_columns(statement, columns)
     attached: Attached | None = None
-    if not statement.external:
-        table, lists = take_lists(definition_of(context, statement, look))
-        if statement.location is not None or lists.are_given:
-            attached = _attached(context, table, lists, format=statement.format)
-        elif table.acid_mode is not AcidMode.NONE:
-            _check_empty(table, context.files)
+    table, lists = take_lists(definition_of(context, statement, look))
+    if not statement.external and (statement.location is not None or lists.are_given):
+        attached = _attached(context, table, lists, format=statement.format)
+    elif table.acid_mode is AcidMode.NONE:
+        refuse_history(table, context.files)
+    elif not statement.external:
+        _check_empty(table, context.files)
     bound = Bound.to(look, fixed(statement))
     return define(context, bound, partial(create_table, attached=attached)) is not None
 
@@ -168,7 +178,6 @@ def create_table(
     table = checked(defined if attached is None else attached.table)
 
     def run(_: Transaction) -> Table:
-        check_place(context.client.metastore, table)
         fs, path = context.files.at(table.location)
         made = table
         if owns_files(table) and not table.partition_columns and not fs.exists(path):
@@ -177,7 +186,7 @@ def create_table(
         if attached is not None:
             _attach(context, attached, made)
             return made
-        context.client.metastore.create_table(made)
+        context.client.metastore.create_table(made, claim=place_claim(made))
         try:
             fs.create_directory(path)
         except StorageError:
@@ -222,15 +231,13 @@ def _is_there(look: Look, statement: CreateTable) -> bool:
 
 
 def _attach(context: ExecutionContext, attached: Attached, table: Table) -> None:
+    check_place(context.client.metastore, table)
     fs, path = context.files.at(table.location)
     fs.create_directory(path)
     mark_dead(attached, fs)
-    context.client.metastore.attach_table(table, attached.partitions, attached.takeover)
-    try:
-        check_place(context.client.metastore, table)  # somebody may have taken it just now
-    except InvalidInputError:
-        context.client.metastore.drop_table(table.name)
-        raise
+    context.client.metastore.attach_table(
+        table, attached.partitions, attached.takeover, claim=place_claim(table)
+    )
 
 
 @contextmanager
@@ -390,9 +397,12 @@ def rename_table(context: ExecutionContext, statement: RenameTable, look: Look) 
         use_write_id(transaction, table)
         if location != table.location:
             moved = replace(table, name=new_name, location=location)
-            check_place(metastore, moved, but=(str(table.name),))
+            claim = place_claim(moved, but=(str(table.name),))
+            claim(metastore.places())
             check_free(context.files, location)
-            metastore.alter_table(table.name, lambda now: noted(now, now.location, location))
+            metastore.alter_table(
+                table.name, lambda now: noted(now, now.location, location), claim=claim
+            )
         try:
             move_location(context.files, table.location, location)
             metastore.alter_table(
@@ -413,7 +423,7 @@ def set_location(context: ExecutionContext, statement: SetLocation, look: Look) 
 
     Raises:
         NotFoundError: no such table, or 10006 no such partition.
-        InvalidInputError: 10244 a relative location.
+        InvalidInputError: 10244 a relative location; as ``attach.admit`` and ``place_claim``.
     """
     table, location = table_to_alter(look, statement.name), statement.location
     if "://" not in location and not location.removeprefix("file:").startswith("/"):
@@ -423,16 +433,26 @@ def set_location(context: ExecutionContext, statement: SetLocation, look: Look) 
             table=str(table.name),
         )
     partition = full_values(table, statement.partition) if statement.partition else None
+    moved = Partition(partition or (), location)
 
     def run(_: Transaction) -> None:
         metastore = context.client.metastore
         if partition is None:
-            check_place(metastore, replace(table, location=location))
-            metastore.alter_table(table.name, lambda now: replace(now, location=location))
+            if not table.partition_columns:
+                admit(context, table, [moved], instead_of=table.location)
+            metastore.alter_table(
+                table.name,
+                lambda now: replace(now, location=location),
+                claim=place_claim(replace(table, location=location)),
+            )
             return
-        check_partitions(metastore, table, [Partition(partition, location)])
+        old = metastore.get_partition(table.name, partition)
+        admit(context, table, [moved], instead_of=old.location)
         metastore.alter_partition(
-            table.name, partition, lambda now: replace(now, location=location)
+            table.name,
+            partition,
+            lambda now: replace(now, location=location),
+            claim=partitions_claim(metastore, table, [moved]),
         )
 
     return Change(footprint.alter_table(table.name), run)
