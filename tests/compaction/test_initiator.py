@@ -211,8 +211,8 @@ def test_the_pool_is_the_tables_or_the_databases(few: World) -> None:
     _write(few, 3, "b")
     _write(few, 3)
     store = few.client.metastore
-    database = store.get_database("default")
-    store.alter_database(replace(database, properties={"hive.compactor.worker.pool": "small"}))
+    pool = {"hive.compactor.worker.pool": "small"}
+    store.alter_database("default", lambda now: replace(now, properties=pool))
     _initiator(few).run_cycle()
     assert [one.pool for one in (*few.entries("b"), *few.entries())] == ["big", "small"]
 

@@ -58,8 +58,10 @@ def _stale_for_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = threading.local()
     real = SqlMetastore.alter_table
 
-    def alter_table(self: Any, name: TableName, make: Callable[[Table], Table]) -> Table:
-        return real(self, name, lambda now: make(mine.table or now))
+    def alter_table(
+        self: Any, name: TableName, make: Callable[[Table], Table], **more: Any
+    ) -> Table:
+        return real(self, name, lambda now: make(mine.table or now), **more)
 
     def define(context: Any, bound: Bound, plan: change.Plan) -> Any:
         planned = plan(context, bound.value, bound.look)

@@ -117,6 +117,9 @@ class Catalog(Protocol):
         Raises: NotFoundError; InvalidInputError where it has tables and not ``cascade``.
         """
 
+    def alter_database(self, name: str, change: Callable[[Database], Database]) -> Database:
+        """Replace comment, location and properties, as ``alter_table``. Raises: NotFoundError."""
+
     def list_databases(self) -> tuple[str, ...]:
         """Names, sorted."""
 

@@ -28,6 +28,10 @@ RETENTION: Final = "hiveacid.retention"
 RENAMING_FROM: Final = "hiveacid.renaming_from"
 RENAMING_TO: Final = "hiveacid.renaming_to"
 """Table properties of ours, there while RENAME is at work: which directory moves, and where."""
+DROPPING: Final = "hiveacid.dropping."
+"""With the number of a transaction after it a table property of ours, there while this transaction
+drops partitions: where it hides their directories.
+"""
 ISOLATION: Final = "hiveacid.isolation"
 """A table property of ours: what transactions that write are kept apart from where they read or
 write the table, ``snapshot`` (default) or ``serializable``.

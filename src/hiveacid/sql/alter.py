@@ -1,4 +1,4 @@
-"""Grammar of ALTER TABLE."""
+"""Grammar of ALTER."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hiveacid.sql.ddl import (
 )
 from hiveacid.sql.dml import partition_text
 from hiveacid.statements.ddl.columns import AddColumns, AddConstraints, ChangeColumn, DropConstraint
+from hiveacid.statements.ddl.databases import SetDatabaseProperties
 from hiveacid.statements.ddl.partitions import (
     AddPartitions,
     DropPartitions,
@@ -41,9 +42,14 @@ _OPERATORS = {
 
 
 def parse_alter(cursor: Cursor) -> Command:
-    """ALTER TABLE name ..., ALTER VIEW name ..."""
+    """ALTER TABLE name ..., ALTER VIEW name ..., ALTER DATABASE name SET DBPROPERTIES (...)"""
     if cursor.accept("VIEW"):
         return parse_alter_view(cursor)
+    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
+        database = cursor.small_name("alter database statement")
+        if not cursor.accept("SET", "DBPROPERTIES"):
+            raise UnsupportedError("ALTER DATABASE is supported with SET DBPROPERTIES only")
+        return SetDatabaseProperties(database, property_list(cursor))
     if not cursor.accept("TABLE"):
         raise UnsupportedError(f"ALTER {cursor.token.text.upper()} is not supported")
     name = cursor.table_name()

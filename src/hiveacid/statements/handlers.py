@@ -240,6 +240,7 @@ _DEFINITIONS: Final[Mapping[type, Handler]] = {
         changes_definitions=True,
     ),
     databases.CreateDatabase: _defines(databases.create_database),
+    databases.SetDatabaseProperties: _defines(databases.set_database_properties),
     databases.DropDatabase: replace(_defines(databases.drop_database), carry_out=_drop_database),
     tables.DropTable: _defines(tables.drop_table),
     tables.RenameTable: _defines(tables.rename_table),

@@ -8,18 +8,22 @@ A RENAME that was killed between the move of the files and the catalog is undone
 the table next. RENAME of a table, and of a partition, notes in the table's properties what it
 moves, and where to, before it moves anything; the note goes when the catalog has the new name. Both
 hold the table exclusively. So a table that has the note under somebody else's lock was left by a
-process that is gone.
+process that is gone. A DROP PARTITION that was killed before the catalog forgot the partitions is
+undone in the same way; it shares the table, so its note has the number of its transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.layout.names import partition_name
-from hiveacid.metastore.api import Catalog, Claim, Place
+from hiveacid.metastore.api import Catalog, Claim, Metastore, Place
+from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import (
+    DROPPING,
     RENAMING_FROM,
     RENAMING_TO,
     AcidMode,
@@ -28,6 +32,7 @@ from hiveacid.model.tables import (
     Table,
     TableKind,
 )
+from hiveacid.model.transactions import TxnState
 from hiveacid.storage.filesystem import Files, one_name
 
 
@@ -158,7 +163,7 @@ def _check(table: Table, location: str, places: Sequence[Place]) -> None:
             )
 
 
-# -------------------------------------------------------------------- a rename that was killed
+# -------------------------------------------------------------------- what was killed
 
 
 def noted(table: Table, source: str, target: str) -> Table:
@@ -197,3 +202,57 @@ def undo_killed_rename(catalog: Catalog, table: Table, files: Files) -> bool:
         fs.rename(moved, target=path)
     catalog.alter_table(table.name, without_note)
     return True
+
+
+def undo_killed(metastore: Metastore, table: Table, files: Files) -> bool:
+    """Whether the table had notes of a RENAME or of DROP PARTITIONs that are gone; its files are
+    where the catalog says again. To be called under a lock of the table.
+
+    Raises:
+        InvalidInputError, StorageError: as ``undo_killed_rename``.
+    """
+    undone = undo_killed_rename(metastore, table, files)
+    for key, hidden in table.properties.items():
+        if key.startswith(DROPPING) and not _is_open(metastore, key):
+            put_back(metastore, table, hidden, files)
+            metastore.alter_table(table.name, partial(without_property, key=key))
+            undone = True
+    return undone
+
+
+def _is_open(metastore: Metastore, key: str) -> bool:
+    info = metastore.txn_info(TxnId(int(key.removeprefix(DROPPING))))
+    return info is not None and info.state is TxnState.OPEN
+
+
+def without_property(table: Table, *, key: str) -> Table:
+    """The table without this property."""
+    return replace(table, properties={k: v for k, v in table.properties.items() if k != key})
+
+
+def hide(table: Table, partitions: Sequence[Partition], hidden: str, files: Files) -> None:
+    """Move the partitions' directories into a hidden one, each under its partition's name.
+
+    Raises:
+        StorageError: the file system failed.
+    """
+    keys = [column.name for column in table.partition_columns]
+    for one in partitions:
+        move_location(files, one.location, f"{hidden}/{partition_name(keys, one.values)}")
+
+
+def put_back(catalog: Catalog, table: Table, hidden: str, files: Files) -> None:
+    """Move what ``hide`` has hidden of the table's partitions back, and delete the rest of it: what
+    was of partitions that the catalog has forgotten.
+
+    Raises:
+        StorageError: the file system failed.
+    """
+    keys = [column.name for column in table.partition_columns]
+    fs, path = files.at(hidden)
+    for one in catalog.list_partitions(table.name) if fs.exists(path) else ():
+        name = partition_name(keys, one.values)
+        _, target = files.at(one.location)
+        if fs.exists(f"{path}/{name}") and not fs.exists(target):
+            move_location(files, f"{hidden}/{name}", one.location)
+    delete_location(files, hidden)

@@ -18,7 +18,7 @@ from hiveacid.layout.names import partition_name
 from hiveacid.model.predicates import Predicate, columns_of
 from hiveacid.model.tables import Table
 from hiveacid.statements.context import Bound, ExecutionContext
-from hiveacid.statements.locations import undo_killed_rename
+from hiveacid.statements.locations import undo_killed
 from hiveacid.txn.footprint import PARTITIONS_MAX, Footprint, lock_components
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look, View, is_another
@@ -105,7 +105,7 @@ def _lock_and_look(
     held = {(one.database, one.table) for one in lock_components(footprint)}
     mine = [view.table(name) for name in view.names if (name.database, name.table) in held]
     catalog, files = context.client.metastore, context.files
-    if [table for table in mine if table and undo_killed_rename(catalog, table, files)]:
+    if [table for table in mine if table and undo_killed(catalog, table, files)]:
         view = view.under_locks(lambda: txn.pending)
     changed = view.changed_since(bound.look)
     if changed:

@@ -52,7 +52,7 @@ def test_databases_come_back_as_they_were_created(catalog: SqlMetastore) -> None
     assert catalog.get_database("SALES") == Database(
         "sales", "/w/sales.db", "all of it", {"a": "1"}
     )
-    catalog.alter_database(Database("sales", "/w/other", None, {"b": "2"}))
+    catalog.alter_database("sales", lambda _: Database("sales", "/w/other", None, {"b": "2"}))
     assert catalog.get_database("sales") == Database("sales", "/w/other", None, {"b": "2"})
 
 

@@ -26,7 +26,7 @@ from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactions, SortItem
 from hiveacid.statements.constraints import Constraints, KeyConstraint
 from hiveacid.statements.ddl.columns import AddColumns, AddConstraints, ChangeColumn, DropConstraint
-from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase
+from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase, SetDatabaseProperties
 from hiveacid.statements.ddl.partitions import (
     AddPartitions,
     DropPartitions,
@@ -267,6 +267,7 @@ VALUES = {
         limit=3,
     ),
     "show compactions pool": ShowCompactions(name=TableName("default", "pool")),
+    "alter schema D set dbproperties ('a'='b')": SetDatabaseProperties("d", {"a": "b"}),
     "abort compactions 3 4": AbortCompactions((CompactionId(3), CompactionId(4))),
     "abort transactions 1 2 3": AbortTransactions((1, 2, 3)),  # type: ignore[arg-type]
     "describe t": DescribeTable(T),
@@ -292,7 +293,7 @@ REFUSED: dict[str, type[AcidError]] = {
     "create table x (id int) stored by 'iceberg'": UnsupportedError,
     "create table x (id int) stored as avro": UnsupportedError,
     "create table x (id int, primary key (id) enable novalidate)": InvalidInputError,
-    "alter database d set dbproperties ('a'='b')": UnsupportedError,
+    "alter database d set location '/x'": UnsupportedError,
     "alter table t concatenate": UnsupportedError,
     "start transaction read only": UnsupportedError,
     "start transaction isolation level read committed": UnsupportedError,

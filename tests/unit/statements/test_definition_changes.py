@@ -7,7 +7,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pytest
 from tests.e2e.tables import committed, rows_of
@@ -15,13 +18,14 @@ from tests.e2e.tables import committed, rows_of
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
+from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.session import Session
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 _CONVERT = """
 import os, hiveacid
 from hiveacid.metastore.sql.metastore import SqlMetastore
-SqlMetastore.alter_table = lambda *_: os._exit(9)
+SqlMetastore.alter_table = lambda *_, **__: os._exit(9)
 with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
     session.sql("alter table t set tblproperties ('transactional'='true',"
                 "'transactional_properties'='insert_only')")
@@ -93,9 +97,9 @@ _RENAME = """
 import os, hiveacid
 from hiveacid.metastore.sql.metastore import SqlMetastore
 alter, calls = SqlMetastore.alter_table, []
-def killed(self, name, change):
+def killed(self, name, change, **more):
     calls.append(name)
-    return alter(self, name, change) if len(calls) < 2 else os._exit(9)
+    return alter(self, name, change, **more) if len(calls) < 2 else os._exit(9)
 SqlMetastore.alter_table = killed
 with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
     session.sql("alter table p rename to q")
@@ -210,6 +214,27 @@ def test_what_a_killed_drop_left_is_not_taken_for_rows_of_a_new_table(
     assert rows_of(acid, "t") == []
 
 
+def test_properties_that_two_set_for_a_database_at_once_are_both_there(
+    acid: Session, metastore_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, real = Barrier(2), SqlMetastore.alter_database
+
+    def together(*args: Any) -> Any:
+        both.wait(60)
+        return real(*args)
+
+    monkeypatch.setattr(SqlMetastore, "alter_database", together)
+
+    def set_property(key: str) -> None:
+        with hiveacid.connect(None, metastore_url) as session:
+            session.sql(f"alter database default set dbproperties ('{key}'='1')")
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(set_property, "ab"))
+    found = acid.client.metastore.get_database("default").properties
+    assert {key: found[key] for key in "ab"} == {"a": "1", "b": "1"}
+
+
 _DROP_PARTITION = """
 import os, hiveacid
 from hiveacid.metastore.sql.metastore import SqlMetastore
@@ -220,9 +245,16 @@ with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
 """
 
 
-@pytest.mark.parametrize("killed", ["SqlMetastore.drop_partitions", "partitions.delete_location"])
-def test_rows_of_a_partition_whose_drop_was_killed_do_not_come_back(
-    acid: Session, metastore_url: str, tmp_path: Path, killed: str
+@pytest.mark.parametrize(
+    ("killed", "is_done"),
+    [
+        ("partitions.hide", False),
+        ("SqlMetastore.drop_partitions", False),
+        ("partitions.delete_location", True),
+    ],
+)
+def test_a_drop_of_partitions_that_was_killed_is_done_or_undone(
+    acid: Session, metastore_url: str, tmp_path: Path, killed: str, is_done: bool
 ) -> None:
     acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
     acid.sql("insert into p partition (k='x') values (1)")
@@ -231,8 +263,31 @@ def test_rows_of_a_partition_whose_drop_was_killed_do_not_come_back(
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     store = acid.client.metastore
     store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
-    assert rows_of(acid, "p") == [(2, "y")]
+    rows = [(2, "y")] if is_done else [(1, "x"), (2, "y")]
+    assert rows_of(acid, "p") == rows
+    assert len(acid.sql("show partitions p").rows) == len(rows)
     acid.sql("insert into p partition (k='x') values (3)")
-    assert rows_of(acid, "p") == [(2, "y"), (3, "x")]
+    assert rows_of(acid, "p") == [*rows, (3, "x")]
     acid.sql("alter table p drop partition (k='x')")
     assert rows_of(acid, "p") == [(2, "y")]
+    acid.sql("alter table p add partition (k='x')")
+    assert rows_of(acid, "p") == [(2, "y")]
+    left = {path.name for path in (tmp_path / "wh/p").iterdir()}
+    assert left == {"k=x", "k=y"}
+    assert not [key for key in acid.table("p").definition.properties if "dropping" in key]
+
+
+def test_what_a_drop_at_work_has_hidden_is_left_to_it(acid: Session, tmp_path: Path) -> None:
+    acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
+    acid.sql("insert into p partition (k='x') values (1)")
+    acid.sql("insert into p partition (k='y') values (2)")
+    with acid.client.transactions.begin() as dropping:
+        hidden = tmp_path / f"wh/p/.dropped_{dropping.id}"
+        note = f"alter table p set tblproperties ('hiveacid.dropping.{dropping.id}'='{hidden}')"
+        acid.sql(note)
+        hidden.mkdir()
+        (tmp_path / "wh/p/k=x").rename(hidden / "k=x")
+        acid.sql("insert into p partition (k='y') values (3)")
+        assert (hidden / "k=x").is_dir()
+        dropping.abort("killed")
+    assert rows_of(acid, "p") == [(1, "x"), (2, "y"), (3, "y")]

@@ -58,6 +58,8 @@ def test_databases(acid: Session, tmp_path: Path) -> None:
     location = str(tmp_path / "wh/d.db")
     assert rows(acid, "describe database d") == (("d", "c", location),)
     assert rows(acid, "describe database extended d") == (("d", "c", location, "{a=b}"),)
+    acid.sql("alter database d set dbproperties ('a'='c', 'e'='f')")
+    assert rows(acid, "describe database extended d") == (("d", "c", location, "{a=c, e=f}"),)
     acid.sql("use d")
     acid.sql("create table t (id int)")
     assert (tmp_path / "wh/d.db/t").is_dir()
@@ -70,7 +72,8 @@ def test_databases(acid: Session, tmp_path: Path) -> None:
     assert not (tmp_path / "wh/d.db").exists()
     assert acid.database == "default"
     acid.sql("drop database if exists d")
-    for text in ("drop database d", "use d", "drop database default"):
+    altered = "alter database d set dbproperties ('a'='b')"
+    for text in ("drop database d", "use d", "drop database default", altered):
         with pytest.raises((NotFoundError, InvalidInputError)):
             acid.sql(text)
 

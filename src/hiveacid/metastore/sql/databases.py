@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -21,6 +22,7 @@ _NAMES: Final = select(_D.NAME).where(_D.CTLG_NAME == CATALOG).order_by(_D.NAME)
 _GET: Final = select(_D.DB_ID, _D.DB_LOCATION_URI, _D.DESC).where(
     _D.NAME == bindparam("name"), _D.CTLG_NAME == CATALOG
 )
+_HELD: Final = _GET.with_for_update()
 _PARAMS: Final = select(_P.PARAM_KEY, _P.PARAM_VALUE).where(_P.DB_ID == bindparam("db"))
 _INSERT: Final = insert(DBS).values(
     DB_ID=bindparam("db"),
@@ -89,13 +91,17 @@ class SqlDatabases(Catalog):
             unit.ask(_DELETE, db=found)
             return True
 
-    def alter_database(self, database: model.Database) -> None:
-        """Replace comment, location and properties. Raises: NotFoundError."""
+    def alter_database(
+        self, name: str, change: Callable[[model.Database], model.Database]
+    ) -> model.Database:
         with self._db.write() as unit:
-            found = database_id(unit, database.name)
+            unit.ask(_HELD, name=name.lower())
+            found = database_id(unit, name)
+            database = change(_read(unit, name))
             unit.ask(_UPDATE, db=found, location=database.location, comment=database.comment)
             unit.ask(_DELETE_PARAMS, db=found)
             _set_params(unit, found, database)
+            return database
 
     def list_databases(self) -> tuple[str, ...]:
         with self._db.read() as unit:
@@ -103,16 +109,20 @@ class SqlDatabases(Catalog):
 
     def get_database(self, name: str) -> model.Database:
         with self._db.read() as unit:
-            database_id(unit, name)
-            row = unit.rows(_GET, name=name.lower())[0]
-            params: dict[str, str] = dict(unit.rows(_PARAMS, db=row[0]))
-        return model.Database(name.lower(), row[1], row[2], params)
+            return _read(unit, name)
 
     def list_tables(self, database: str, *, kind: model.TableKind | None = None) -> tuple[str, ...]:
         with self._db.read() as unit:
             found = database_id(unit, database)
             rows = unit.rows(_TABLES, db=found)
             return tuple(row[0] for row in rows if kind is None or row[1] == kind.value)
+
+
+def _read(unit: Unit, name: str) -> model.Database:
+    database_id(unit, name)
+    row = unit.rows(_GET, name=name.lower())[0]
+    params: dict[str, str] = dict(unit.rows(_PARAMS, db=row[0]))
+    return model.Database(name.lower(), row[1], row[2], params)
 
 
 def _set_params(unit: Unit, found: int, database: model.Database) -> None:

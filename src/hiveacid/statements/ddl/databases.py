@@ -1,9 +1,9 @@
-"""CREATE and DROP of databases."""
+"""CREATE, ALTER and DROP of databases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Database, TableName
@@ -27,6 +27,14 @@ class CreateDatabase(Command):
     comment: str | None = None
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SetDatabaseProperties(Command):
+    """ALTER DATABASE name SET DBPROPERTIES (...)."""
+
+    name: str
+    properties: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,24 @@ def create_database(
         fs.create_directory(path)
 
     return Change((), run, guards=footprint.drop_database(statement.name))
+
+
+def set_database_properties(
+    context: ExecutionContext, statement: SetDatabaseProperties, look: Look
+) -> Change:
+    """ALTER DATABASE SET DBPROPERTIES: the other properties stay.
+
+    Raises:
+        NotFoundError: no such database.
+    """
+    name = look.database(statement.name).name
+
+    def run(_: Transaction) -> None:
+        context.client.metastore.alter_database(
+            name, lambda now: replace(now, properties={**now.properties, **statement.properties})
+        )
+
+    return Change((), run, guards=footprint.create_table(name))
 
 
 def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look) -> Change | None:

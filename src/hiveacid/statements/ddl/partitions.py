@@ -8,23 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hiveacid.errors import AcidError, AlreadyExistsError
-from hiveacid.layout.names import partition_name, staging_name
+from hiveacid.layout.names import partition_name
 from hiveacid.model.statistics import initial_statistics
-from hiveacid.model.tables import Partition, Table, TableName
+from hiveacid.model.tables import DROPPING, Partition, Table, TableName
 from hiveacid.statements.attach import admit
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change, table_to_alter, use_write_id
 from hiveacid.statements.locations import (
     check_free,
     delete_location,
+    hide,
     move_location,
     noted,
     owns_files,
     partitions_claim,
+    put_back,
     undo_killed_rename,
     without_note,
+    without_property,
 )
 from hiveacid.statements.partition_values import (
     PartitionCondition,
@@ -152,25 +156,29 @@ def _drop_with_files(
     doomed: Sequence[Partition],
     transaction: Transaction,
 ) -> None:
-    """Hides the directories, forgets the partitions, deletes: killed anywhere in between, it leaves
-    nothing whose rows would come back with a new partition of the same name; what is hidden is the
-    cleaner's.
+    """Notes in the table's properties what it does, hides the directories, forgets the partitions,
+    deletes. Killed before the catalog has forgotten them it is undone by whoever locks the table
+    next; killed after that, what is hidden comes back with no new partition of that name.
     """
+    metastore = context.client.metastore
     root = table.location.rstrip("/")
-    hidden = f"{root}/{staging_name(transaction.id, 'dropped')}"
+    hidden, key = f"{root}/.dropped_{transaction.id}", f"{DROPPING}{transaction.id}"
     inside = [one for one in doomed if one.location.startswith(f"{root}/")]
-    for number, partition in enumerate(inside):
-        move_location(context.files, partition.location, f"{hidden}/{number}")
+    metastore.alter_table(
+        table.name, lambda now: replace(now, properties={**now.properties, key: hidden})
+    )
     try:
-        context.client.metastore.drop_partitions(table.name, [one.values for one in doomed])
+        hide(table, inside, hidden, context.files)
+        metastore.drop_partitions(table.name, [one.values for one in doomed])
     except AcidError:
-        for number, partition in enumerate(inside):
-            move_location(context.files, f"{hidden}/{number}", partition.location)
+        put_back(metastore, table, hidden, context.files)
+        metastore.alter_table(table.name, partial(without_property, key=key))
         raise
     for partition in doomed:
         if partition not in inside:
             delete_location(context.files, partition.location)
     delete_location(context.files, hidden)
+    metastore.alter_table(table.name, partial(without_property, key=key))
 
 
 def rename_partition(context: ExecutionContext, statement: RenamePartition, look: Look) -> Change:
