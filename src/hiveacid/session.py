@@ -53,6 +53,7 @@ from hiveacid.statements.select import Keep, Lease, open_lease
 from hiveacid.statements.session_state import TransactionStatement
 from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.streams import StreamingMethods
 from hiveacid.takeover import TakeoverMethods
 from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named
 from hiveacid.txn.view import Look
@@ -103,7 +104,7 @@ def connect(
 
 
 @checked
-class Session(CompactionMethods, TakeoverMethods):
+class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
     """A client of a metastore with a Spark session (or none), a current database and settings."""
 
     def __init__(self, client: Client, compacting: Compacting | None = None) -> None:

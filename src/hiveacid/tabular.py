@@ -74,6 +74,16 @@ def arrow_table(data: Any, *, argument: str = "data", columns: Columns = lambda:
     return lower_names(rows)
 
 
+def is_tabular(data: object) -> bool:
+    """Whether it is data with columns that have names and types (Arrow, pandas, Polars)."""
+    return (
+        isinstance(data, pa.Table | pa.RecordBatch)
+        or hasattr(data, "__arrow_c_stream__")
+        or hasattr(data, "collect_schema")
+        or (type(data).__module__.startswith("pandas.") and hasattr(data, "columns"))
+    )
+
+
 def _is_row(row: object) -> bool:
     return isinstance(row, Mapping) or hasattr(row, "asDict") or hasattr(row, "_asdict")
 

@@ -57,6 +57,8 @@ class Kind:
     properties: str = ""
     compact: tuple[str, ...] = ("",)
     shown: str = "t.*"
+    exported: Callable[[], None] | None = None
+    """what we do once the files are copied for Hive"""
     ci: bool = False
     """stands for its like in the short run"""
     hive_3: bool = True

@@ -114,6 +114,8 @@ class Writer:
         rows = our_select(acid, kind, table, shape)
         files = self.scratch / "export" / kind.name
         shutil.copytree(definition.location, files)
+        if kind.exported is not None:
+            kind.exported()
         for sql in kind.hive_turn:
             _take(sql, place)
         written = Written(kind, table, shape, last, files, rows, [])

@@ -21,7 +21,7 @@ from hiveacid.metastore.sql.engine import Database
 from hiveacid.model.ids import LONG_MAX, TxnId
 from hiveacid.model.valid import ListKind, ValidWriteIdList
 from hiveacid.statements import own_base
-from hiveacid.txn import overlaps
+from hiveacid.txn import conflicts as txn_conflicts
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
 
@@ -77,7 +77,7 @@ def test_a_seed_gives_the_same_history_in_another_process(project: Path) -> None
 
 def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commit without a look at what others changed."""
-    monkeypatch.setattr(overlaps, "_check", lambda *_: None)
+    monkeypatch.setattr(txn_conflicts, "_check", lambda *_: None)
 
 
 def _fresh_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:

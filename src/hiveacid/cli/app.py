@@ -1,10 +1,12 @@
-"""All commands: ``sql`` and ``demo``; those of the other modules come with their import."""
+"""Commands of their own: ``sql``, ``stream``, ``demo``; others come with their modules' import."""
 
 from __future__ import annotations
 
 import json
+import sys
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -65,9 +67,9 @@ def sql(
     if (text is None) == (path is None):
         raise click.UsageError("give the statements with either -e or -f")
     if path is not None:
-        stream = click.open_file(str(path), encoding="utf-8")
-        with stream:
-            text = stream.read()
+        opened = click.open_file(str(path), encoding="utf-8")
+        with opened:
+            text = opened.read()
     from hiveacid.cli import query
 
     settings = pairs(texts, option="--hiveconf")
@@ -80,6 +82,30 @@ def sql(
         settings=settings | {f"hivevar:{name}": value for name, value in hivevars.items()},
         args={name: _json(value) for name, value in pairs(args, option="--arg").items()},
     )
+
+
+@app.command()
+@click.argument("table")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "delimited", "regex"]),
+    default="json",
+    show_default=True,
+    help="What a line is.",
+)
+@click.option("--delimiter", default=",", show_default=True, help="Of delimited lines.")
+@click.option("--pattern", default="", help="Regular expression; its groups are the columns.")
+@click.option("--partition", default="", metavar="P=X/Q=Y", help="Values that lines do not have.")
+@click.option("--commit-rows", type=click.IntRange(1), default=1000, show_default=True)
+@click.option("--commit-s", type=click.FloatRange(0), default=1.0, show_default=True)
+@click.option("--rejected", metavar="TABLE", help="For lines that do not fit; else they end it.")
+@metastore_option
+def stream(table: str, url: str | None, partition: str, **options: Any) -> None:
+    """Insert the lines of the standard input into TABLE, committed every so often."""
+    from hiveacid.cli import stream as command
+
+    command.run(required(url), table, sys.stdin.buffer, partition=partition, **options)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,11 +35,22 @@ def write_arrow(
         ConversionError: a value does not fit its column.
         StorageError: a file could not be written.
     """
-    table = target.table
+    rows, dynamic = in_places(arrays, target.table, static=target.static_partition)
+    statement = target.insert_statement if statement is None else statement
+    stage = RowStage(target, dynamic, bucketed=True, statement=statement)
+    return staged_here(stage, [rows], name=f"rows-{statement}")
+
+
+def in_places(
+    arrays: Sequence[pa.Array], table: Table, *, static: Collection[str]
+) -> tuple[pa.RecordBatch, tuple[str, ...]]:
+    """The rows with their places behind the data columns, those of one place together: a text for
+    each dynamic partition column (their names come second), then the bucket number.
+    """
     if table.sort_columns:
         arrays = _sorted(arrays, table)
     data, keys = list(arrays[: len(table.columns)]), arrays[len(table.columns) :]
-    dynamic = [c for c in table.partition_columns if c.name not in target.static_partition]
+    dynamic = [c for c in table.partition_columns if c.name not in static]
     texts = [_texts(array, column) for array, column in zip(keys, dynamic, strict=True)]
     buckets = _buckets(arrays, table)
     names = [c.name for c in table.columns]
@@ -52,9 +63,7 @@ def write_arrow(
         codes = np.unique(codes, return_inverse=True)[1]
     if len(codes) and codes.max():
         rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
-    statement = target.insert_statement if statement is None else statement
-    stage = RowStage(target, tuple(c.name for c in dynamic), bucketed=True, statement=statement)
-    return staged_here(stage, [rows], name=f"rows-{statement}")
+    return rows, tuple(column.name for column in dynamic)
 
 
 def _sorted(arrays: Sequence[pa.Array], table: Table) -> list[pa.Array]:

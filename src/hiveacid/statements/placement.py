@@ -36,12 +36,10 @@ def under_known_names(
     Raises:
         UnsupportedError: rows to delete may be in either of two partitions with the same values.
     """
-    spellings: dict[_Values, list[_Values]] = {}
-    for values in known:
-        spellings.setdefault(_normal(values, table), []).append(values)
+    spelled = spellings(table, known)
     files = []
     for file in written.files:
-        found = spellings.get(file.partition, [file.partition])
+        found = spelled.get(file.partition, [file.partition])
         if len(found) > 1 and file.kind is FileKind.DELETE:
             keys = [column.name for column in table.partition_columns]
             names = " and ".join(sorted(partition_name(keys, values) for values in found))
@@ -53,6 +51,14 @@ def under_known_names(
         place = file.partition if file.partition in found else found[0]
         files.append(file if place == file.partition else replace(file, partition=place))
     return replace(written, files=tuple(files))
+
+
+def spellings(table: Table, known: Iterable[_Values]) -> dict[_Values, list[_Values]]:
+    """The partitions there are by their values in normal form."""
+    found: dict[_Values, list[_Values]] = {}
+    for values in known:
+        found.setdefault(_normal(values, table), []).append(values)
+    return found
 
 
 def _normal(values: _Values, table: Table) -> _Values:

@@ -82,6 +82,13 @@ class FileSystem:
         """
         return f"{self._prefix}/{_split(location)[1].strip('/')}".rstrip("/") or "/"
 
+    @property
+    def shows_flushed(self) -> bool:
+        """Whether others read what was flushed of a file that is still open: object stores show
+        nothing before it is closed.
+        """
+        return self._fs.type_name in ("local", "hdfs")
+
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """All files and directories below ``path``, sorted by path; empty where it does not
         exist.

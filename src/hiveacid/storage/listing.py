@@ -161,7 +161,10 @@ def _with_length(fs: FileSystem, root: str, file: DataFile, side_files: set[str]
     side = file.path + FLUSH_LENGTH_SUFFIX
     if side not in side_files:
         return file
-    data = fs.read_bytes(f"{root}/{side}")
+    try:
+        data = fs.read_bytes(f"{root}/{side}")
+    except MissingFileError:  # its writer has closed the file since the listing
+        return replace(file, logical_bytes=fs.size_bytes(f"{root}/{file.path}"))
     complete = len(data) // _LONG_BYTES * _LONG_BYTES
     length = int.from_bytes(data[complete - _LONG_BYTES : complete], "big", signed=True)
     if complete == 0 or length < 0:

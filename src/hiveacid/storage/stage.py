@@ -158,7 +158,7 @@ class RowStage:
         width = len(self.target.table.columns)
         with Stager(self.target, name=name) as stager:
             for batch in batches:
-                for start, stop in _runs(batch.columns[width:], batch.num_rows):
+                for start, stop in runs(batch.columns[width:], batch.num_rows):
                     self._write(stager, batch.slice(start, stop - start), width, number)
         return stager.files
 
@@ -194,7 +194,7 @@ class EventStage:
         first_data = _FIRST_TEXT + len(self.target.table.partition_columns)
         with Stager(self.target, name=name) as stager:
             for batch in batches:
-                for start, stop in _runs(batch.columns[_NUMBER:first_data], batch.num_rows):
+                for start, stop in runs(batch.columns[_NUMBER:first_data], batch.num_rows):
                     last = self._write(stager, batch.slice(start, stop - start), number, last)
         return stager.files
 
@@ -281,8 +281,8 @@ def stage_nothing(target: WriteTarget) -> WriteResult:
     )
 
 
-def _runs(columns: list[pa.Array], rows: int) -> Iterator[tuple[int, int]]:
-    """(start, stop) of each run of equal keys."""
+def runs(columns: list[pa.Array], rows: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of each run of rows with equal values in all columns; NULLs are equal."""
     if not columns or rows == 0:
         yield from ([(0, rows)] if rows else [])
         return

@@ -126,6 +126,25 @@ class TransactionManager:
         chosen = isolation or Isolation(self._settings.isolation)
         return Transaction(self, txn, read_only=read_only, isolation=chosen)
 
+    def begin_batch(self, n: int, table: TableName) -> tuple[Transaction, ...]:
+        """Open ``n`` transactions of one snapshot with consecutive write ids of ``table``, to be
+        used one after the other.
+
+        Raises:
+            InvalidInputError: more than the metastore opens at once.
+            MetastoreError: the metastore failed; what was opened will time out.
+        """
+        self._housekeeping_if_due()
+        ids = self._opened(n, TxnType.DEFAULT)
+        valid = self._metastore.valid_txns(ids[0])
+        write_ids = self._metastore.allocate_write_ids(ids, table)
+        batch = [
+            Transaction(self, txn, read_only=False, isolation=Isolation.SNAPSHOT) for txn in ids
+        ]
+        for txn in batch:
+            txn.in_batch(valid, {table: write_ids[txn.id]})
+        return tuple(batch)
+
     def begin_compaction(self, *, rebalance: bool) -> Transaction:
         """Open a compactor's transaction: it gets no write ids, and its commit takes part in no
         conflict, but that of a rebalance which recorded an UPDATE with its lock.
@@ -142,13 +161,14 @@ class TransactionManager:
         return self._open(TxnType.READ_ONLY if read_only else TxnType.DEFAULT)
 
     def _open(self, kind: TxnType) -> TxnId:
+        return self._opened(1, kind)[0]
+
+    def _opened(self, n: int, kind: TxnType) -> tuple[TxnId, ...]:
         tries_left = _OPEN_TRIES
         while True:
             tries_left -= 1
             try:
-                return self._metastore.open_txns(
-                    1, user=self._user, host=self._host, txn_type=kind
-                )[0]
+                return self._metastore.open_txns(n, user=self._user, host=self._host, txn_type=kind)
             except MetastoreError as error:
                 if not error.context.get("retryable") or tries_left == 0:
                     raise

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 
@@ -65,7 +65,8 @@ class Transaction:
     ) -> None:
         self._manager = manager
         self._store = manager.metastore
-        self._read_only = read_only
+        self.is_read_only = read_only
+        """whether it can only read"""
         self._isolation = isolation
         self._phase = TxnState.OPEN
         self._ending = threading.Lock()
@@ -80,18 +81,20 @@ class Transaction:
         self._next_statement: dict[TableName, int] = {}
         self._records = Records()
         self._reads = Reads(self._isolation)
-        self._pending = Pending()
+        self.pending = Pending()
+        """What the commit is to do besides; a statement that is taken back takes its part back."""
         self._manager.keep_alive(self)
+
+    def in_batch(self, valid_txns: ValidTxnList, write_ids: Mapping[TableName, WriteId]) -> None:
+        """Its snapshot and write ids are those of a batch: what was replaced since is found."""
+        self._valid_txns = valid_txns
+        self._write_ids.update(write_ids)
+        self._pristine = False
 
     @property
     def id(self) -> TxnId:
         """The transaction's id; ``lock`` may change it as long as nothing was handed out."""
         return self._id
-
-    @property
-    def is_read_only(self) -> bool:
-        """Whether it can only read."""
-        return self._read_only
 
     @property
     def is_open(self) -> bool:
@@ -143,7 +146,7 @@ class Transaction:
             self._store.abort_txn(self._id, reason=AbortReason.CONCURRENT)
             self._manager.forget(self)
             isolation = self._reads.isolation
-            self._begin_with(self._manager.open_txn(read_only=self._read_only))
+            self._begin_with(self._manager.open_txn(read_only=self.is_read_only))
             self._reads.isolation = isolation
 
     @property
@@ -160,7 +163,7 @@ class Transaction:
         Raises:
             InvalidInputError: the transaction writes.
         """
-        if not self._read_only:
+        if not self.is_read_only:
             raise InvalidInputError(f"Transaction {self._id} writes: it keeps its locks")
         self._store.release_locks(self._id)
 
@@ -195,12 +198,7 @@ class Transaction:
         self.require_open()
         if not table.partition_columns:
             return (Partition((), table.location),)
-        return self._pending.with_new(table.name, self._store.list_partitions(table.name))
-
-    @property
-    def pending(self) -> Pending:
-        """What the commit is to do besides; a statement that is taken back takes its part back."""
-        return self._pending
+        return self.pending.with_new(table.name, self._store.list_partitions(table.name))
 
     def has_written(self, table: TableName) -> bool:
         """Whether it has a write id of the table: the statistics do not tell what it sees."""
@@ -298,7 +296,7 @@ class Transaction:
     def record_statistics(self, changes: Iterable[StatisticsChange]) -> None:
         """What the commit is to make of statistics; a table written without them loses its own."""
         self.require_open()
-        self._pending.statistics.extend(changes)
+        self.pending.statistics.extend(changes)
 
     def commit(self, *, overlap: Overlap | None = None) -> None:
         """Make everything visible, in one step; of two changes to a partition the first wins, with
@@ -312,7 +310,7 @@ class Transaction:
         """
         self.require_open()
         try:
-            self._pending.make_partitions(self._store)
+            self.pending.make_partitions(self._store)
             if overlap is None:
                 self._commit_or_look_up(ConflictUnit.PARTITION, ())
             else:
@@ -364,7 +362,7 @@ class Transaction:
         Raises:
             TransactionError, MetastoreError: as ``commit``.
         """
-        if not self._read_only:
+        if not self.is_read_only:
             raise InvalidInputError(f"Transaction {self._id} writes: commit or abort it")
         if not self.is_open:
             return
@@ -388,7 +386,7 @@ class Transaction:
             return
         if exc is not None:
             self._abort_quietly(AbortReason.ROLLBACK, because=exc)
-        elif self._read_only:
+        elif self.is_read_only:
             self.close()
         else:
             self.abort("left without a commit")
@@ -397,7 +395,7 @@ class Transaction:
             )
 
     def __repr__(self) -> str:
-        kind = " read-only" if self._read_only else ""
+        kind = " read-only" if self.is_read_only else ""
         return f"<Transaction {self._id}{kind} {self._phase.name.lower()}>"
 
     def lost(self) -> None:
@@ -446,7 +444,7 @@ class Transaction:
     def _allocate(self, table: TableName) -> WriteId:
         found = self._write_ids.get(table)
         if found is None:
-            if self._read_only:
+            if self.is_read_only:
                 raise TransactionError(
                     f"Transaction {self._id} is read-only", txn=self._id, table=str(table)
                 )
@@ -464,8 +462,8 @@ class Transaction:
             unit=unit,
             checked=checked,
             reads=self._reads.as_of(self.valid_txns) if self._reads.is_serializable else None,
-            statistics=tuple(self._pending.statistics),
-            columns=tuple(self._pending.columns),
+            statistics=tuple(self.pending.statistics),
+            columns=tuple(self.pending.columns),
             clock=self._manager.clock,
             retries=self._manager.settings.commit_retries,
         )

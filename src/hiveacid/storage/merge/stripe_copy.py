@@ -13,8 +13,8 @@ nothing is decoded: it is found by whoever reads it, as before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -34,9 +34,9 @@ from hiveacid.storage.merge.sources import DirectorySources, Key, key_bounds, nu
 from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFile
-from hiveacid.storage.orc.merged_statistics import merged_statistics
+from hiveacid.storage.orc.joined_tail import JoinedTail
 from hiveacid.storage.orc.native import only_inserts
-from hiveacid.storage.orc.tail import MAGIC, OrcTail, rewrite_tail, stored, stripes_of
+from hiveacid.storage.orc.tail import MAGIC, OrcTail, rewrite_tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,12 @@ def copy_stripes(fs: FileSystem, path: str, parts: Sequence[CopyPart]) -> Bucket
                         out.write(source.read_buffer(stripe.size_bytes))
                         offsets.append(size)
                         size += stripe.size_bytes
-            tail = _joined_tail(parts, offsets, size)
+            joined = JoinedTail(parts[0].tail)
+            places = iter(offsets)
+            for part in parts:
+                own = list(islice(places, len(part.tail.stripes)))
+                joined.add(part.tail, statistics=part.statistics, offsets=own)
+            tail = joined.tail(end=size)
             last_rows = (row for part in parts for row in part.last_rows)
             facts = file_metadata(last_rows, AcidStats(inserts=tail.rows))
             end = rewrite_tail(tail, user_metadata=facts)
@@ -183,38 +188,3 @@ def _last_rows(reader: BucketFileReader, tail: OrcTail) -> tuple[RowId, ...]:
         keys = (ids.original_write_id, ids.bucket, ids.row_id)
         found.append(RowId(*(int(numpy_of(array)[-1]) for array in keys)))
     return tuple(found)
-
-
-def _joined_tail(parts: Sequence[CopyPart], offsets: Sequence[int], end: int) -> OrcTail:
-    """The tail of a file of all stripes, in their order, at ``offsets``."""
-    first = parts[0].tail
-    footer, metadata = proto.Footer(), proto.Metadata()
-    footer.CopyFrom(first.footer)
-    del footer.stripes[:], footer.statistics[:], footer.metadata[:]
-    places = iter(offsets)
-    for part in parts:
-        for info in part.tail.footer.stripes:
-            footer.stripes.add().CopyFrom(info)
-            footer.stripes[-1].offset = next(places)
-        for columns in part.statistics:
-            metadata.stripeStats.add().colStats.extend(columns)
-    footer.headerLength = len(MAGIC)
-    footer.contentLength = end
-    footer.numberOfRows = sum(part.tail.rows for part in parts)
-    for column in zip(*(part.tail.footer.statistics for part in parts), strict=True):
-        footer.statistics.add().CopyFrom(merged_statistics(column))
-    block_bytes = max(part.tail.block_bytes for part in parts)
-    tail = replace(
-        first,
-        block_bytes=block_bytes,
-        rows=int(footer.numberOfRows),
-        stripes=stripes_of(footer),
-        user_metadata={},
-        footer=footer,
-    )
-    section = stored(metadata.SerializeToString(), tail=tail)
-    postscript: Any = proto.PostScript()
-    postscript.CopyFrom(first.postscript)
-    postscript.compressionBlockSize = block_bytes
-    postscript.metadataLength = len(section)
-    return replace(tail, postscript=postscript, metadata_section=section)

@@ -34,7 +34,7 @@ from hiveacid.model.types import (
 from hiveacid.storage.arrow_types import arrow_type, conform, struct_of
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.early_times import holds_postponed, postponed
-from hiveacid.storage.orc.output import OrcOutput
+from hiveacid.storage.orc.output import Destination, OrcOutput
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.wide_timestamps import FRACTION, MICROS, is_with_fraction
 from hiveacid.storage.orc.writer_settings import writer_settings
@@ -54,6 +54,17 @@ class BucketFile:
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedStripes:
+    """Stripes of a file that has no tail yet: ``tail`` is what would be one, were they alone in the
+    file; ``last_rows`` has one identity a stripe.
+    """
+
+    tail: OrcTail
+    last_rows: tuple[RowId, ...]
+    text_types: Mapping[int, CharType | VarcharType]
+
+
 class BucketFileWriter:
     """Writes one file. Nothing is created before the first row: no rows, no file.
 
@@ -64,7 +75,7 @@ class BucketFileWriter:
 
     def __init__(
         self,
-        fs: FileSystem,
+        fs: Destination,
         path: str,
         *,
         columns: Sequence[Column],
@@ -213,15 +224,30 @@ class BucketFileWriter:
         tail, size = self._output.close(
             user_metadata=(lambda _: {}) if plain else self._metadata,
             text_types=self._text_types,
-            fractions={number: np.concatenate(found) for number, found in self._fractions.items()},
+            fractions=self._all_fractions(),
         )
         if tail.rows != self._rows:
             raise InternalError("rows written and rows in the footer differ", path=self._path)
         return BucketFile(path=self._path, rows=self._rows, size_bytes=size)
 
+    def end_stripes(self) -> FinishedStripes | None:
+        """Finish the rows without a tail, for a file that goes on; None where nothing was written.
+
+        Raises:
+            StorageError: writing failed.
+        """
+        if not self._output.is_open:
+            return None
+        tail = self._output.end_stripes(fractions=self._all_fractions())
+        ends = np.array([stripe.first_row + stripe.rows for stripe in tail.stripes])
+        return FinishedStripes(tail, tuple(self._rows_before(ends)), self._text_types)
+
     def abort(self) -> None:
         """Give up and remove the file; does nothing after ``close``."""
         self._output.abort()
+
+    def _all_fractions(self) -> dict[int, npt.NDArray[np.int16]]:
+        return {number: np.concatenate(found) for number, found in self._fractions.items()}
 
     def _conformed(self, arrays: Sequence[pa.Array]) -> list[pa.Array]:
         if len(arrays) != len(self._columns):

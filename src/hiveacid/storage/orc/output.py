@@ -13,13 +13,14 @@ buffers for one stripe, and that stripe once more, compressed, while closing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import pyarrow as pa
 from pyarrow import orc
 
 from hiveacid.errors import StorageError
 from hiveacid.model.types import CharType, VarcharType
-from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.filesystem import storage_error
 from hiveacid.storage.orc.ctrl_c import held_back
 from hiveacid.storage.orc.early_times import set_back
 from hiveacid.storage.orc.streams import Int16s
@@ -32,6 +33,29 @@ _DICTIONARY_THRESHOLD = 0.8
 _HEADER_BYTES = 3
 
 
+class Stream(Protocol):
+    """A file that is being written."""
+
+    def write(self, data: bytes | memoryview) -> object:
+        """Append."""
+
+    def close(self) -> None:
+        """Nothing more comes."""
+
+
+class Destination(Protocol):
+    """Where a file is written: a file system, or another file that goes on."""
+
+    def open_output(self, path: str) -> Stream:
+        """Begin the file."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything of it to remove."""
+
+    def delete_file(self, path: str) -> None:
+        """Remove it."""
+
+
 class OrcOutput:
     """An ORC file being written; it exists from the first ``write`` on.
 
@@ -39,7 +63,7 @@ class OrcOutput:
     """
 
     def __init__(
-        self, fs: FileSystem, path: str, *, settings: WriterSettings, batch_rows: int = _BATCH_ROWS
+        self, fs: Destination, path: str, *, settings: WriterSettings, batch_rows: int = _BATCH_ROWS
     ) -> None:
         self._fs = fs
         self._path = path
@@ -73,6 +97,22 @@ class OrcOutput:
         self._guarded(lambda: self._writer.write(table))  # type: ignore[union-attr]
         return self._sink.tell() > before
 
+    def end_stripes(self, *, fractions: Mapping[int, Int16s] | None = None) -> OrcTail:
+        """Send out all stripes and end without a tail: the tail as Arrow would have written it.
+
+        ``fractions`` as in ``close``. The file stays open; ``close`` or ``abort`` must not follow.
+
+        Raises:
+            StorageError: writing failed; the file is removed.
+        """
+        try:
+            tail = self._last_stripes(fractions)
+        except BaseException:
+            self.abort()
+            raise
+        self._sink = self._writer = None
+        return tail
+
     def close(
         self,
         *,
@@ -90,27 +130,16 @@ class OrcOutput:
         Raises:
             StorageError: writing failed; the file is removed.
         """
-        assert self._sink is not None and self._writer is not None
-        sink, writer = self._sink, self._writer
+        assert self._sink is not None
+        sink = self._sink
         try:
-            if self._held_from is None:
-                sink.hold()
-            self._guarded(writer.close)
-            held = sink.take_held()
-            tail = parse_tail(held[-tail_bytes_needed(held[-_POSTSCRIPT_MAX:]) :])
-            body = memoryview(held)[: len(held) - tail.tail_bytes]
-            if self._held_from is not None:
-                changed, tail = set_back(
-                    bytes(body), self._held_from, tail, fractions=fractions or {}
-                )
-                body = memoryview(changed)
+            tail = self._last_stripes(fractions)
             end = rewrite_tail(
                 tail,
                 user_metadata=user_metadata(tail),
                 text_types=text_types,
                 proleptic=True,
             )
-            self._guarded(lambda: sink.put(body))
             self._guarded(lambda: sink.put(end))
             self._guarded(sink.finish)
         except BaseException:
@@ -118,6 +147,22 @@ class OrcOutput:
             raise
         self._sink = self._writer = None
         return tail, sink.size_bytes
+
+    def _last_stripes(self, fractions: Mapping[int, Int16s] | None) -> OrcTail:
+        """Close the ORC writer and send out what it held back, but the tail."""
+        assert self._sink is not None and self._writer is not None
+        sink, writer = self._sink, self._writer
+        if self._held_from is None:
+            sink.hold()
+        self._guarded(writer.close)
+        held = sink.take_held()
+        tail = parse_tail(held[-tail_bytes_needed(held[-_POSTSCRIPT_MAX:]) :])
+        body = memoryview(held)[: len(held) - tail.tail_bytes]
+        if self._held_from is not None:
+            changed, tail = set_back(bytes(body), self._held_from, tail, fractions=fractions or {})
+            body = memoryview(changed)
+        self._guarded(lambda: sink.put(body))
+        return tail
 
     def abort(self) -> None:
         """Give up: remove what there is; nothing happens where the file is not open."""
@@ -169,7 +214,7 @@ _POSTSCRIPT_MAX = 256
 class _Sink:
     """The file object given to the ORC writer."""
 
-    def __init__(self, fs: FileSystem, path: str) -> None:
+    def __init__(self, fs: Destination, path: str) -> None:
         self._out = fs.open_output(path)
         self._held: bytearray | None = None
         self._discarding = False

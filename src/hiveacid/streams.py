@@ -1,0 +1,75 @@
+"""``Session.stream``: rows inserted in many small transactions, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hiveacid.statements.arguments import checked
+
+if TYPE_CHECKING:
+    from hiveacid.client import Client
+    from hiveacid.model.tables import TableName
+    from hiveacid.streaming import StreamingConnection
+    from hiveacid.streaming.record_writers import RecordWriter
+
+
+@checked
+class StreamingMethods:
+    """What a session has of it."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def client(self) -> Client: ...
+
+        def table_name(self, name: str) -> TableName: ...
+
+        def sql(self, text: str) -> object: ...
+
+    def stream(
+        self,
+        table: str,
+        *,
+        partition: Mapping[str, object] | None = None,
+        transactions_per_batch: int = 10,
+        strict: bool = True,
+        record_writer: RecordWriter | None = None,
+        rejected: str | None = None,
+        open_files_max: int = 100,
+    ) -> StreamingConnection:
+        """Opens a connection that inserts rows in many small transactions; use it in ``with``.
+
+        ``partition`` gives values of partition columns that the rows do not have, the others are
+        taken from the rows. Without ``strict``, records that do not fit go to the table
+        ``rejected`` (``<table>_rejected``), which is made where there is none. ``record_writer``
+        makes rows of text: ``DelimitedWriter``, ``JsonWriter``, ``RegexWriter`` of
+        ``hiveacid.streaming``. Up to ``open_files_max`` files of a batch are open at once, each
+        with at most a stripe (an eighth of ``orc.stripe.size``) in memory.
+
+        Raises:
+            NotFoundError: no such table, or partition column.
+            InvalidInputError: no rows can be streamed into it, or a number is below 1.
+        """
+        from hiveacid.streaming import StreamingConnection  # pyarrow is slow to load
+
+        name = self.table_name(table)
+        side = self.table_name(rejected or f"{name.database}.{name.table}_rejected")
+        return StreamingConnection(
+            self.client,
+            name,
+            partition=partition,
+            transactions_per_batch=transactions_per_batch,
+            strict=strict,
+            record_writer=record_writer,
+            open_files_max=open_files_max,
+            make_rejected_table=partial(self._made, side),
+        )
+
+    def _made(self, name: TableName) -> TableName:
+        self.sql(
+            f"create table if not exists `{name.database}`.`{name.table}` (rejected_at timestamp,"
+            " record string, reason string) stored as orc tblproperties ('transactional'='true')"
+        )
+        return name

@@ -1,0 +1,63 @@
+"""``hiveacid stream``: lines of a pipe become rows while the pipe is open."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hiveacid
+from hiveacid import read_arrow
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    made = f"sqlite:///{tmp_path}/m.db"
+    with hiveacid.connect(None, made, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql(
+            "create table t (id int, v string) partitioned by (k int) stored as orc"
+            " tblproperties ('transactional'='true')"
+        )
+    return made
+
+
+def ids(url: str) -> list[int]:
+    with hiveacid.connect(None, url) as acid:
+        return sorted(read_arrow(acid.table("t"), columns=["id"]).read_all()["id"].to_pylist())
+
+
+def stream(url: str, *options: str, lines: bytes) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "hiveacid.cli", "stream", "t", "--metastore", url]
+    return subprocess.run([*command, *options], input=lines, capture_output=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        (("--partition", "k=1"), b'{"id": 1}\n\n{"id": 2, "v": "x"}'),
+        (("--format", "delimited", "--delimiter", "|"), b"1|a|1\n2|b|2\n"),
+        (("--format", "regex", "--pattern", r"(\d+) (\w) (\d)"), b"1 a 1\n2 b 2\n"),
+        (("--rejected", "bad", "--commit-rows", "1"), b'{"id":1,"k":1}\nno\n{"id":2,"k":2}\n'),
+    ],
+)
+def test_lines_become_rows(url: str, options: tuple[str, ...], lines: bytes) -> None:
+    done = stream(url, *options, lines=lines)
+    assert done.returncode == 0, done.stderr
+    assert b"2 rows in" in done.stderr and ids(url) == [1, 2]
+
+
+@pytest.mark.slow
+def test_a_line_that_does_not_fit_ends_it(url: str) -> None:
+    lines = b'{"id": 1, "k": 1}\n{"id": "x", "k": 1}\n'
+    done = stream(url, "--commit-rows", "1", lines=lines)
+    assert done.returncode == 1 and b"record 0" in done.stderr and b"Traceback" not in done.stderr
+    assert ids(url) == [1]
+
+
+@pytest.mark.slow
+def test_a_partition_that_is_none(url: str) -> None:
+    done = stream(url, "--partition", "nonsense", lines=b"")
+    assert done.returncode == 1 and b"--partition is p=x/q=y" in done.stderr
