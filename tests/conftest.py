@@ -11,8 +11,9 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck
@@ -32,11 +33,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m")
 SERVERS = {"spark", "postgres"}
 PROJECT = Path(__file__).parents[1]
-# The same examples in each run, however loaded the machine is; those that are looked for anew, and
-# kept where one fails: --hypothesis-profile search.
+# Few examples, the same in each run, however loaded the machine is; many that are looked for anew,
+# and kept where one fails: --hypothesis-profile search.
 _ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-hypothesis.register_profile("same", derandomize=True, database=None, **_ANY_SPEED)
-hypothesis.register_profile("search", **_ANY_SPEED)
+hypothesis.register_profile("same", max_examples=50, derandomize=True, database=None, **_ANY_SPEED)
+hypothesis.register_profile("search", max_examples=300, **_ANY_SPEED)
 hypothesis.load_profile("same")
 # Python workers begin with ``tests.worker_daemon``, those of a Connect server too.
 os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -91,6 +92,43 @@ def no_embedded_compactor() -> Iterator[None]:
     """Tests look at directories: only those that say ``embedded`` have them compacted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hiveacid.compacting.embeds_by_default", lambda _: False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_sqlite() -> Iterator[None]:
+    """Each test with a metastore makes its own: the text of its tables is compiled once, and
+    nothing waits for the disk, which no test takes away.
+    """
+    from sqlalchemy import create_mock_engine
+
+    from hiveacid.metastore.sql import schema, sqlite
+
+    texts: list[str] = []
+    engine = create_mock_engine(
+        "sqlite://", lambda ddl, *_, **__: texts.append(str(ddl.compile(dialect=engine.dialect)))
+    )
+    create_all = schema.METADATA.create_all
+    create_all(engine, checkfirst=False)
+
+    def create(connection: Any, **options: Any) -> None:
+        if connection.dialect.name != "sqlite":
+            create_all(connection, **options)
+            return
+        cursor = connection.connection.cursor()
+        for text in texts:
+            cursor.execute(text)
+        cursor.close()
+
+    original = sqlite.SqliteDialect.__init__
+
+    @wraps(original)
+    def without_waiting(self: Any, path: str, **options: Any) -> None:
+        original(self, path, **{**options, "durable": False})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema.METADATA, "create_all", create)
+        patch.setattr(sqlite.SqliteDialect, "__init__", without_waiting)
         yield
 
 

@@ -370,9 +370,7 @@ def test_spark_without_a_session(tmp_path: Path) -> None:
 OPERATIONS = st.sampled_from([Operation.INSERT, Operation.UPDATE, Operation.DELETE])
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     history=st.lists(
         st.lists(st.tuples(OPERATIONS, st.integers(0, 12)), min_size=1, max_size=6),

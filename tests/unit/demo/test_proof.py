@@ -13,6 +13,8 @@ from hiveacid.demo import input as tpch  # noqa: E402
 from hiveacid.demo import program, proof, steps  # noqa: E402
 from hiveacid.errors import InvalidInputError  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tpch.Input:

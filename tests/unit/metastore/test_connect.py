@@ -23,8 +23,10 @@ def _open(url: object) -> SqlMetastore:
 
 
 def test_a_new_file_becomes_a_metastore_with_hives_tables_and_durable_commits(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    as_shipped = sqlite.SqliteDialect.__init__.__wrapped__  # type: ignore[attr-defined]
+    monkeypatch.setattr(sqlite.SqliteDialect, "__init__", as_shipped)
     path = tmp_path / "deep" / "er" / "metastore.db"
     _open(f"sqlite:///{path}").close()
     with sqlite3.connect(path) as raw:

@@ -77,6 +77,7 @@ def test_a_rename_leaves_a_directory_alone_that_is_there(
     assert kept.parent.exists()
 
 
+@pytest.mark.slow
 def test_a_conversion_that_is_killed_loses_nothing_and_can_be_repeated(
     acid: Session, metastore_url: str, tmp_path: Path
 ) -> None:
@@ -106,6 +107,7 @@ with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -148,6 +150,7 @@ SqlMetastore.alter_partition = lambda *args: (alter(*args), os._exit(9))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("killed", "value", "written"),
     [
@@ -171,6 +174,7 @@ def test_a_rename_of_a_partition_that_is_killed_loses_no_rows(
     assert not [row for row in acid.sql("show tblproperties p").rows if "renaming" in row[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_a_cleaner_forgets_no_aborted_rows_of_a_table_whose_rename_was_killed(
     acid: Session, metastore_url: str, tmp_path: Path, partitioned: bool
@@ -245,6 +249,7 @@ with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("killed", "is_done"),
     [

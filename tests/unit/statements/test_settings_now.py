@@ -42,30 +42,37 @@ def _other(name: str, text: str) -> str:
     return str(float(text) + 1) if "." in text else str(int(text) + 1)
 
 
-@pytest.mark.parametrize("name", Settings.names())
-def test_nobody_goes_on_with_a_setting_as_it_was(name: str, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/metastore.db"
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session that has written and compacted."""
+    root = tmp_path_factory.mktemp("used")
     # a value that no other test holds
     settings = Settings(housekeeping_interval_s=61.0)
-    with connect(None, url, warehouse=str(tmp_path / "wh"), settings=settings) as acid:
-        acid.sql(f"create table t (id int) {ACID}")
-        acid.sql("insert into t values (1)")
-        acid.table("t").compact("major", wait=True)
+    with connect(None, f"sqlite:///{root}/m.db", warehouse=str(root), settings=settings) as session:
+        session.sql(f"create table t (id int) {ACID}")
+        session.sql("insert into t values (1)")
+        session.table("t").compact("major", wait=True)
         for key in ("hiveacid.lock.timeout_s", "hiveacid.housekeeping.interval_s"):
-            acid.sql(f"set {key} = 17")  # so that what is replaced below is nobody's initial value
-        before = acid.settings
-        text = before.get(name)
-        assert text is not None
-        if name in _FIXED:
-            with pytest.raises(InvalidInputError, match=f"{name}.*while a session is connected"):
-                acid.sql(f"set {name} = {_other(name, text)}")
-            assert acid.settings is before
-            return
-        acid.sql(f"set {name} = {_other(name, text)}")
-        assert acid.settings.get(name) != text
-        assert acid.client.settings is acid.settings
-        holders = [one for one in gc.get_referrers(before) if type(one).__name__ != "frame"]
-        assert not holders, "somebody goes on with what SET has replaced"
+            session.sql(f"set {key} = 17")  # what is replaced below is nobody's initial value
+        yield session
+
+
+@pytest.mark.parametrize("name", Settings.names())
+def test_nobody_goes_on_with_a_setting_as_it_was(used: Session, name: str) -> None:
+    before = used.settings
+    text = before.get(name)
+    assert text is not None
+    if name in _FIXED:
+        with pytest.raises(InvalidInputError, match=f"{name}.*while a session is connected"):
+            used.sql(f"set {name} = {_other(name, text)}")
+        assert used.settings is before
+        return
+    used.sql(f"set {name} = {_other(name, text)}")
+    assert used.settings.get(name) != text
+    assert used.client.settings is used.settings
+    holders = [one for one in gc.get_referrers(before) if type(one).__name__ != "frame"]
+    used.sql(f"set {name} = {text}")
+    assert not holders, "somebody goes on with what SET has replaced"
 
 
 def test_the_queue_goes_by_the_settings_of_now(acid: Session) -> None:

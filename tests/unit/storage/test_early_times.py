@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -66,7 +66,6 @@ def read(path: Path, column: Column) -> list[Any]:
         ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(MOMENTS, min_size=1, max_size=40), min_size=1, max_size=4),
     st.sampled_from(["NONE", "ZLIB", "SNAPPY", "ZSTD"]),
@@ -83,7 +82,6 @@ def test_any_timestamp_comes_back(
     assert read(path, column) == [value for batch in batches for value in batch]
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.none()

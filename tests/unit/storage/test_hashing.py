@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import InvalidInputError
@@ -85,7 +85,6 @@ COLUMNS: dict[str, st.SearchStrategy[Any]] = {
 def test_a_column_hashes_as_its_values(name: str, version: int) -> None:
     kind = parse_type(name)
 
-    @settings(max_examples=30, deadline=None)
     @given(st.lists(st.none() | COLUMNS[name], max_size=12), st.integers(0, 3))
     def check(values: list[Any], skip: int) -> None:
         array = column(kind, values).slice(skip)
@@ -96,7 +95,6 @@ def test_a_column_hashes_as_its_values(name: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@settings(max_examples=60, deadline=None)
 @given(values=st.lists(st.none() | TIMES | st.integers(0, 2**31 * 10**9), max_size=8))
 def test_timestamps_hash_as_their_values(values: list[int | None], version: int) -> None:
     kind = parse_type("timestamp")

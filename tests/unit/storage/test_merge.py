@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -253,7 +253,6 @@ KEYS = st.tuples(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(KEYS, max_size=12), st.lists(KEYS, max_size=12))
 def test_delete_set_is_a_set(
     deleted: list[tuple[int, int, int]], rows: list[tuple[int, int, int]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -61,7 +61,6 @@ def read(root: Path, valid: ValidWriteIdList) -> list[tuple[int, int, str]]:
     return sorted((r["row__id"]["writeid"], r["row__id"]["rowid"], r["v"]) for r in rows)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.lists(
