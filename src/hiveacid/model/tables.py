@@ -148,6 +148,11 @@ class Table:
         """Data columns, then partition columns: the order of ``SELECT *``."""
         return self.columns + self.partition_columns
 
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Names of the partition columns."""
+        return tuple(column.name for column in self.partition_columns)
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:

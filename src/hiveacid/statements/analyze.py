@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
@@ -20,7 +20,7 @@ from hiveacid.spark.text import quoted
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.job import is_transactional
 from hiveacid.statements.locked import locked
-from hiveacid.statements.partition_values import PartitionText, normal_spec
+from hiveacid.statements.partition_values import PartitionText, named_partitions
 from hiveacid.statements.values import Command
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.txn.footprint import Footprint, TableRead
@@ -112,18 +112,9 @@ def _columns(table: Table, names: tuple[str, ...] | None) -> tuple[Column, ...] 
 
 
 def _partitions(table: Table, statement: Analyze, look: Look) -> tuple[Partition, ...] | None:
-    wanted = normal_spec(table, statement.partition)
-    if not table.partition_columns:
+    if not (table.partition_columns or statement.partition):
         return None
-    keys = [column.name for column in table.partition_columns]
-    found = tuple(
-        part
-        for part in look.partitions(table)
-        if all(part.values[keys.index(key)] == text for key, text in wanted.items())
-    )
-    if wanted and not found:
-        raise NotFoundError(f"Partition not found {wanted}", code=10006, table=str(table.name))
-    return found
+    return named_partitions(table, look.partitions(table), statement.partition)
 
 
 def _change(
@@ -133,13 +124,14 @@ def _change(
     rows: int | None,
     columns: tuple[ColumnStatistics, ...] | None,
 ) -> StatisticsChange:
-    keys = [column.name for column in table.partition_columns]
     directory = part.directory
     deleted = [file for delta in directory.delete_deltas for file in delta.files]
     files = [file for file in (*directory.row_files, *deleted) if file.size_bytes > 0]
     return StatisticsChange(
         table.name,
-        partition_name(keys, part.partition.values) if keys else None,
+        partition_name(table.partition_keys, part.partition.values)
+        if table.partition_keys
+        else None,
         rows=rows,
         files=len(files),
         size_bytes=sum(file.size_bytes for file in files),
@@ -164,7 +156,7 @@ def _look(
     table = snapshot.table
     if not snapshot.parts:
         return {}
-    keys = [column.name for column in table.partition_columns]
+    keys = table.partition_keys
     wanted = [column.name for column in columns] + keys
     read = wanted or [table.columns[0].name]
     rows = scan(spark, plan_scan(snapshot, files=context.files, columns=read))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
 
-from hiveacid.errors import CompactionError, InvalidInputError, NotFoundError
+from hiveacid.errors import CompactionError, InvalidInputError
 from hiveacid.layout.names import parse_partition_name, partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.metastore.compaction_queue import CompactionQueue
@@ -33,7 +33,7 @@ from hiveacid.model.tables import (
     TableName,
 )
 from hiveacid.statements.listing import Listing
-from hiveacid.statements.partition_values import PartitionText, normal_spec
+from hiveacid.statements.partition_values import PartitionText, named_partitions, normal_spec
 from hiveacid.statements.values import Command
 
 
@@ -135,9 +135,9 @@ class CompactionOrder:
 
     def requests(self, chosen: Iterable[Partition]) -> tuple[CompactionRequest, ...]:
         """The request for each of some partitions."""
-        keys = [column.name for column in self.table.partition_columns]
         return tuple(
-            replace(self.request, partition=partition_name(keys, one.values)) for one in chosen
+            replace(self.request, partition=partition_name(self.table.partition_keys, one.values))
+            for one in chosen
         )
 
 
@@ -162,10 +162,11 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
     chosen = _partitions(catalog, table, value)
     _check_table(table, kind)
     _check_clauses(value, kind, table)
-    keys = [column.name for column in table.partition_columns]
     request = CompactionRequest(
         table=table.name,
-        partition=partition_name(keys, chosen[0].values) if value.partition else None,
+        partition=partition_name(table.partition_keys, chosen[0].values)
+        if value.partition
+        else None,
         type=kind,
         properties=value.properties,
         pool=value.pool or None,
@@ -180,16 +181,7 @@ def _partitions(catalog: Catalog, table: Table, value: Compact) -> tuple[Partiti
     """The one partition that is named; all of a partitioned table where none is."""
     if not value.partition:
         return tuple(catalog.list_partitions(table.name)) if table.partition_columns else ()
-    wanted = normal_spec(table, value.partition)
-    keys = [column.name for column in table.partition_columns]
-    found = tuple(
-        one
-        for one in catalog.list_partitions(table.name)
-        if all(one.values[keys.index(key)] == text for key, text in wanted.items())
-    )
-    if not found:
-        spec = ", ".join(f"{key}={text}" for key, text in wanted.items())
-        raise NotFoundError(f"Partition not found {{{spec}}}", code=10006, table=str(table.name))
+    found = named_partitions(table, catalog.list_partitions(table.name), value.partition)
     if len(found) > 1:
         raise InvalidInputError(
             "Compaction can only be requested on one partition at a time.",

@@ -92,10 +92,9 @@ def _plan(context: ExecutionContext, name: TableName, look: Look) -> Change:
 
 
 def _check_partitions(catalog: Catalog, table: Table) -> None:
-    keys = [column.name for column in table.partition_columns]
     root = one_name(table.location)
-    for one in catalog.list_partitions(table.name) if keys else ():
-        named = partition_name(keys, one.values)
+    for one in catalog.list_partitions(table.name) if table.partition_keys else ():
+        named = partition_name(table.partition_keys, one.values)
         if one_name(one.location) != f"{root}/{named}":
             raise InvalidInputError(
                 f"Partition {named} of {table.name} is at {one.location}: who attaches the table "

@@ -74,14 +74,21 @@ def plan(context: ExecutionContext, statement: Load, look: Look) -> Work:
     place = _location(statement)
     fs, path = context.files.at(place)
     source = _Source(fs, _found(statement, place, fs, path.rstrip("/")))
-    keys = [column.name for column in table.partition_columns]
     files = source.files(deep=False)
-    if source.has_directories or table.bucket is not None or len(static) < len(keys):
+    if (
+        source.has_directories
+        or table.bucket is not None
+        or len(static) < len(table.partition_keys)
+    ):
         source = replace(source, found=source.files(deep=True))
         _check_format(source, source.found, table)
         return _as_insert(context, statement, look, source, static)
     _check_format(source, files, table)
-    return LoadWork(table, statement, static, source.fs, files)
+    written = _written(table, statement)
+    operation = OperationType.UPDATE if statement.overwrite else OperationType.INSERT
+    return LoadWork(
+        table, statement, static, source.fs, files, written.kind, (operation,), written.partitions
+    )
 
 
 def _partition(table: Table, statement: Load) -> dict[str, str | None]:
@@ -237,14 +244,17 @@ def needs(context: ExecutionContext, statement: Load, look: Look) -> Footprint:
         InvalidInputError, NotFoundError: as ``plan``, but what the files tell.
     """
     del context
-    table = look.definition(statement.name)
-    static = _partition(table, statement)
-    keys = [column.name for column in table.partition_columns]
+    return Footprint(writes=(_written(look.definition(statement.name), statement),))
+
+
+def _written(table: Table, statement: Load) -> TableWrite:
+    static, keys = _partition(table, statement), table.partition_keys
     named = None
     if keys and len(static) == len(keys):
         named = (partition_name(keys, [static[key] for key in keys]),)
-    kind = WriteKind.OVERWRITE if statement.overwrite else WriteKind.INSERT
-    return Footprint(writes=(TableWrite(table, kind, named),))
+    return TableWrite(
+        table, WriteKind.OVERWRITE if statement.overwrite else WriteKind.INSERT, named
+    )
 
 
 # -------------------------------------------------------------------- as they are
@@ -259,32 +269,12 @@ class LoadWork:
     static: Mapping[str, str | None]
     fs: FileSystem
     files: tuple[FileInfo, ...]
+    kind: WriteKind
+    operations: tuple[OperationType, ...]
+    partitions: tuple[str, ...] | None
+    """The one partition, of a partitioned table."""
     statements: int = 1
-
-    @property
-    def reads(self) -> Sequence[TableName]:
-        """None."""
-        return ()
-
-    @property
-    def operations(self) -> tuple[OperationType, ...]:
-        """As INSERT's."""
-        return (OperationType.UPDATE if self.statement.overwrite else OperationType.INSERT,)
-
-    @property
-    def kind(self) -> WriteKind:
-        """INSERT or OVERWRITE."""
-        return WriteKind.OVERWRITE if self.statement.overwrite else WriteKind.INSERT
-
-    @property
-    def partitions(self) -> tuple[str, ...] | None:
-        """The partition, of a partitioned table."""
-        keys = [c.name for c in self.table.partition_columns]
-        return (partition_name(keys, self._values),) if keys else None
-
-    @property
-    def _values(self) -> tuple[str | None, ...]:
-        return tuple(self.static[c.name] for c in self.table.partition_columns)
+    reads: tuple[TableName, ...] = ()
 
     def write(self, job: Job) -> WriteResult:
         """Copies beside the table; a table with row ids numbers its files."""
@@ -293,6 +283,7 @@ class LoadWork:
         directory = row_directory(target, statement=insert_statement)
         fs, staging = job.files.at(job.staging)
         fs.create_directory(staging)
+        values = tuple(self.static[key] for key in self.table.partition_keys)
         written = []
         for number, file in enumerate(self.files):
             name = _name(file.path)
@@ -301,9 +292,7 @@ class LoadWork:
             staged = f"{staging}/load-{number:06d}"
             _copy(self.fs, file.path, fs, staged)
             written.append(
-                WrittenFile(
-                    self._values, directory, name, staged, FileKind.PLAIN, 0, file.size_bytes
-                )
+                WrittenFile(values, directory, name, staged, FileKind.PLAIN, 0, file.size_bytes)
             )
         result = WriteResult(tuple(written), 0, 0, 0)
         if self.statement.overwrite and self.table.acid_mode is AcidMode.NONE:

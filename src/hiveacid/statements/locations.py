@@ -119,16 +119,15 @@ def partitions_claim(catalog: Catalog, table: Table, added: Sequence[Partition])
     place.
     """
     root = one_name(table.location)
-    keys = [column.name for column in table.partition_columns]
     values = {one.values for one in added}
-    names = {partition_name(keys, one) for one in values}
+    names = {partition_name(table.partition_keys, one) for one in values}
     known = [one for one in catalog.list_partitions(table.name) if one.values not in values]
 
     def claim(places: Sequence[Place]) -> None:
         taken = [p for p in places if p.table != table.name or p.partition not in names]
         for one in added:
             mine = one_name(one.location)
-            if mine == f"{root}/{partition_name(keys, one.values)}":
+            if mine == f"{root}/{partition_name(table.partition_keys, one.values)}":
                 continue
             own = [
                 Place(table.name, None, other.location, False)
@@ -236,9 +235,10 @@ def hide(table: Table, partitions: Sequence[Partition], hidden: str, files: File
     Raises:
         StorageError: the file system failed.
     """
-    keys = [column.name for column in table.partition_columns]
     for one in partitions:
-        move_location(files, one.location, f"{hidden}/{partition_name(keys, one.values)}")
+        move_location(
+            files, one.location, f"{hidden}/{partition_name(table.partition_keys, one.values)}"
+        )
 
 
 def put_back(catalog: Catalog, table: Table, hidden: str, files: Files) -> None:
@@ -248,10 +248,9 @@ def put_back(catalog: Catalog, table: Table, hidden: str, files: Files) -> None:
     Raises:
         StorageError: the file system failed.
     """
-    keys = [column.name for column in table.partition_columns]
     fs, path = files.at(hidden)
     for one in catalog.list_partitions(table.name) if fs.exists(path) else ():
-        name = partition_name(keys, one.values)
+        name = partition_name(table.partition_keys, one.values)
         _, target = files.at(one.location)
         if fs.exists(f"{path}/{name}") and not fs.exists(target):
             move_location(files, f"{hidden}/{name}", one.location)

@@ -162,8 +162,7 @@ def _partition(metastore: Metastore, statement: LockTable | UnlockTable) -> str 
     if not statement.partition:
         return None
     table: Table = metastore.get_table(statement.name)
-    keys = [column.name for column in table.partition_columns]
-    return partition_name(keys, full_values(table, statement.partition))
+    return partition_name(table.partition_keys, full_values(table, statement.partition))
 
 
 def abort_transactions(metastore: Metastore, statement: AbortTransactions) -> None:

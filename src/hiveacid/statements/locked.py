@@ -143,7 +143,7 @@ def locked_partitions(
     from hiveacid.storage.plan.planning import partitions_that_match
 
     wanted = tuple(predicates)
-    keys = [column.name for column in table.partition_columns]
+    keys = table.partition_keys
     if not keys or any(columns_of(one).isdisjoint(keys) for one in wanted):
         return None
     known = look.partitions(table)

@@ -201,10 +201,11 @@ def _fold(
         fs.delete_directory(staging)
     for delta in sorted(deltas):
         fs.delete_directory(f"{root}/{delta}")
-    keys = [column.name for column in job.table.partition_columns]
     return StatisticsChange(
         job.table.name,
-        partition_name(keys, partition.values) if keys else None,
+        partition_name(job.table.partition_keys, partition.values)
+        if job.table.partition_keys
+        else None,
         rows=sum(file.rows for file in files),
         files=len(files),
         size_bytes=sum(file.size_bytes for file in files),

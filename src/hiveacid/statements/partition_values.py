@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
-from hiveacid.model.tables import Column, Table
+from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType
 
 PartitionText = tuple[tuple[str, str | None], ...]
@@ -147,6 +147,28 @@ def normal_spec(table: Table, spec: Iterable[tuple[str, str | None]]) -> dict[st
     for name, text in spec:
         column = partition_column(table, name)
         found[column.name] = normal_text(text, column)
+    return found
+
+
+def named_partitions(
+    table: Table, partitions: Iterable[Partition], spec: PartitionText
+) -> tuple[Partition, ...]:
+    """Those of the partitions that a specification names, of some or all of the columns.
+
+    Raises:
+        InvalidInputError: as ``normal_spec``.
+        NotFoundError: 10006 there is none.
+    """
+    wanted = normal_spec(table, spec)
+    places = {key: table.partition_keys.index(key) for key in wanted}
+    found = tuple(
+        one
+        for one in partitions
+        if all(one.values[places[key]] == text for key, text in wanted.items())
+    )
+    if wanted and not found:
+        shown = ", ".join(f"{key}={text}" for key, text in wanted.items())
+        raise NotFoundError(f"Partition not found {{{shown}}}", code=10006, table=str(table.name))
     return found
 
 

@@ -176,12 +176,11 @@ def _location(table: Table, partition: str | None, txn: Transaction) -> str:
     """Where a partition is, which need not be below its table."""
     if partition is None:
         return table.location
-    keys = [column.name for column in table.partition_columns]
     return next(
         (
             one.location
             for one in txn.partitions(table)
-            if partition_name(keys, one.values) == partition
+            if partition_name(table.partition_keys, one.values) == partition
         ),
         f"{table.location}/{partition}",
     )
@@ -274,7 +273,7 @@ def _record(txn: Transaction, work: Work, written: WriteResult) -> None:
     table: Table = work.table
     if not is_transactional(table):
         return
-    keys = [c.name for c in table.partition_columns]
+    keys = table.partition_keys
     names: list[str | None] = [None] if written.files and not keys else []
     if keys:
         names.extend(sorted({partition_name(keys, file.partition) for file in written.files}))
@@ -302,7 +301,6 @@ def _statistics(
     """
     counted = getattr(type(work), "COUNTS_ROWS", False)
     table = work.table
-    keys = [column.name for column in table.partition_columns]
     found = []
     for values in dict.fromkeys(
         [*(file.partition for file in written.files), *_named(work, partitions)]
@@ -315,7 +313,7 @@ def _statistics(
         found.append(
             StatisticsChange(
                 table.name,
-                partition_name(keys, values) if keys else None,
+                partition_name(table.partition_keys, values) if table.partition_keys else None,
                 rows=come - gone if counted else None,
                 files=len(filled),
                 size_bytes=sum(file.size_bytes for file in filled),
@@ -329,7 +327,7 @@ def _named(
     work: Work, partitions: Callable[[Table], Sequence[Partition]]
 ) -> list[tuple[str | None, ...]]:
     """The partitions that the statement names, whether or not it wrote a file there."""
-    keys = [column.name for column in work.table.partition_columns]
+    keys = work.table.partition_keys
     if not keys:
         return [()]
     if isinstance(work, TruncateWork):

@@ -175,13 +175,12 @@ def _partitions(metastore: Metastore, table: Table, statement: ShowPartitions) -
             f"Table {table.name} is not a partitioned table", code=10241, table=str(table.name)
         )
     wanted = normal_spec(table, statement.partition)
-    names = [column.name for column in table.partition_columns]
     found = []
     for partition in metastore.list_partitions(table.name):
-        values = dict(zip(names, partition.values, strict=True))
+        values = dict(zip(table.partition_keys, partition.values, strict=True))
         chosen = all(values[name] == text for name, text in wanted.items())
         if chosen and meets(table, values, statement.conditions):
-            found.append((partition_name(names, partition.values), values))
+            found.append((partition_name(table.partition_keys, partition.values), values))
     found.sort(key=lambda one: one[0])
     for key, descending in reversed(statement.order):
         column = partition_column(table, key)

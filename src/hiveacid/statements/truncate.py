@@ -4,11 +4,10 @@ not disturbed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.errors import InvalidInputError
 from hiveacid.layout.markers import DataFormat, format_marker
 from hiveacid.layout.names import METADATA_FILE, BaseName, format_base, partition_name
 from hiveacid.model.ids import WriteId
@@ -16,7 +15,7 @@ from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableNa
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.checks import check
 from hiveacid.statements.job import Job
-from hiveacid.statements.partition_values import PartitionText, normal_spec
+from hiveacid.statements.partition_values import PartitionText, named_partitions
 from hiveacid.statements.values import Command, Delete, DeleteResult
 from hiveacid.storage.publish import empty_plain
 from hiveacid.storage.target import FileKind, WriteResult, WrittenFile
@@ -48,17 +47,8 @@ def plan(statement: Truncate, look: Look) -> TruncateWork:
         )
     if not statement.partition:
         return TruncateWork(table)
-    wanted = normal_spec(table, statement.partition)
-    keys = [c.name for c in table.partition_columns]
-    chosen = tuple(
-        part
-        for part in look.partitions(table)
-        if all(part.values[keys.index(key)] == text for key, text in wanted.items())
-    )
-    if not chosen:
-        spec = ", ".join(f"{key}={text}" for key, text in wanted.items())
-        raise NotFoundError(f"Partition not found {{{spec}}}", code=10006, table=str(table.name))
-    names = tuple(partition_name(keys, part.values) for part in chosen)
+    chosen = named_partitions(table, look.partitions(table), statement.partition)
+    names = tuple(partition_name(table.partition_keys, part.values) for part in chosen)
     return TruncateWork(table, chosen, partitions=names)
 
 
@@ -83,12 +73,8 @@ class TruncateWork:
     kind: WriteKind = WriteKind.OVERWRITE
     partitions: tuple[str, ...] | None = None
     statements: int = 1
+    reads: tuple[TableName, ...] = ()
     operations: tuple[OperationType, ...] = (OperationType.UPDATE,)
-
-    @property
-    def reads(self) -> Sequence[TableName]:
-        """None."""
-        return ()
 
     def write(self, job: Job) -> WriteResult:
         """One empty base for each partition; the files of a table without transactions go."""

@@ -129,13 +129,12 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: 
         InvalidInputError: a condition that names no partition column, or no value of one.
     """
     table = table_to_alter(look, statement.name)
-    columns = [column.name for column in table.partition_columns]
     for conditions in statement.conditions:
         for condition in conditions:
             normal_text(condition.text, partition_column(table, condition.column))
     doomed = []
     for partition in look.partitions(table):
-        texts = dict(zip(columns, partition.values, strict=True))
+        texts = dict(zip(table.partition_keys, partition.values, strict=True))
         if any(meets(table, texts, conditions) for conditions in statement.conditions):
             doomed.append(partition)
 
@@ -146,7 +145,7 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: 
         else:
             context.client.metastore.drop_partitions(table.name, [one.values for one in doomed])
 
-    names = [partition_name(columns, one.values) for one in doomed]
+    names = [partition_name(table.partition_keys, one.values) for one in doomed]
     return Change(footprint.drop_partitions(table.name, names), run)
 
 
@@ -221,5 +220,4 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition, look
 
 
 def _directory(table: Table, texts: tuple[str | None, ...]) -> str:
-    names = [column.name for column in table.partition_columns]
-    return f"{table.location.rstrip('/')}/{partition_name(names, texts)}"
+    return f"{table.location.rstrip('/')}/{partition_name(table.partition_keys, texts)}"

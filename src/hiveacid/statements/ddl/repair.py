@@ -79,8 +79,7 @@ def _repaired(
 
 
 def _shown(table: Table, partition: Partition) -> str:
-    keys = [column.name for column in table.partition_columns]
-    return f"{table.name.table}:{partition_name(keys, partition.values)}"
+    return f"{table.name.table}:{partition_name(table.partition_keys, partition.values)}"
 
 
 def _on_disk(table: Table, files: Files) -> dict[tuple[str | None, ...], Partition]:
