@@ -13,9 +13,9 @@ from hiveacid.sql.ddl import (
     column_definitions,
     optional_partition,
     parse_alter_view,
+    partition_condition,
     partition_spec,
 )
-from hiveacid.sql.dml import partition_text
 from hiveacid.statements.ddl.columns import AddColumns, AddConstraints, ChangeColumn, DropConstraint
 from hiveacid.statements.ddl.databases import SetDatabaseProperties
 from hiveacid.statements.ddl.partitions import (
@@ -28,17 +28,6 @@ from hiveacid.statements.ddl.properties import SetTableProperties, UnsetTablePro
 from hiveacid.statements.ddl.tables import RenameTable, SetLocation
 from hiveacid.statements.partition_values import PartitionCondition
 from hiveacid.statements.values import Command
-
-_OPERATORS = {
-    "=": "=",
-    "==": "=",
-    "!=": "!=",
-    "<>": "!=",
-    "<": "<",
-    "<=": "<=",
-    ">": ">",
-    ">=": ">=",
-}
 
 
 def parse_alter(cursor: Cursor) -> Command:
@@ -139,16 +128,6 @@ def _partition_conditions(cursor: Cursor) -> tuple[PartitionCondition, ...]:
         found.append(partition_condition(cursor))
     cursor.expect(")")
     return tuple(found)
-
-
-def partition_condition(cursor: Cursor) -> PartitionCondition:
-    """column operator constant"""
-    column = cursor.small_name("partition specification")
-    operator = _OPERATORS.get(cursor.key)
-    if operator is None:
-        raise cursor.unrecognized("drop partition statement")
-    cursor.next()
-    return PartitionCondition(column, operator, partition_text(cursor))
 
 
 def _change(cursor: Cursor, name: TableName) -> ChangeColumn:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hiveacid.errors import NotFoundError, UnsupportedError
 from hiveacid.model.tables import Table, TableKind, TableName
+from hiveacid.spark.text import quoted
 from hiveacid.sql.needs import aggregates_of, columns_of_statement, condition_on
 from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
 from hiveacid.sql.parsed import (
@@ -18,7 +19,7 @@ from hiveacid.sql.parsed import (
     Relation,
     Scope,
 )
-from hiveacid.sql.splice import Names, Splicer, quoted
+from hiveacid.sql.splice import Names, Splicer
 from hiveacid.statements.constraints import column_default
 from hiveacid.statements.ddl.tables import CreateTable
 from hiveacid.statements.ddl.views import CreateView
@@ -281,7 +282,7 @@ def _merge_source(statement: Merge, splicer: Splicer) -> tuple[Query, str | None
         return _query(source, splicer), statement.source_alias
     table = splicer.resolve(source)
     if table is None:
-        name = ".".join(quoted(part) for part in source)
+        name = quoted(*source)
     else:
         name = splicer.relation(table)
     query = Query(f"SELECT * FROM {name}", dict(splicer.tables))

@@ -1,26 +1,36 @@
-"""Grammar of the statements that have a form of their own: LOAD, LOCK, ANALYZE, MSCK, COMPACT, and
-those that begin and end transactions.
+"""Grammar of the statements that have a form of their own: LOAD, LOCK, ANALYZE, MSCK, COMPACT,
+those that begin and end transactions, SHOW, DESCRIBE and ABORT.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.compactions import CompactionId
+from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation
-from hiveacid.sql.columns import property_list
+from hiveacid.sql.columns import property_keys, property_list
 from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.ddl import optional_partition
+from hiveacid.sql.ddl import optional_partition, partition_condition
 from hiveacid.sql.dml import partition_pair
 from hiveacid.sql.lexer import TokenKind, tokenize
 from hiveacid.statements.analyze import Analyze
-from hiveacid.statements.compact import Compact, ShowCompactions, SortItem
+from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactions, SortItem
 from hiveacid.statements.ddl.repair import RepairTable
+from hiveacid.statements.describe import DescribeDatabase, DescribeTable
 from hiveacid.statements.load import Load
-from hiveacid.statements.lock import LockDatabase, LockTable, UnlockDatabase, UnlockTable
-from hiveacid.statements.partition_values import PartitionText
+from hiveacid.statements.lock import (
+    AbortLocks,
+    AbortTransactions,
+    LockDatabase,
+    LockTable,
+    UnlockDatabase,
+    UnlockTable,
+)
+from hiveacid.statements.partition_values import PartitionCondition, PartitionText
 from hiveacid.statements.session_state import (
     Begin,
     Commit,
@@ -30,6 +40,18 @@ from hiveacid.statements.session_state import (
     SetAutocommit,
     SetTransaction,
 )
+from hiveacid.statements.show import (
+    ShowColumns,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowLocks,
+    ShowPartitions,
+    ShowTableProperties,
+    ShowTables,
+    ShowTransactions,
+    ShowViews,
+)
+from hiveacid.statements.values import Command
 
 
 def parse_load(cursor: Cursor) -> Load:
@@ -285,3 +307,119 @@ def ids(cursor: Cursor) -> tuple[int, ...]:
         cursor.accept(",")
         found.append(cursor.integer("ids"))
     return tuple(found)
+
+
+# -------------------------------------------------------------------- SHOW, DESCRIBE, ABORT
+
+
+def parse_show(cursor: Cursor) -> Command:
+    """SHOW ..."""
+    word = cursor.key
+    for words, read in _SHOWN.items():
+        if cursor.accept(*words):
+            return read(cursor)
+    raise UnsupportedError(f"SHOW {word} is not supported")
+
+
+def _database(cursor: Cursor) -> str | None:
+    if cursor.accept_any("IN", "FROM") is None:
+        return None
+    return cursor.small_name("show statement")
+
+
+def _pattern(cursor: Cursor) -> str | None:
+    if cursor.accept("LIKE") or cursor.token.kind is TokenKind.STRING:
+        return cursor.string("pattern")
+    return None
+
+
+def _partitions(cursor: Cursor) -> ShowPartitions:
+    name = cursor.table_name()
+    partition = optional_partition(cursor)
+    conditions: list[PartitionCondition] = []
+    while cursor.accept_any("AND" if conditions else "WHERE") is not None:
+        conditions.append(partition_condition(cursor))
+    order = optional_order(cursor)
+    limit = cursor.integer("limit clause") if cursor.accept("LIMIT") else None
+    return ShowPartitions(name, partition, tuple(conditions), order, limit)
+
+
+def _columns(cursor: Cursor) -> ShowColumns:
+    if cursor.accept_any("IN", "FROM") is None:
+        raise cursor.unrecognized("show columns")
+    name = cursor.table_name()
+    if cursor.accept_any("IN", "FROM") is not None:
+        name = TableName(cursor.name("show columns"), name.table)
+    return ShowColumns(name, _pattern(cursor))
+
+
+def _locks(cursor: Cursor) -> ShowLocks:
+    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
+        schema = cursor.small_name("show locks")
+        return ShowLocks(schema=schema, extended=cursor.accept("EXTENDED"))
+    name: TableName | None = None
+    partition: PartitionText = ()
+    if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED) and cursor.key != "EXTENDED":
+        name = cursor.table_name()
+        partition = optional_partition(cursor)
+    return ShowLocks(name, partition, extended=cursor.accept("EXTENDED"))
+
+
+def _shown_properties(cursor: Cursor) -> ShowTableProperties:
+    name = cursor.table_name()
+    keys = property_keys(cursor) if cursor.key == "(" else (None,)
+    return ShowTableProperties(name, keys[0])
+
+
+def _databases(cursor: Cursor) -> ShowDatabases:
+    return ShowDatabases(_pattern(cursor))
+
+
+_SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
+    ("DATABASES",): _databases,
+    ("SCHEMAS",): _databases,
+    ("TABLES",): lambda cursor: ShowTables(_database(cursor), _pattern(cursor)),
+    ("VIEWS",): lambda cursor: ShowViews(_database(cursor), _pattern(cursor)),
+    ("PARTITIONS",): _partitions,
+    ("COLUMNS",): _columns,
+    ("TBLPROPERTIES",): _shown_properties,
+    ("CREATE", "TABLE"): lambda cursor: ShowCreateTable(cursor.table_name()),
+    ("TRANSACTIONS",): lambda _: ShowTransactions(),
+    ("LOCKS",): _locks,
+    ("COMPACTIONS",): parse_show_compactions,
+}
+
+
+def parse_describe(cursor: Cursor) -> Command:
+    """DESCRIBE | DESC [DATABASE | SCHEMA] [EXTENDED | FORMATTED] name ..."""
+    if cursor.key in ("DATABASE", "SCHEMA") and cursor.peek(1).kind is not TokenKind.END:
+        cursor.next()
+        extended = cursor.accept("EXTENDED")
+        return DescribeDatabase(cursor.small_name("describe database"), extended)
+    if cursor.key == "FUNCTION" and cursor.peek(1).kind is TokenKind.WORD:
+        raise UnsupportedError("DESCRIBE FUNCTION is not supported")
+    if cursor.key == "HISTORY" and cursor.peek(1).kind is TokenKind.WORD:
+        raise UnsupportedError("DESCRIBE HISTORY is not supported yet")
+    formatted = extended = False
+    if cursor.key in ("FORMATTED", "EXTENDED") and cursor.peek(1).kind in (
+        TokenKind.WORD,
+        TokenKind.QUOTED,
+    ):
+        word = cursor.next().key
+        formatted, extended = word == "FORMATTED", word == "EXTENDED"
+    name = cursor.table_name()
+    partition = optional_partition(cursor)
+    column = None
+    if not cursor.at_end():
+        column = cursor.small_name("describe statement")
+    return DescribeTable(name, column, partition, formatted, extended)
+
+
+def parse_abort(cursor: Cursor) -> AbortTransactions | AbortLocks | AbortCompactions:
+    """ABORT TRANSACTIONS id ..., ABORT LOCKS id ..., ABORT COMPACTIONS id ..."""
+    if cursor.accept("COMPACTIONS"):
+        return AbortCompactions(tuple(map(CompactionId, ids(cursor))))
+    if cursor.accept("LOCKS"):
+        return AbortLocks(tuple(map(LockId, ids(cursor))))
+    cursor.expect("TRANSACTIONS")
+    return AbortTransactions(tuple(map(TxnId, ids(cursor))))

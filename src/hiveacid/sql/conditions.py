@@ -27,8 +27,17 @@ from hiveacid.model.predicates import (
     disjunction,
 )
 from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.lexer import Token, TokenKind, name_of, syntax_error, tokenize
-from hiveacid.sql.literals import date_value, number_value, string_value, timestamp_value
+from hiveacid.sql.lexer import (
+    Token,
+    TokenKind,
+    date_value,
+    name_of,
+    number_value,
+    string_value,
+    syntax_error,
+    timestamp_value,
+    tokenize,
+)
 
 ColumnOf = Callable[[tuple[str, ...]], str | None]
 """The column (lower case) that a dotted name means, None where it is none of the table's."""

@@ -1,4 +1,4 @@
-"""A cursor over tokens: look ahead, accept, expect, complain in Hive's words."""
+"""A cursor over tokens: look on, accept, expect, complain in Hive's words."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TypeVar
 from hiveacid.errors import SqlSyntaxError
 from hiveacid.model.ids import LONG_MAX
 from hiveacid.model.tables import TableName
-from hiveacid.sql.lexer import Token, TokenKind, name_of, syntax_error
-from hiveacid.sql.literals import string_value
+from hiveacid.sql.lexer import Token, TokenKind, name_of, string_value, syntax_error
 
 # Hive's reserved words that cannot be an alias without quotes where one is optional.
 NOT_AN_ALIAS = frozenset(
@@ -46,9 +45,9 @@ class Cursor:
         """The key of the token at the cursor."""
         return self.tokens[self.at].key
 
-    def peek(self, ahead: int) -> Token:
-        """The token ``ahead`` places further on; the last one beyond the end."""
-        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+    def peek(self, places: int) -> Token:
+        """The token so many places further on; the last one beyond the end."""
+        return self.tokens[min(self.at + places, len(self.tokens) - 1)]
 
     def next(self) -> Token:
         """The token at the cursor, which moves on (never beyond the end)."""
@@ -170,6 +169,13 @@ class Cursor:
         """True where a query may start."""
         return self.key in _QUERY_START
 
+    def at_nested_query(self) -> bool:
+        """True where a query starts, perhaps within parentheses."""
+        count = 0
+        while self.peek(count).key == "(":
+            count += 1
+        return self.peek(count).key in _QUERY_START
+
     def at_alias(self) -> bool:
         """True where an alias without AS may stand."""
         token = self.token
@@ -224,5 +230,5 @@ class Cursor:
     def _shown(self) -> str:
         return f"'{self.token.text}'"
 
-    def _exists(self, ahead: int) -> bool:
-        return self.at + ahead < len(self.tokens)
+    def _exists(self, places: int) -> bool:
+        return self.at + places < len(self.tokens)

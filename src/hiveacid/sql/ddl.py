@@ -15,13 +15,13 @@ from hiveacid.sql.columns import (
     property_list,
 )
 from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.dml import partition_pair
+from hiveacid.sql.dml import partition_pair, partition_text
 from hiveacid.sql.lexer import TokenKind
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase
 from hiveacid.statements.ddl.tables import CreateTable, DropTable
 from hiveacid.statements.ddl.views import AlterView, CreateView, DropView
-from hiveacid.statements.partition_values import PartitionText
+from hiveacid.statements.partition_values import PartitionCondition, PartitionText
 from hiveacid.statements.session_state import UseDatabase
 from hiveacid.statements.truncate import Truncate
 from hiveacid.statements.values import Command
@@ -178,7 +178,8 @@ def _create_table(cursor: Cursor) -> CreateTable:
     elif cursor.key == "(" and not _query_follows(cursor):
         definitions = _Columns()
         cursor.in_parentheses(definitions.read)
-        table = _with_columns(table, definitions)
+        found = definitions.constraints.value()
+        table = replace(table, columns=tuple(definitions.columns), constraints=found)
     table = _table_clauses(cursor, table)
     if cursor.accept("AS") or cursor.at_query():
         query: Any = QueryParser(cursor).query_fragment()
@@ -191,19 +192,6 @@ def _create_table(cursor: Cursor) -> CreateTable:
 
 def _query_follows(cursor: Cursor) -> bool:
     return cursor.peek(1).key in ("SELECT", "WITH", "FROM")
-
-
-def _with_columns(table: CreateTable, definitions: _Columns) -> CreateTable:
-    found = definitions.constraints.value()
-    return replace(
-        table,
-        columns=tuple(definitions.columns),
-        not_null=found.not_null,
-        defaults=found.defaults,
-        checks=found.checks,
-        keys=found.keys,
-        constraint_names=found.names,
-    )
 
 
 def _table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
@@ -257,10 +245,11 @@ def _partitioned_by(cursor: Cursor, table: CreateTable) -> CreateTable:
         return replace(table, partition_names=cursor.names())
     definitions = _Columns()
     cursor.in_parentheses(definitions.read)
+    not_null = table.constraints.not_null + tuple(definitions.constraints.not_null)
     return replace(
         table,
         partition_columns=tuple(definitions.columns),
-        not_null=table.not_null + tuple(definitions.constraints.not_null),
+        constraints=replace(table.constraints, not_null=not_null),
     )
 
 
@@ -317,6 +306,28 @@ def _partition_value(cursor: Cursor) -> tuple[str, str | None]:
 def optional_partition(cursor: Cursor) -> PartitionText:
     """A partition specification, if there is one."""
     return partition_spec(cursor) if cursor.looking_at("PARTITION", "(") else ()
+
+
+_OPERATORS = {
+    "=": "=",
+    "==": "=",
+    "!=": "!=",
+    "<>": "!=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
+
+
+def partition_condition(cursor: Cursor) -> PartitionCondition:
+    """column operator constant"""
+    column = cursor.small_name("partition specification")
+    operator = _OPERATORS.get(cursor.key)
+    if operator is None:
+        raise cursor.unrecognized("drop partition statement")
+    cursor.next()
+    return PartitionCondition(column, operator, partition_text(cursor))
 
 
 def parse_drop(cursor: Cursor) -> Command:

@@ -9,8 +9,7 @@ from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.expressions import at_clause
-from hiveacid.sql.lexer import TokenKind
-from hiveacid.sql.literals import date_value, number_value, timestamp_value
+from hiveacid.sql.lexer import TokenKind, date_value, number_value, timestamp_value
 from hiveacid.sql.parsed import (
     DefaultKeyword,
     Fragment,
@@ -134,17 +133,10 @@ def _insert_head(cursor: Cursor) -> Insert:
     static = {name: text for name, text, given in pairs if given}
     dynamic = tuple(name for name, _, given in pairs if not given)
     if_not_exists = cursor.if_not_exists()
-    columns = cursor.names() if cursor.key == "(" and not _query_in_parentheses(cursor) else ()
+    columns = cursor.names() if cursor.key == "(" and not cursor.at_nested_query() else ()
     return Insert(
         table, Literals(()), columns, static, dynamic, overwrite, if_not_exists=if_not_exists
     )
-
-
-def _query_in_parentheses(cursor: Cursor) -> bool:
-    ahead = 0
-    while cursor.peek(ahead).key == "(":
-        ahead += 1
-    return cursor.peek(ahead).key in ("SELECT", "WITH", "FROM", "VALUES")
 
 
 def partition_pair(cursor: Cursor) -> tuple[str, str | None, bool]:

@@ -16,9 +16,11 @@ from hiveacid.model.tables import Column, TableName
 from hiveacid.sql.alter import parse_alter
 from hiveacid.sql.commands import (
     autocommit,
+    parse_abort,
     parse_analyze,
     parse_begin,
     parse_commit,
+    parse_describe,
     parse_load,
     parse_lock,
     parse_release,
@@ -26,6 +28,7 @@ from hiveacid.sql.commands import (
     parse_rollback,
     parse_savepoint,
     parse_set_transaction,
+    parse_show,
     parse_start,
     parse_unlock,
 )
@@ -55,7 +58,6 @@ from hiveacid.sql.parameters import (
 )
 from hiveacid.sql.parsed import Fragment, Scope
 from hiveacid.sql.query import QueryParser
-from hiveacid.sql.show import parse_abort, parse_describe, parse_show
 from hiveacid.statements.session_state import ResetProperties, SetProperty, TransactionStatement
 from hiveacid.statements.values import Command
 

@@ -170,16 +170,15 @@ class QueryParser(ExpressionParser):
             scope.filters_early = False
 
     def _star(self) -> Star | None:
-        cursor, ahead = self.cursor, 0
+        cursor, count = self.cursor, 0
         names = (TokenKind.WORD, TokenKind.QUOTED)
-        while cursor.peek(ahead).kind in names and cursor.peek(ahead + 1).key == ".":
-            ahead += 2
-        if cursor.peek(ahead).key != "*":
+        while cursor.peek(count).kind in names and cursor.peek(count + 1).key == ".":
+            count += 2
+        if cursor.peek(count).key != "*":
             return None
         start = cursor.token.start
-        qualifier = tuple(name_of(cursor.peek(n)) for n in range(0, ahead, 2))
-        for _ in range(ahead):
-            cursor.next()
+        qualifier = tuple(name_of(cursor.peek(n)) for n in range(0, count, 2))
+        cursor.skip(count)
         return Star(start, cursor.next().end, qualifier)
 
     def _tails(self, scope: Scope) -> bool:
@@ -269,10 +268,7 @@ class QueryParser(ExpressionParser):
 
     def _parenthesised(self, scope: Scope, *, lateral: bool) -> None:
         cursor = self.cursor
-        ahead = 0
-        while cursor.peek(ahead).key == "(":
-            ahead += 1
-        if cursor.peek(ahead).key in ("SELECT", "WITH", "FROM", "VALUES"):
+        if cursor.at_nested_query():
             start, count = cursor.at, len(scope.children)
             cursor.next()
             query = scope.child()
@@ -310,9 +306,9 @@ class QueryParser(ExpressionParser):
             label, _ = self._alias()
             scope.relations.append(Relation((), label))
             return
-        ahead = 1 if cursor.key == "FOR" else 0
-        travel = cursor.peek(ahead).key
-        if travel in _TRAVEL and cursor.peek(ahead + 1).key == "AS":
+        place = 1 if cursor.key == "FOR" else 0
+        travel = cursor.peek(place).key
+        if travel in _TRAVEL and cursor.peek(place + 1).key == "AS":
             what = f"{travel} AS OF is not supported yet: a query reads what is committed"
             raise UnsupportedError(what, table=".".join(parts))
         if cursor.accept("TABLESAMPLE"):

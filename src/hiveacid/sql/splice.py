@@ -13,6 +13,7 @@ from typing import Protocol
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
+from hiveacid.spark.text import quoted
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.lexer import tokenize
 from hiveacid.sql.needs import Conditions, columns_of_statement
@@ -82,7 +83,7 @@ class Splicer:
             for relation in scope.relations:
                 table = resolved[id(relation)]
                 if table is not None:
-                    text = f"{quoted(table.name.database)}.{quoted(table.name.table)}"
+                    text = quoted(table.name.database, table.name.table)
                     edits.append(Edit(relation.start, relation.end, text))
             known = [r for r in scope.relations if resolved[id(r)] is not None]
             if len(known) == len(scope.relations):
@@ -211,11 +212,6 @@ class _InDatabase:
         self.is_temporary_view = names.is_temporary_view
 
 
-def quoted(name: str) -> str:
-    """The identifier in back-quotes."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _virtual_owners(
     scope: Scope, name: VirtualName, resolved: dict[int, Table | None]
 ) -> list[Relation]:
@@ -297,8 +293,7 @@ def _all_columns(scope: Scope, resolved: dict[int, Table | None], virtual: _Virt
 def _columns(relation: Relation, resolved: dict[int, Table | None]) -> str:
     table = resolved[id(relation)]
     assert table is not None
-    label = quoted(relation.label)
-    return ", ".join(f"{label}.{quoted(column.name)}" for column in table.all_columns)
+    return ", ".join(quoted(relation.label, column.name) for column in table.all_columns)
 
 
 def _dotted_edits(scope: Scope, resolved: dict[int, Table | None]) -> list[Edit]:

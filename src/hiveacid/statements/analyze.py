@@ -157,7 +157,7 @@ def _look(
     if not snapshot.parts:
         return {}
     keys = table.partition_keys
-    wanted = [column.name for column in columns] + keys
+    wanted = [column.name for column in columns] + list(keys)
     read = wanted or [table.columns[0].name]
     rows = scan(spark, plan_scan(snapshot, files=context.files, columns=read))
     texts = [f"count(*) as {quoted(_ROWS)}"]

@@ -32,6 +32,7 @@ from hiveacid.model.tables import (
     TableKind,
     TableName,
 )
+from hiveacid.spark.text import quoted
 from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import PartitionText, named_partitions, normal_spec
 from hiveacid.statements.values import Command
@@ -47,9 +48,8 @@ class SortItem:
 
     def __str__(self) -> str:
         """As the queue keeps it."""
-        name = self.column.replace("`", "``")
         order = "DESC" if self.descending else "ASC"
-        return f"`{name}` {order} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return f"{quoted(self.column)} {order} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
 
 
 @dataclass(frozen=True, slots=True)

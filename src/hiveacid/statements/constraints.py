@@ -21,7 +21,9 @@ from hiveacid.model.tables import Column, Table
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Constraints of columns or of a table; the fields as ``constraint_properties`` takes them."""
+    """Constraints of columns or of a table; ``names`` are those given, by the column of a NOT NULL,
+    by ``default.COLUMN`` and by the text of a CHECK.
+    """
 
     not_null: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -120,26 +122,17 @@ def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
     return {key: properties[key] for key in sorted(properties) if not key.startswith(hidden)}
 
 
-def constraint_properties(
-    *,
-    not_null: tuple[str, ...],
-    defaults: Mapping[str, str],
-    checks: tuple[str, ...],
-    keys: tuple[KeyConstraint, ...] = (),
-    names: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """The properties that keep these constraints; ``names`` are those given, by the column of a
-    NOT NULL, by ``default.COLUMN`` and by the text of a CHECK.
-    """
-    given = names or {}
-    found = {f"{_NOT_NULL}{column}": given.get(column, "true") for column in not_null}
-    found |= {f"{_DEFAULT}{column}": text for column, text in defaults.items()}
-    for column in defaults:
+def constraint_properties(wanted: Constraints) -> dict[str, str]:
+    """The properties that keep these constraints."""
+    given = wanted.names
+    found = {f"{_NOT_NULL}{column}": given.get(column, "true") for column in wanted.not_null}
+    found |= {f"{_DEFAULT}{column}": text for column, text in wanted.defaults.items()}
+    for column in wanted.defaults:
         if f"default.{column}" in given:
             found[f"{_DEFAULT_NAME}{column}"] = given[f"default.{column}"]
-    for number, text in enumerate(checks):
+    for number, text in enumerate(wanted.checks):
         found[f"{_CHECK}{given.get(text, f'{number:03d}')}"] = text
-    for number, key in enumerate(keys):
+    for number, key in enumerate(wanted.keys):
         short = {"PRIMARY KEY": "pk", "FOREIGN KEY": "fk"}.get(key.kind, "uk")
         name = key.name or f"{short}_{'_'.join(key.columns)}_{number}"
         values = {
@@ -153,26 +146,24 @@ def constraint_properties(
     return found
 
 
-def check_constraint_texts(
-    columns: Sequence[Column], *, defaults: Mapping[str, str], checks: Sequence[str]
-) -> None:
+def check_constraint_texts(columns: Sequence[Column], wanted: Constraints) -> None:
     """A DEFAULT literal has its column's type; a CHECK names columns of the table and no query.
 
     Raises:
         InvalidInputError: 10326.
     """
     types = {column.name: column.type for column in columns}
-    for column, text in defaults.items():
+    for column, text in wanted.defaults.items():
         found = _literal_type(text)
-        wanted = str(types.get(column, found))
-        if found is not None and not wanted.startswith(_DEFAULTS_OF[found]):
+        kind = str(types.get(column, found))
+        if found is not None and not kind.startswith(_DEFAULTS_OF[found]):
             raise InvalidInputError(
                 f"Invalid Constraint syntax Invalid type: {found} for default value: {text}. "
-                f"Please make sure that the type is compatible with column type: {wanted}",
+                f"Please make sure that the type is compatible with column type: {kind}",
                 code=10326,
                 column=column,
             )
-    for text in checks:
+    for text in wanted.checks:
         if _QUERY.search(text):
             raise InvalidInputError(
                 f"Invalid Constraint syntax Invalid CHECK constraint expression: {text}. Invalid "

@@ -11,6 +11,7 @@ from hiveacid.client import Client
 from hiveacid.errors import spark_needed
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
+from hiveacid.spark.text import quoted
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.listing import Listing
 from hiveacid.storage.filesystem import Files
@@ -107,6 +108,6 @@ def _is_temporary_view(spark: SparkSession | None, name: str) -> bool:
     from pyspark.errors import PySparkException
 
     try:
-        return bool(spark.catalog.getTable("`" + name.replace("`", "``") + "`").isTemporary)
+        return bool(spark.catalog.getTable(quoted(name)).isTemporary)
     except PySparkException:  # there is nothing of that name
         return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.spark.driver_rows import given_rows
+from hiveacid.spark.text import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,26 +58,16 @@ def listing_frame(spark: SparkSession, listing: Listing) -> DataFrame:
     distributed).
     """
     if not listing.rows:
-        empty = ", ".join(f"cast(null as string) as {_quoted(name)}" for name in listing.columns)
+        empty = ", ".join(f"cast(null as string) as {quoted(name)}" for name in listing.columns)
         return spark.sql(f"SELECT {empty} WHERE false")
     if len(listing.rows) > _ROWS_AS_TEXT_MAX:
         from pyspark.sql import types as t
 
         strings = t.StructType([t.StructField(name, t.StringType()) for name in listing.columns])
         return given_rows(spark, listing.rows, strings)
-    rows = ", ".join(f"({', '.join(map(_literal, row))})" for row in listing.rows)
+    rows = ", ".join(f"({', '.join(map(literal, row))})" for row in listing.rows)
     columns = ", ".join(
-        f"cast({_quoted(column)} as string) as {_quoted(column)}" for column in listing.columns
+        f"cast({quoted(column)} as string) as {quoted(column)}" for column in listing.columns
     )
-    names = ", ".join(map(_quoted, listing.columns))
+    names = ", ".join(map(quoted, listing.columns))
     return spark.sql(f"SELECT {columns} FROM VALUES {rows} AS listing({names})")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _literal(cell: str | None) -> str:
-    if cell is None:
-        return "null"
-    return "'" + cell.replace("\\", "\\\\").replace("'", "\\'") + "'"

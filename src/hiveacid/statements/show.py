@@ -14,6 +14,7 @@ from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.storage_classes import storage_classes
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.transactions import TxnState
+from hiveacid.spark.text import literal, quoted
 from hiveacid.statements.constraints import (
     check_constraints,
     column_default,
@@ -284,9 +285,9 @@ def create_table_text(table: Table) -> str:
     lines += ["ROW FORMAT SERDE ", f"  '{classes.serde}' "]
     lines += ["STORED AS INPUTFORMAT ", f"  '{classes.input_format}' "]
     lines += ["OUTPUTFORMAT ", f"  '{classes.output_format}'"]
-    lines += ["LOCATION", f"  {_literal(table.location)}"]
+    lines += ["LOCATION", f"  {literal(table.location)}"]
     properties = [
-        f"  {_literal(key)}={_literal(value)}"
+        f"  {literal(key)}={literal(value)}"
         for key, value in shown_properties(table.properties).items()
         if key not in STATISTICS_KEYS
     ]
@@ -296,41 +297,33 @@ def create_table_text(table: Table) -> str:
 
 
 def _full_name(table: Table) -> str:
-    name = _quoted(table.name.table)
+    name = quoted(table.name.table)
     plain = table.name.database == DEFAULT_DATABASE
-    return name if plain else f"{_quoted(table.name.database)}.{name}"
+    return name if plain else quoted(table.name.database, table.name.table)
 
 
 def _column(column: Column) -> str:
-    return f"{_quoted(column.name)} {column.type}"
+    return f"{quoted(column.name)} {column.type}"
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", \n".join(f"  {_quoted(name)}" for name in names)
+    return ", \n".join(f"  {quoted(name)}" for name in names)
 
 
 def _table_constraints(table: Table) -> list[str]:
     found = []
     for key in key_constraints(table):
-        text = f"CONSTRAINT {_quoted(key.name)} {key.kind} ({', '.join(map(_quoted, key.columns))})"
+        text = f"CONSTRAINT {quoted(key.name)} {key.kind} ({', '.join(map(quoted, key.columns))})"
         if key.parent:
-            parent = ".".join(map(_quoted, key.parent.split(".", 1)))
-            text += f" REFERENCES {parent}({', '.join(map(_quoted, key.parent_columns))})"
+            parent = quoted(*key.parent.split(".", 1))
+            text += f" REFERENCES {parent}({', '.join(map(quoted, key.parent_columns))})"
         found.append(text + " DISABLE NOVALIDATE" + (" RELY" if key.rely else ""))
     found += [
-        f"CONSTRAINT {_quoted(name)} CHECK ({text})"
+        f"CONSTRAINT {quoted(name)} CHECK ({text})"
         for name, text in check_constraints(table).items()
     ]
     return found
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def _comment(comment: str | None) -> str:
-    return "" if comment is None else f" COMMENT {_literal(comment)}"
+    return "" if comment is None else f" COMMENT {literal(comment)}"

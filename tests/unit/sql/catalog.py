@@ -5,7 +5,7 @@ from __future__ import annotations
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.types import PrimitiveType
 from hiveacid.sql import bind, parse_one
-from hiveacid.statements.constraints import constraint_properties
+from hiveacid.statements.constraints import Constraints, constraint_properties
 
 INT, STRING = PrimitiveType("int"), PrimitiveType("string")
 T, S = TableName("default", "t"), TableName("d2", "s")
@@ -28,7 +28,7 @@ class SmallCatalog:
     current_database = "default"
 
     def __init__(self) -> None:
-        defaults = constraint_properties(not_null=(), defaults={"v": "'none'"}, checks=())
+        defaults = constraint_properties(Constraints(defaults={"v": "'none'"}))
         self.tables = {
             one.name: one
             for one in (

@@ -131,17 +131,23 @@ VALUES = {
         CreateTable(
             X,
             (*ID, Column("v", STRING)),
-            not_null=("id",),
-            defaults={"v": "'a,b'"},
-            checks=("id > 0 and v in ('x', ')')",),
-            keys=(KeyConstraint("pk", "PRIMARY KEY", ("id",), rely=True),),
+            constraints=Constraints(
+                not_null=("id",),
+                defaults={"v": "'a,b'"},
+                checks=("id > 0 and v in ('x', ')')",),
+                keys=(KeyConstraint("pk", "PRIMARY KEY", ("id",), rely=True),),
+            ),
         )
     ),
     "create table x (id int check id > 5 enable, v string check (v = 'a') or v is null)": (
-        CreateTable(X, (*ID, Column("v", STRING)), checks=("id > 5", "(v = 'a') or v is null"))
+        CreateTable(
+            X,
+            (*ID, Column("v", STRING)),
+            constraints=Constraints(checks=("id > 5", "(v = 'a') or v is null")),
+        )
     ),
     "create table x (id int constraint d default 5)": (
-        CreateTable(X, ID, defaults={"id": "5"}, constraint_names={"default.id": "d"})
+        CreateTable(X, ID, constraints=Constraints(defaults={"id": "5"}, names={"default.id": "d"}))
     ),
     "alter table t add constraint c check (id > 0)": AddConstraints(
         T, Constraints(checks=("id > 0",), names={"id > 0": "c"})
@@ -161,7 +167,9 @@ VALUES = {
     "e string default cast(1 as string) not null disable)": CreateTable(
         X,
         (Column("id", INT, "c"), Column("d", PrimitiveType("date")), Column("e", STRING)),
-        defaults={"id": "-1", "d": "date '2020-01-01'", "e": "cast(1 as string)"},
+        constraints=Constraints(
+            defaults={"id": "-1", "d": "date '2020-01-01'", "e": "cast(1 as string)"}
+        ),
     ),
     "create table x like t tblproperties ('a'='b')": (
         CreateTable(X, properties={"a": "b"}, like=T)

@@ -13,8 +13,7 @@ from tests.unit.sql.catalog import bound
 
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.dml import literal_rows
-from hiveacid.sql.lexer import TokenKind, tokenize
-from hiveacid.sql.literals import string_value
+from hiveacid.sql.lexer import TokenKind, string_value, tokenize
 from hiveacid.sql.parsed import Scope
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.values import Insert, Literals, Query

@@ -160,14 +160,8 @@ def _change(
 
 
 def _with_constraints(table: Table, added: Constraints) -> Table:
-    check_constraint_texts(table.columns, defaults=added.defaults, checks=added.checks)
-    properties = constraint_properties(
-        not_null=added.not_null,
-        defaults=added.defaults,
-        checks=added.checks,
-        keys=added.keys,
-        names=added.names,
-    )
+    check_constraint_texts(table.columns, added)
+    properties = constraint_properties(added)
     return replace(table, properties=with_constraints(table, properties))
 
 

@@ -43,7 +43,7 @@ from hiveacid.statements.attach import (
     take_lists,
 )
 from hiveacid.statements.constraints import (
-    KeyConstraint,
+    Constraints,
     check_constraint_texts,
     constraint_properties,
 )
@@ -75,8 +75,8 @@ from hiveacid.txn.view import Look
 class CreateTable(Command):
     """CREATE [EXTERNAL] TABLE; ``query`` for CTAS, ``like`` for CREATE TABLE ... LIKE.
 
-    ``partition_names`` are the columns of a CTAS' ``PARTITIONED BY (name, ...)``. ``not_null``,
-    ``defaults`` and ``checks`` are the constraints. ``format`` is None where the text names none.
+    ``partition_names`` are the columns of a CTAS' ``PARTITIONED BY (name, ...)``. ``format`` is
+    None where the text names none.
     """
 
     name: TableName
@@ -94,11 +94,7 @@ class CreateTable(Command):
     if_not_exists: bool = False
     like: TableName | None = None
     query: Query | None = None
-    not_null: tuple[str, ...] = ()
-    defaults: Mapping[str, str] = field(default_factory=dict)
-    checks: tuple[str, ...] = ()
-    keys: tuple[KeyConstraint, ...] = ()
-    constraint_names: Mapping[str, str] = field(default_factory=dict)
+    constraints: Constraints = field(default_factory=Constraints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,21 +294,16 @@ def definition_of(context: ExecutionContext, statement: CreateTable, look: Look)
         properties = {**_kept(like), **properties}
     elif not statement.external:
         properties = {**_defaults(context.settings, properties), **properties}
-    if statement.external and (statement.not_null or statement.defaults or statement.checks):
+    wanted = statement.constraints
+    if statement.external and (wanted.not_null or wanted.defaults or wanted.checks):
         raise InvalidInputError(
             "Invalid Constraint syntax Constraints are disallowed with External tables. Only RELY "
             "is allowed.",
             code=10326,
             table=str(statement.name),
         )
-    check_constraint_texts(statement.columns, defaults=statement.defaults, checks=statement.checks)
-    properties |= constraint_properties(
-        not_null=statement.not_null,
-        defaults=statement.defaults,
-        checks=statement.checks,
-        keys=statement.keys,
-        names=statement.constraint_names,
-    )
+    check_constraint_texts(statement.columns, wanted)
+    properties |= constraint_properties(wanted)
     bucket = statement.bucket
     if bucket is not None and properties.get("bucketing_version", "").isdigit():
         bucket = replace(bucket, version=int(properties["bucketing_version"]))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
+from hiveacid.spark.text import quoted
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change
 from hiveacid.statements.ddl.definitions import check_columns
@@ -145,10 +146,10 @@ def _renaming(statement: CreateView, named: Sequence[Column]) -> str:
     if not statement.columns or nameless:
         return statement.expanded
     pairs = ", ".join(
-        f"{_quoted(column.name)} AS {_quoted(new.name)}"
+        f"{quoted(column.name)} AS {quoted(new.name)}"
         for column, new in zip(columns, named, strict=True)
     )
-    return f"SELECT {pairs} FROM ({statement.expanded}) {_quoted(statement.name.table)}"
+    return f"SELECT {pairs} FROM ({statement.expanded}) {quoted(statement.name.table)}"
 
 
 def alter_view(context: ExecutionContext, statement: AlterView, look: Look) -> Change:
@@ -202,7 +203,3 @@ def drop_view(context: ExecutionContext, statement: DropView, look: Look) -> Cha
 def _require_view(table: Table) -> None:
     if table.kind is not TableKind.VIEW:
         raise InvalidInputError(f"Existing table {table.name} is not a view", code=10218)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
