@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hiveacid.clock import Clock, DaemonThreads, SystemClock, Threads
 from hiveacid.errors import InvalidInputError, NotFoundError
-from hiveacid.metastore.api import Metastore
+from hiveacid.metastore.api import Metastore, OwnDatabase, own
 from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
@@ -55,7 +55,16 @@ class Client:
         """
         settings.check_unchanged(self.settings)
         self.transactions.use_settings(settings)
-        self.metastore.use_compaction_options(_compaction_options(settings))
+        self.own.use_compaction_options(_compaction_options(settings))
+
+    @property
+    def own(self) -> OwnDatabase:
+        """What the metastore can do because it is a database of ours.
+
+        Raises:
+            UnsupportedError: it is none.
+        """
+        return own(self.metastore)
 
     def database_location(self, name: str) -> str:
         """Where a new database goes: ``<warehouse>/<name>.db``; ``default`` is the warehouse."""

@@ -35,7 +35,7 @@ class Compaction:
     def __init__(self, world: World, client: SimulatedClient) -> None:
         connection = client.connection
         self._world = world
-        self._store = connection.metastore
+        self._store = connection.own
         how = partial(rewrite, settings=client.settings)
         self._worker = Worker(connection, how, name=f"{client.name}-1-1")
         self._cleaner = Cleaner(connection)

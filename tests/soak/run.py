@@ -88,7 +88,7 @@ def _wait_for_the_first(directory: Path) -> None:
 
 
 def _check_the_end(session: Session, told: set[int]) -> None:
-    store = session.client.metastore
+    store = session.client.own
     store.perform_timeouts()
     assert store.show_locks() == (), "a lock is left"
     assert store.get_open_txns().open == (), "a transaction is left"

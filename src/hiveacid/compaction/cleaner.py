@@ -99,8 +99,8 @@ class Cleaner:
         removing: Callable[[str], None] | None = None,
     ) -> None:
         self._client = client
-        self._store = client.metastore
-        self._queue = _Nothing() if dry else client.metastore
+        self._store = client.own
+        self._queue = _Nothing() if dry else self._store
         self._dry = dry
         self._removing = removing
         self._gone: set[str] = set()

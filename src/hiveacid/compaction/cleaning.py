@@ -12,7 +12,7 @@ from hiveacid.client import Client
 from hiveacid.layout.cleaning import CleaningPlan, plan_cleaning
 from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
 from hiveacid.layout.resolve import Entry
-from hiveacid.metastore.api import Metastore
+from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.ids import TxnId
 from hiveacid.model.properties import parse_properties
@@ -59,7 +59,7 @@ def old_aborts(client: Client, txns: ValidTxnList) -> ValidTxnList:
     )
 
 
-def lists_of(store: Metastore, entry: CompactionInfo, txns: ValidTxnList | None) -> Lists:
+def lists_of(store: OwnDatabase, entry: CompactionInfo, txns: ValidTxnList | None) -> Lists:
     """The lists for an entry, up to what its compaction saw; ``txns`` None for those of now."""
     chosen = store.valid_txns() if txns is None else txns
     valid = store.cleaner_write_ids(entry.table, chosen)

@@ -16,7 +16,6 @@ from hiveacid.compaction.cleaner import Cleaned, Cleaner, is_below
 from hiveacid.compaction.cleaning import keeps_all, lists_of
 from hiveacid.layout.cleaning import Kept
 from hiveacid.layout.names import STAGING_PREFIX, partition_name
-from hiveacid.metastore.api import TxnInfo
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionInfo,
@@ -24,7 +23,7 @@ from hiveacid.model.compactions import (
     CompactionType,
 )
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
-from hiveacid.model.transactions import TxnState
+from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.storage.listing import list_partition
 from hiveacid.txn.retention import retained_until_ms
 
@@ -151,12 +150,12 @@ class _Explained:
             CompactionType.ABORT_TXN_CLEANUP,
             CompactionState.READY_FOR_CLEANING,
         )
-        plan = lists_of(self.client.metastore, nothing, None).plan(data, table, aborted_only=True)
+        plan = lists_of(self.client.own, nothing, None).plan(data, table, aborted_only=True)
         held: dict[str, KeptDirectory] = {}
         for entry in self.waiting:
             if (entry.table, entry.partition) == (table.name, name):
                 why = self._retained(table, entry) or self._readers(entry)
-                lists = lists_of(self.client.metastore, entry, None)
+                lists = lists_of(self.client.own, entry, None)
                 for path in lists.plan(data, table, aborted_only=False).remove:
                     earlier = held.get(path)
                     if earlier is None or not (earlier.until_ms or earlier.holders):

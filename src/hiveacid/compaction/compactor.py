@@ -138,7 +138,7 @@ class Compactor:
         """
         interval_s = 0.0 if always else self._client.settings.housekeeping_interval_s
         try:
-            self._client.metastore.run_housekeeping(interval_s=interval_s)
+            self._client.own.run_housekeeping(interval_s=interval_s)
         except AcidError as error:
             self._failed("housekeeper", error)
 
@@ -155,7 +155,7 @@ class Compactor:
         a metastore, unless ``always``.
         """
         try:
-            turn = self._client.metastore.begin_cycle(_SWEEP_TURN, interval_s=_SWEEP_S)
+            turn = self._client.own.begin_cycle(_SWEEP_TURN, interval_s=_SWEEP_S)
             tables = tuple(self._cleaner.all_tables()) if always or turn is not None else ()
         except AcidError as error:
             self._failed("sweeper", error)

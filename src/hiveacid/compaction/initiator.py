@@ -66,7 +66,7 @@ class Initiator:
 
     def __init__(self, client: Client, *, name: str) -> None:
         self._client = client
-        self._queue = client.metastore
+        self._queue = client.own
         self._name = name
         self._full_look_s: float | None = None
         self._relieved_s: float | None = None
@@ -203,7 +203,7 @@ class _Look:
         queue: Iterable[CompactionInfo],
     ) -> None:
         self._client = client
-        self._metastore = client.metastore
+        self._metastore = client.own
         self._name = name
         self._busy: dict[tuple[TableName, str | None], CompactionInfo] = {}
         self._cleaning_waits: set[tuple[TableName, str | None]] = set()

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Final
 from hiveacid.client import Client
 from hiveacid.compaction.worker import CompactionResult
 from hiveacid.errors import AcidError, InvalidInputError, MissingExtraError
-from hiveacid.metastore.api import TxnInfo
 from hiveacid.model.compactions import CompactionInfo, CompactionState
-from hiveacid.model.transactions import TxnState
+from hiveacid.model.transactions import TxnInfo, TxnState
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily, Metric

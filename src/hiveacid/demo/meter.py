@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from hiveacid.metastore.api import Metastore, TxnInfo
+    from hiveacid.metastore.api import Metastore
     from hiveacid.model.locks import LockInfo
+    from hiveacid.model.transactions import TxnInfo
 
 _EVERY_S: Final = 0.1
 

@@ -1,11 +1,9 @@
 """What a metastore does, as protocols: catalog, transactions, locks (compactions have a file).
 
 Names are stored in lower case, partition names as Hive renders them (``k=v/l=w``, escaped). All
-times are
-epoch milliseconds of the clock that the metastore was connected with. Messages are Hive's where
-Hive has one.
-A ``TransactionError`` carries ``state`` in its context: ``aborted``, ``committed``, ``open`` or
-``unknown``.
+times are epoch milliseconds of the clock that the metastore was connected with. Messages are Hive's
+where Hive has one. A ``TransactionError`` carries ``state`` in its context: ``aborted``,
+``committed``, ``open`` or ``unknown``.
 """
 
 from __future__ import annotations
@@ -16,13 +14,20 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from hiveacid.metastore.compaction_queue import CompactionQueue
+from hiveacid.errors import UnsupportedError
+from hiveacid.metastore.compaction_queue import CompactionQueue, CompactionUpkeep
 from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Written
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Database, Partition, Table, TableKind, TableName
-from hiveacid.model.transactions import AbortReason, OperationType, TxnState, TxnType
+from hiveacid.model.transactions import (
+    AbortReason,
+    HeartbeatResult,
+    OperationType,
+    TxnInfo,
+    TxnType,
+)
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 if TYPE_CHECKING:
@@ -43,8 +48,8 @@ class OpenTxns:
     """The transactions that are not committed, as of now; ids are sorted.
 
     ``open`` includes ids that were handed out but whose rows are not visible yet. ``min_open`` is
-    the lowest
-    open transaction of any type, also of types left out of ``open``; None where none is open.
+    the lowest open transaction of any type, also of types left out of ``open``; None where none is
+    open.
     """
 
     hwm: TxnId
@@ -56,29 +61,6 @@ class OpenTxns:
     def ids(self) -> tuple[TxnId, ...]:
         """Open and aborted ids, sorted."""
         return tuple(sorted((*self.open, *self.aborted)))
-
-
-@dataclass(frozen=True, slots=True)
-class TxnInfo:
-    """One stored transaction; ``reason`` is why it was aborted."""
-
-    id: TxnId
-    state: TxnState
-    type: TxnType
-    started_ms: int
-    last_heartbeat_ms: int
-    user: str
-    host: str
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatResult:
-    """The transactions of a range that are not open."""
-
-    aborted: tuple[TxnId, ...]
-    missing: tuple[TxnId, ...]
-    """committed or unknown"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,34 +118,6 @@ class Catalog(Protocol):
         Raises: AlreadyExistsError; NotFoundError where the database does not exist.
         """
 
-    def attach_table(
-        self,
-        table: Table,
-        partitions: Sequence[Partition],
-        takeover: Takeover | None,
-        *,
-        if_not_exists: bool = False,
-        claim: Claim | None = None,
-    ) -> bool:
-        """Create the table with partitions and, where it is transactional, the history that its
-        files have from another metastore: all in one step. False, ``claim`` as ``create_table``.
-
-        Raises: AlreadyExistsError; NotFoundError; InvalidInputError: a compaction of that history
-        has the number of a transaction that is not committed here.
-        """
-
-    def detach_table(self, name: TableName, *, but: TxnId) -> tuple[ValidWriteIdList, ValidTxnList]:
-        """Forget the table; what of its files counts, for whoever attaches it. ``but`` is the
-        caller's transaction, which has written nothing.
-
-        Raises: NotFoundError.
-        """
-
-    def places(self) -> tuple[Place, ...]:
-        """Where the tables are, where a RENAME moves one to, and those partitions that are not
-        where their names say.
-        """
-
     def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
         """Forget the table, its partitions and its write ids; False where absent and ``if_exists``.
 
@@ -177,9 +131,7 @@ class Catalog(Protocol):
         """Raises: NotFoundError (Hive's 10001)."""
 
     def get_tables(self, names: Collection[TableName]) -> Mapping[TableName, Table]:
-        """The tables of these names as one moment has them; those that do not exist are left
-        out.
-        """
+        """The tables of these names as one moment has them; others are left out."""
 
     def alter_table(
         self,
@@ -194,7 +146,8 @@ class Catalog(Protocol):
         ``change`` may run again and must touch nothing else; what it raises leaves all as it was.
         ``claim`` as ``create_table``.
 
-        Raises: NotFoundError; AlreadyExistsError: the new name is taken."""
+        Raises: NotFoundError; AlreadyExistsError: the new name is taken.
+        """
 
     def add_partitions(
         self,
@@ -233,12 +186,6 @@ class Catalog(Protocol):
     def get_partition(self, name: TableName, values: tuple[str | None, ...]) -> Partition:
         """Raises: NotFoundError (Hive's 10006)."""
 
-    def row_count(self, name: TableName, valid: ValidWriteIdList) -> int | None:
-        """The table's rows by its statistics, None where they are not those of this snapshot.
-
-        Raises: NotFoundError.
-        """
-
     def column_statistics(
         self, name: TableName, column: str, *, partition: tuple[str | None, ...] | None = None
     ) -> ColumnStatistics | None:
@@ -255,14 +202,11 @@ class TxnStore(Protocol):
         user: str,
         host: str,
         txn_type: TxnType = TxnType.DEFAULT,
-        repl_policy: str | None = None,
-        source_ids: Sequence[int] = (),
     ) -> tuple[TxnId, ...]:
         """Open ``n`` transactions (at most the configured batch).
 
         Raises: InvalidInputError; MetastoreError with ``retryable=True`` where it took so long that
-        a
-        reader may have taken the ids for holes (metastore.md 2.1): the ids are lost, call again.
+        a reader may have taken the ids for holes (metastore.md 2.1): the ids are lost, call again.
         """
 
     def get_open_txns(self, *, exclude_types: Collection[TxnType] = ()) -> OpenTxns:
@@ -291,34 +235,11 @@ class TxnStore(Protocol):
     def heartbeat_range(self, first: TxnId, last: TxnId) -> HeartbeatResult:
         """Heartbeat of all of ``first..last``, both inclusive."""
 
-    def commit_txn(
-        self,
-        txn: TxnId,
-        *,
-        conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
-        excl_write_enabled: bool = False,
-        checked: Collection[TxnId] = (),
-        reads: ReadSet | None = None,
-        statistics: Sequence[StatisticsChange] = (),
-        columns: Sequence[tuple[TableName, Column]] = (),
-    ) -> tuple[CommittedWrite, ...]:
+    def commit_txn(self, txn: TxnId) -> object:
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
 
-        With ``ConflictUnit.ROW`` the caller compares rows: where another transaction than those
-        ``checked`` committed, since ``txn`` opened, a change to partitions where ``txn`` recorded
-        one, nothing is done and its changes are returned. Else the answer is empty, and it is
-        committed.
-
-        ``excl_write_enabled`` says that exclusive write locks were held: no conflict check.
-        ``statistics`` change with the commit; those of what was written without are given up.
-        ``columns`` are appended to their tables, which the transaction holds exclusively.
-        With ``reads``, what a serializable transaction read, it is aborted where it wrote anything
-        and another transaction committed a write to what it read that it does not see; such
-        commits take place one after the other.
-
-        Raises: ConflictError: another transaction committed first (this one is then aborted; with
-        ``ROW`` only because of ``reads``); TransactionError: aborted or unknown; UnsupportedError:
-        the unit, or ``reads``, is not available here.
+        Raises: ConflictError: another transaction committed first, this one is then aborted;
+        TransactionError: aborted or unknown.
         """
 
     def abort_txn(self, txn: TxnId, *, reason: AbortReason = AbortReason.NONE) -> None:
@@ -330,11 +251,10 @@ class TxnStore(Protocol):
         """Abort those that are open; returns them."""
 
     def allocate_write_ids(
-        self, txns: Sequence[TxnId], table: TableName, *, reallocate: bool = False
+        self, txns: Sequence[TxnId], table: TableName
     ) -> Mapping[TxnId, WriteId]:
         """One write id of the table per transaction, increasing in the transactions' order; the
-        same
-        again on a repeated call unless ``reallocate`` (metastore.md 2.5).
+        same again on a repeated call (metastore.md 2.5).
 
         Raises: TransactionError where one is not open or is read-only.
         """
@@ -349,11 +269,6 @@ class TxnStore(Protocol):
 
     def seed_write_id(self, table: TableName, seed: int) -> None:
         """Let the table's write ids start after ``seed``. Raises: AlreadyExistsError."""
-
-    def assume_committed(self, txn: TxnId) -> None:
-        """Count all transactions up to ``txn`` that are not known here as committed; new ones get
-        higher ids. For a table of another metastore, whose directories name its transactions.
-        """
 
     def add_dynamic_partitions(
         self,
@@ -370,13 +285,6 @@ class TxnStore(Protocol):
         Raises: TransactionError where the transaction is not open.
         """
 
-    def replace_writes(self, txn: TxnId, writes: Collection[Written]) -> None:
-        """Let ``writes`` be all that is recorded as written: a statement was taken back. Locks
-        that the transaction still waits for, as it was interrupted, are given up.
-
-        Raises: TransactionError where the transaction is not open.
-        """
-
     def latest_txn_in_conflict(
         self, txn: TxnId, *, conflict_unit: ConflictUnit = ConflictUnit.PARTITION
     ) -> TxnId | None:
@@ -385,27 +293,6 @@ class TxnStore(Protocol):
 
         With ``ConflictUnit.ROW``, where changes are compared at the commit, one that overwrote.
         """
-
-    def unseen_write(self, txn: TxnId, reads: ReadSet) -> UnseenWrite | None:
-        """A write, inserts too, that another transaction committed to ``reads`` and that ``txn``
-        does not see."""
-
-    def newer_overwrite(self, txn: TxnId) -> TxnId | None:
-        """A committed transaction that replaced what ``txn`` is to write to under a higher write
-        id,
-        so that what ``txn`` writes under its own would be obsolete at once."""
-
-    def perform_timeouts(self) -> tuple[TxnId, ...]:
-        """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""
-
-    def is_served_by_hive(self) -> bool:
-        """Whether a metastore service of Hive has worked on the same database: its cleaner goes by
-        no retention of ours.
-        """
-
-    def run_housekeeping(self, *, interval_s: float) -> bool:
-        """Time out, and forget what no transaction needs any more, unless some process did so
-        within the interval; whether it ran."""
 
 
 class LockManager(Protocol):
@@ -420,7 +307,6 @@ class LockManager(Protocol):
         host: str,
         agent_info: str | None = None,
         zero_wait_read: bool = False,
-        exclusive_ctas: bool = False,
         held: Collection[LockId] = (),
     ) -> LockResponse:
         """Enqueue a request, record the intended writes and check it once (metastore.md 3.2).
@@ -445,21 +331,6 @@ class LockManager(Protocol):
         Raises: TransactionError: it is acquired and belongs to a transaction.
         """
 
-    def break_deadlock(self, *, waiting: LockId | None = None) -> tuple[LockInfo, ...]:
-        """Of requests that wait for each other, abort the youngest transaction; where none has one,
-        drop the latest if that is the caller's own, ``waiting``.
-
-        A lock without a transaction is held up by any request with the same agent info that waits,
-        if that begins with ``SESSION_PREFIX``. Returns the request that is gone, then that which it
-        waited for, and so on round; empty where nothing was done.
-        """
-
-    def release_locks(self, txn: TxnId) -> None:
-        """Drop the locks of a transaction that goes on as a lease of its snapshot.
-
-        Hive has no such call: there a query holds its locks until its rows are read.
-        """
-
     def show_locks(
         self, *, database: str | None = None, table: str | None = None, txn: TxnId | None = None
     ) -> tuple[LockInfo, ...]:
@@ -467,7 +338,11 @@ class LockManager(Protocol):
 
 
 class Metastore(Catalog, TxnStore, LockManager, CompactionQueue, Protocol):
-    """All of it, over one connection; a context manager that closes."""
+    """All that a service of Hive can do, over one connection; a context manager that closes."""
+
+    @property
+    def own(self) -> OwnDatabase | None:
+        """What only a database of ours can do; None where this is none."""
 
     @property
     def url(self) -> str:
@@ -484,3 +359,134 @@ class Metastore(Catalog, TxnStore, LockManager, CompactionQueue, Protocol):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+
+
+class OwnDatabase(Metastore, CompactionUpkeep, Protocol):
+    """What only a database that hiveacid works on itself can do besides, and no service of Hive:
+    conflicts of rows, leases, statistics with a commit, deadlocks, tables of other metastores,
+    upkeep.
+    """
+
+    def commit_txn(
+        self,
+        txn: TxnId,
+        *,
+        conflict_unit: ConflictUnit = ConflictUnit.PARTITION,
+        checked: Collection[TxnId] = (),
+        reads: ReadSet | None = None,
+        statistics: Sequence[StatisticsChange] = (),
+        columns: Sequence[tuple[TableName, Column]] = (),
+    ) -> tuple[CommittedWrite, ...]:
+        """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
+
+        With ``ConflictUnit.ROW`` the caller compares rows: where another transaction than those
+        ``checked`` committed, since ``txn`` opened, a change to partitions where ``txn`` recorded
+        one, nothing is done and its changes are returned. Else the answer is empty, and it is
+        committed.
+
+        ``statistics`` change with the commit; those of what was written without are given up.
+        ``columns`` are appended to their tables, which the transaction holds exclusively. With
+        ``reads``, what a serializable transaction read, it is aborted where it wrote anything and
+        another transaction committed a write to what it read that it does not see; such commits
+        take place one after the other.
+
+        Raises: ConflictError: another transaction committed first (this one is then aborted; with
+        ``ROW`` only because of ``reads``); TransactionError: aborted or unknown; UnsupportedError:
+        the unit, or ``reads``, is not available here.
+        """
+
+    def attach_table(
+        self,
+        table: Table,
+        partitions: Sequence[Partition],
+        takeover: Takeover | None,
+        *,
+        if_not_exists: bool = False,
+        claim: Claim | None = None,
+    ) -> bool:
+        """Create the table with partitions and, where it is transactional, the history that its
+        files have from another metastore: all in one step. False, ``claim`` as ``create_table``.
+
+        Raises: AlreadyExistsError; NotFoundError; InvalidInputError: a compaction of that history
+        has the number of a transaction that is not committed here.
+        """
+
+    def detach_table(self, name: TableName, *, but: TxnId) -> tuple[ValidWriteIdList, ValidTxnList]:
+        """Forget the table; what of its files counts, for whoever attaches it. ``but`` is the
+        caller's transaction, which has written nothing.
+
+        Raises: NotFoundError.
+        """
+
+    def places(self) -> tuple[Place, ...]:
+        """Where the tables are, where a RENAME moves one to, and those partitions that are not
+        where their names say.
+        """
+
+    def row_count(self, name: TableName, valid: ValidWriteIdList) -> int | None:
+        """The table's rows by its statistics, None where they are not those of this snapshot.
+
+        Raises: NotFoundError.
+        """
+
+    def assume_committed(self, txn: TxnId) -> None:
+        """Count all transactions up to ``txn`` that are not known here as committed; new ones get
+        higher ids. For a table of another metastore, whose directories name its transactions.
+        """
+
+    def replace_writes(self, txn: TxnId, writes: Collection[Written]) -> None:
+        """Let ``writes`` be all that is recorded as written: a statement was taken back. Locks that
+        the transaction still waits for, as it was interrupted, are given up.
+
+        Raises: TransactionError where the transaction is not open.
+        """
+
+    def unseen_write(self, txn: TxnId, reads: ReadSet) -> UnseenWrite | None:
+        """A write, inserts too, that another transaction committed to ``reads`` and that ``txn``
+        does not see."""
+
+    def newer_overwrite(self, txn: TxnId) -> TxnId | None:
+        """A committed transaction that replaced what ``txn`` is to write to under a higher write
+        id, so that what ``txn`` writes under its own would be obsolete at once.
+        """
+
+    def perform_timeouts(self) -> tuple[TxnId, ...]:
+        """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""
+
+    def is_served_by_hive(self) -> bool:
+        """Whether a metastore service of Hive has worked on the same database: its cleaner goes by
+        no retention of ours.
+        """
+
+    def run_housekeeping(self, *, interval_s: float) -> bool:
+        """Time out, and forget what no transaction needs any more, unless some process did so
+        within the interval; whether it ran."""
+
+    def break_deadlock(self, *, waiting: LockId | None = None) -> tuple[LockInfo, ...]:
+        """Of requests that wait for each other, abort the youngest transaction; where none has one,
+        drop the latest if that is the caller's own, ``waiting``.
+
+        A lock without a transaction is held up by any request with the same agent info that waits,
+        if that begins with ``SESSION_PREFIX``. Returns the request that is gone, then that which it
+        waited for, and so on round; empty where nothing was done.
+        """
+
+    def release_locks(self, txn: TxnId) -> None:
+        """Drop the locks of a transaction that goes on as a lease of its snapshot.
+
+        Hive has no such call: there a query holds its locks until its rows are read.
+        """
+
+
+def own(metastore: Metastore) -> OwnDatabase:
+    """What only a database of ours can do.
+
+    Raises: UnsupportedError: the metastore is a service of Hive.
+    """
+    if metastore.own is None:
+        raise UnsupportedError(
+            f"The metastore {metastore.url} is a service of Hive, which cannot do this: it takes a "
+            "database that hiveacid works on itself",
+            url=metastore.url,
+        )
+    return metastore.own

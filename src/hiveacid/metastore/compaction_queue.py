@@ -56,9 +56,6 @@ class CompactionQueue(Protocol):
     three workers were lost on it.
     """
 
-    def use_compaction_options(self, options: CompactionOptions) -> None:
-        """Let the queue behave so for this client from now on."""
-
     def compact(self, request: CompactionRequest) -> CompactionAnswer:
         """Enqueue, unless one is on its way for the same object (metastore.md 4.2).
 
@@ -124,14 +121,18 @@ class CompactionQueue(Protocol):
         another cleaner was first.
         """
 
-    def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:
-        """Cleaning failed: try again later, each time after twice as long, then mark as failed."""
-
     def abort_compactions(
         self, compactions: Collection[CompactionId]
     ) -> Mapping[CompactionId, tuple[str, str]]:
         """Take requests out of the queue that nobody works on yet; for each id Success or Error
         and a message, as ABORT COMPACTIONS prints them."""
+
+
+class CompactionUpkeep(CompactionQueue, Protocol):
+    """With what Hive's own initiator and cleaner do inside of its service."""
+
+    def use_compaction_options(self, options: CompactionOptions) -> None:
+        """Let the queue behave so for this client from now on."""
 
     def begin_cycle(self, name: str, *, interval_s: float) -> int | None:
         """Whether it is this process's turn to do what all processes together do once in
@@ -182,6 +183,9 @@ class CompactionQueue(Protocol):
 
     def note_cleaning(self, compaction: CompactionInfo, *, started: bool) -> None:
         """Stamp, or take back the stamp of, the cleaner's start."""
+
+    def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:
+        """Cleaning failed: try again later, each time after twice as long, then mark as failed."""
 
     def revoke_workers(
         self,

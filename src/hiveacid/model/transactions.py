@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
+
+from hiveacid.model.ids import TxnId
 
 
 class TxnState(Enum):
@@ -77,3 +80,26 @@ class AbortReason(Enum):
     COMPACTION = "compaction transaction abort"
     DEADLOCK = "deadlock"
     """followed by the transactions that waited for each other"""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatResult:
+    """The transactions of a range that are not open."""
+
+    aborted: tuple[TxnId, ...]
+    missing: tuple[TxnId, ...]
+    """committed or unknown"""
+
+
+@dataclass(frozen=True, slots=True)
+class TxnInfo:
+    """One stored transaction; ``reason`` is why it was aborted."""
+
+    id: TxnId
+    state: TxnState
+    type: TxnType
+    started_ms: int
+    last_heartbeat_ms: int
+    user: str
+    host: str
+    reason: str | None = None

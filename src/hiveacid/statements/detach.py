@@ -82,7 +82,7 @@ def _plan(context: ExecutionContext, name: TableName, look: Look) -> Change:
                 partition=working[0].partition,
                 note="Wait for its end, or ABORT COMPACTIONS.",
             )
-        valid, txns = metastore.detach_table(name, but=transaction.id)
+        valid, txns = context.client.own.detach_table(name, but=transaction.id)
         kept = {key: text for key, text in table.properties.items() if key not in STATISTICS_KEYS}
         if table.acid_mode is AcidMode.NONE:
             return Detached(replace(table, properties=kept))

@@ -20,7 +20,7 @@ from functools import partial
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.layout.names import partition_name
-from hiveacid.metastore.api import Catalog, Claim, Metastore, Place
+from hiveacid.metastore.api import Catalog, Claim, Metastore, Place, own
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import (
     DROPPING,
@@ -104,13 +104,13 @@ def place_claim(table: Table, *, but: Sequence[str] = ()) -> Claim:
     return claim
 
 
-def check_place(catalog: Catalog, table: Table, *, but: Sequence[str] = ()) -> None:
+def check_place(metastore: Metastore, table: Table, *, but: Sequence[str] = ()) -> None:
     """The place is free at this moment.
 
     Raises:
         InvalidInputError: as ``place_claim``.
     """
-    place_claim(table, but=but)(catalog.places())
+    place_claim(table, but=but)(own(metastore).places())
 
 
 def partitions_claim(catalog: Catalog, table: Table, added: Sequence[Partition]) -> Claim:
@@ -129,16 +129,16 @@ def partitions_claim(catalog: Catalog, table: Table, added: Sequence[Partition])
             mine = one_name(one.location)
             if mine == f"{root}/{partition_name(table.partition_keys, one.values)}":
                 continue
-            own = [
+            others = [
                 Place(table.name, None, other.location, False)
                 for other in (*known, *added)
                 if other is not one
             ]
             if mine.startswith(f"{root}/"):
-                own += [p for p in taken if p.table != table.name or p.partition is not None]
+                others += [p for p in taken if p.table != table.name or p.partition is not None]
             else:
-                own += taken
-            _check(table, one.location, own)
+                others += taken
+            _check(table, one.location, others)
 
     return claim
 
@@ -178,7 +178,7 @@ def without_note(table: Table) -> Table:
     return replace(table, properties=kept)
 
 
-def undo_killed_rename(catalog: Catalog, table: Table, files: Files) -> bool:
+def undo_killed_rename(metastore: Metastore, table: Table, files: Files) -> bool:
     """Whether the table had the note; its files are where the catalog says again. To be called
     under a lock of the table.
 
@@ -191,15 +191,15 @@ def undo_killed_rename(catalog: Catalog, table: Table, files: Files) -> bool:
         return False
     source = table.properties.get(RENAMING_FROM, table.location)
     if source == table.location:
-        check_place(catalog, replace(table, location=target), but=(str(table.name),))
+        check_place(metastore, replace(table, location=target), but=(str(table.name),))
         is_done = False
     else:
-        is_done = any(one.location == target for one in catalog.list_partitions(table.name))
+        is_done = any(one.location == target for one in metastore.list_partitions(table.name))
     fs, path = files.at(source)
     _, moved = files.at(target)
     if not is_done and not fs.exists(path) and fs.exists(moved):
         fs.rename(moved, target=path)
-    catalog.alter_table(table.name, without_note)
+    metastore.alter_table(table.name, without_note)
     return True
 
 

@@ -175,7 +175,7 @@ def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) 
     if not columns <= types.keys():
         return None
     if not columns and not reader.txn.has_written(table.name):
-        rows = context.client.metastore.row_count(table.name, reader.txn.valid_write_ids(table))
+        rows = context.client.own.row_count(table.name, reader.txn.valid_write_ids(table))
         if rows is not None:
             return _one_row(f"{rows}L AS {quoted(one.title)}" for one in wanted)
     from hiveacid.storage.plan.extremes import table_facts

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from hiveacid.clock import Clock
 from hiveacid.errors import CommitOutcomeUnknownError, ConflictError, MetastoreError
-from hiveacid.metastore.api import ConflictUnit, Metastore, TxnStore
+from hiveacid.metastore.api import ConflictUnit, Metastore, own
 from hiveacid.model.bucket import RowId
 from hiveacid.model.conflicts import (
     CommittedWrite,
@@ -32,7 +32,7 @@ from hiveacid.txn.footprint import Footprint, WriteKind
 
 
 def outdated_by(
-    store: TxnStore, txn: TxnId, footprint: Footprint, *, sees: ValidTxnList, by_row: bool
+    store: Metastore, txn: TxnId, footprint: Footprint, *, sees: ValidTxnList, by_row: bool
 ) -> TxnId | None:
     """The transaction to which a statement with these locks would lose, None where there is none.
 
@@ -48,18 +48,18 @@ def outdated_by(
     if footprint.overwritten_tables:
         unseen = _unseen(store, txn, footprint, sees)
         return None if unseen is None else unseen.winner
-    return store.newer_overwrite(txn) if footprint.written_tables else None
+    return own(store).newer_overwrite(txn) if footprint.written_tables else None
 
 
 def check_not_replaced(
-    store: TxnStore, txn: TxnId, footprint: Footprint, *, sees: ValidTxnList
+    store: Metastore, txn: TxnId, footprint: Footprint, *, sees: ValidTxnList
 ) -> None:
     """Whether a transaction that cannot be opened anew may go on.
 
     Raises:
         ConflictError: what it is to write to was replaced, or what it is to replace was written to.
     """
-    winner = store.newer_overwrite(txn)
+    winner = own(store).newer_overwrite(txn)
     if winner is not None:
         raise ConflictError(
             f"Transaction {winner} replaced what transaction {txn} is to write to",
@@ -79,10 +79,10 @@ def check_not_replaced(
 
 
 def _unseen(
-    store: TxnStore, txn: TxnId, footprint: Footprint, sees: ValidTxnList
+    store: Metastore, txn: TxnId, footprint: Footprint, sees: ValidTxnList
 ) -> UnseenWrite | None:
     tables = footprint.overwritten_tables
-    return store.unseen_write(txn, ReadSet(sees, tables)) if tables else None
+    return own(store).unseen_write(txn, ReadSet(sees, tables)) if tables else None
 
 
 class Overlap(Protocol):
@@ -176,7 +176,7 @@ def commit_or_look_up(
             info = None if failure is None else store.txn_info(txn)
             if info is not None and info.state is TxnState.COMMITTED:
                 return ()
-            return store.commit_txn(
+            return own(store).commit_txn(
                 txn,
                 conflict_unit=unit,
                 checked=checked,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from hiveacid.clock import Clock, Threads
 from hiveacid.errors import AcidError, MetastoreError, NotFoundError
-from hiveacid.metastore.api import TxnStore
+from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.settings import Settings
 
@@ -23,7 +23,7 @@ class Heartbeat:
     """The heartbeats of one metastore's transactions; safe to share between threads."""
 
     def __init__(
-        self, store: TxnStore, *, clock: Clock, settings: Callable[[], Settings], threads: Threads
+        self, store: Metastore, *, clock: Clock, settings: Callable[[], Settings], threads: Threads
     ) -> None:
         self._store = store
         self._clock = clock
@@ -109,7 +109,7 @@ class Heartbeat:
                 found = self._store.heartbeat_range(first, last)
                 for txn in (*found.aborted, *found.missing):
                     self._tell_lost(txn)
-            self._store.run_housekeeping(interval_s=self._settings().housekeeping_interval_s)
+            own(self._store).run_housekeeping(interval_s=self._settings().housekeeping_interval_s)
         except MetastoreError as error:
             _LOG.warning("Heartbeat failed: %s", error, extra={"txns": txns})
 

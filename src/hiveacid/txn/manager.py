@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from hiveacid.clock import Clock, DaemonThreads, Threads
 from hiveacid.errors import MetastoreError
-from hiveacid.metastore.api import Metastore
+from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import SESSION_PREFIX, LockComponent
 from hiveacid.model.tables import TableName
@@ -256,7 +256,8 @@ class TransactionManager:
             return
         self._housekept_s = now_s
         try:
-            self._metastore.run_housekeeping(interval_s=interval_s)
-            self._hive_cleans = self._metastore.is_served_by_hive()
+            ours = own(self._metastore)
+            ours.run_housekeeping(interval_s=interval_s)
+            self._hive_cleans = ours.is_served_by_hive()
         except MetastoreError as error:
             _LOG.warning("Housekeeping failed: %s", error)

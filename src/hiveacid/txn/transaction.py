@@ -29,7 +29,7 @@ from hiveacid.errors import (
     TransactionError,
 )
 from hiveacid.layout.snapshot import Snapshot
-from hiveacid.metastore.api import ConflictUnit
+from hiveacid.metastore.api import ConflictUnit, own
 from hiveacid.model.conflicts import CommittedWrite, Written
 from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
@@ -165,7 +165,7 @@ class Transaction:
         """
         if not self.is_read_only:
             raise InvalidInputError(f"Transaction {self._id} writes: it keeps its locks")
-        self._store.release_locks(self._id)
+        own(self._store).release_locks(self._id)
 
     def snapshot(
         self,
@@ -285,7 +285,7 @@ class Transaction:
         if not self.is_open or not self._records.differ_from(but):
             return
         try:
-            self._store.replace_writes(self._id, but)
+            own(self._store).replace_writes(self._id, but)
         except TransactionError:
             return  # aborted, and they with it
         except AcidError as error:

@@ -10,10 +10,10 @@ from typing import Final
 
 from hiveacid.clock import Clock
 from hiveacid.errors import LockError, NotFoundError, TransactionError
-from hiveacid.metastore.api import LockResponse, Metastore, TxnInfo
+from hiveacid.metastore.api import LockResponse, Metastore, own
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState, deadlock_text
-from hiveacid.model.transactions import AbortReason
+from hiveacid.model.transactions import AbortReason, TxnInfo
 from hiveacid.settings import Settings
 
 _LOG = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def wait_for_lock(
         agent_info=agent_info,
         zero_wait_read=settings.lock_zero_wait_reads,
     )
-    found = _passing(held, lambda own: request(held=own))
+    found = _passing(held, lambda mine: request(held=mine))
     if found.state is LockState.NOT_ACQUIRED:
         raise _refused(found, txn)
     word_s = _FIRST_WORD_S
@@ -78,7 +78,7 @@ def wait_for_lock(
                 _say_for_whom(metastore, found, waited_s=waited_s, left_s=left_s)
             clock.sleep_s(min(pause_s, left_s))
             pause_s = min(pause_s * 2, settings.lock_poll_max_s)
-            metastore.perform_timeouts()
+            own(metastore).perform_timeouts()
             found = _passing(held, partial(_look_again, metastore, found, txn))
     except BaseException:
         if found.state is LockState.WAITING:
@@ -94,19 +94,19 @@ def _passing(
     asked is not a lost one.
     """
     while True:
-        own = held()
+        mine = held()
         try:
-            return ask(own)
+            return ask(mine)
         except LockError as error:
             missing = error.context.get("lock_id")
-            if missing not in own or missing in held():
+            if missing not in mine or missing in held():
                 raise
 
 
 def _look_again(
     metastore: Metastore, found: LockResponse, txn: TxnId | None, held: Collection[LockId]
 ) -> LockResponse:
-    broken = metastore.break_deadlock(waiting=found.lock_id)
+    broken = own(metastore).break_deadlock(waiting=found.lock_id)
     if broken and txn is None and broken[0].lock_id == found.lock_id:
         raise _given_up(broken, found)
     try:

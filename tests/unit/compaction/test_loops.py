@@ -23,7 +23,6 @@ from hiveacid.compaction.metrics import (
 )
 from hiveacid.compaction.worker import CompactionResult, Outcome
 from hiveacid.errors import InvalidInputError, MetastoreError, MissingExtraError
-from hiveacid.metastore.api import TxnInfo
 from hiveacid.model.compactions import (
     CompactionId,
     CompactionInfo,
@@ -32,7 +31,7 @@ from hiveacid.model.compactions import (
 )
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
-from hiveacid.model.transactions import TxnState, TxnType
+from hiveacid.model.transactions import TxnInfo, TxnState, TxnType
 from hiveacid.testing.clock import ManualClock
 
 T = TableName("default", "t")

@@ -12,6 +12,7 @@ from sqlalchemy import delete, select
 
 from hiveacid.clock import SystemClock
 from hiveacid.errors import InvalidInputError, MetastoreError, UnsupportedError
+from hiveacid.metastore.api import own
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql import sqlite
 from hiveacid.metastore.sql.metastore import SqlMetastore
@@ -190,3 +191,13 @@ def test_ctrl_c_in_a_query_is_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyP
             patch.setattr(unit.channel, "send", interrupted)
             unit.rows(select(TXNS))
         assert [one.id for one in metastore.show_txns()] == [txn]
+
+
+def test_what_only_a_database_of_ours_can_do_is_refused_by_name_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _open(tmp_path / "metastore.db") as metastore:
+        assert own(metastore).places() == ()
+        monkeypatch.setattr(SqlMetastore, "own", None)
+        with pytest.raises(UnsupportedError, match="is a service of Hive, which cannot do this"):
+            own(metastore)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from sqlalchemy import Select, and_, bindparam, delete, func, insert, literal, or_, select, update
 
-from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue
+from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue, CompactionUpkeep
 from hiveacid.metastore.sql.compaction_rows import (
     ABORT_CLEANUP,
     QUEUE_COLUMNS,
@@ -206,7 +206,7 @@ _KEEP_BACK_ABORTS: Final = insert(COMPACTION_QUEUE).values(
 )
 
 
-class SqlCleaning(CompactionQueue):
+class SqlCleaning(CompactionUpkeep, CompactionQueue):
     """The part of ``CompactionQueue`` from which the initiator learns where to look, and about
     cleaning.
     """

@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, MetastoreError
-from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue
+from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue, CompactionUpkeep
 from hiveacid.metastore.sql.compaction_rows import (
     HISTORY_COLUMNS,
     QUEUE_COLUMNS,
@@ -140,7 +140,7 @@ _REVOKE_OLD: Final = _REVOKE.where(Q.CQ_START < bindparam("before"))
 _REVOKE_WITHOUT_TXN: Final = _REVOKE_OLD.where(Q.CQ_TXN_ID.is_(None))
 
 
-class SqlCompactions(CompactionQueue):
+class SqlCompactions(CompactionUpkeep, CompactionQueue):
     """The part of ``CompactionQueue`` about requests and workers."""
 
     _db: Database

@@ -15,7 +15,7 @@ from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, updat
 from sqlalchemy.sql import ColumnElement, Insert
 
 from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
-from hiveacid.metastore.api import ConflictUnit, TxnStore
+from hiveacid.metastore.api import ConflictUnit, OwnDatabase, TxnStore
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.locks import insert_components, insert_writes
@@ -267,8 +267,8 @@ _NEWER_OVERWRITE: Final = (
 )
 
 
-class SqlCommits(TxnStore):
-    """The part of ``TxnStore`` about what was written, and the commit."""
+class SqlCommits(OwnDatabase, TxnStore):
+    """The part of ``TxnStore`` and ``OwnDatabase`` about what was written, and the commit."""
 
     _db: Database
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.sql import Delete, Select
 
-from hiveacid.metastore.api import TxnStore
+from hiveacid.metastore.api import OwnDatabase
 from hiveacid.metastore.sql.cleaning import FIRST_UNSEEN, purge_history
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.schema import (
@@ -138,8 +138,8 @@ _DEDUPE: Final = tuple(
 )
 
 
-class SqlHousekeeping(TxnStore):
-    """The part of ``TxnStore`` that Hive's metastore does in the background."""
+class SqlHousekeeping(OwnDatabase):
+    """The part of ``OwnDatabase`` that Hive's metastore does in the background."""
 
     _db: Database
 

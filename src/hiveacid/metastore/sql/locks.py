@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, LockError, TransactionError
-from hiveacid.metastore.api import LockManager, LockResponse
+from hiveacid.metastore.api import LockManager, LockResponse, OwnDatabase
 from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID, TXN_COMPONENTS
@@ -140,7 +140,7 @@ _DELETE: Final = delete(HIVE_LOCKS).where(_OF_REQUEST)
 _RELEASE: Final = delete(HIVE_LOCKS).where(_L.HL_TXNID == bindparam("txn"))
 
 
-class SqlLocks(LockManager):
+class SqlLocks(OwnDatabase, LockManager):
     """``LockManager`` on the tables HIVE_LOCKS and TXN_COMPONENTS."""
 
     _db: Database

@@ -40,6 +40,11 @@ class SqlMetastore(
         self._db = database
 
     @property
+    def own(self) -> SqlMetastore:
+        """Itself: it is a database of ours."""
+        return self
+
+    @property
     def url(self) -> str:
         """Where it is, without secrets."""
         return self._db.url

@@ -44,7 +44,7 @@ _MOVING: Final = (
 
 
 def read_places(unit: Unit) -> tuple[Place, ...]:
-    """As ``Catalog.places``."""
+    """As ``OwnDatabase.places``."""
     asked, moving, elsewhere = unit.ask(_TABLES), unit.ask(_MOVING), unit.ask(_ELSEWHERE)
     tables = asked.rows()
     transactional = {

@@ -17,7 +17,7 @@ from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
 from hiveacid.layout.names import partition_name
-from hiveacid.metastore.api import Catalog
+from hiveacid.metastore.api import Catalog, OwnDatabase
 from hiveacid.metastore.sql.catalog_schema import (
     DBS,
     PART_COL_STATS,
@@ -165,7 +165,7 @@ class _Facts:
     parameters: dict[str, str] = field(default_factory=dict)
 
 
-class SqlStatistics(Catalog):
+class SqlStatistics(OwnDatabase, Catalog):
     """The part of ``Catalog`` about statistics."""
 
     _db: Database

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import bindparam, insert, or_, select
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.metastore.api import Catalog, Claim, Place
+from hiveacid.metastore.api import Claim, OwnDatabase, Place
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.locks import insert_components
 from hiveacid.metastore.sql.objects import no_such_table
@@ -51,8 +51,8 @@ _NOT_COMMITTED: Final = select(_T.TXN_ID, _T.TXN_STATE).where(
 )
 
 
-class SqlTakeover(Catalog):
-    """The part of ``Catalog`` about tables of other metastores."""
+class SqlTakeover(OwnDatabase):
+    """The part of ``OwnDatabase`` about tables of other metastores."""
 
     _db: Database
 
@@ -88,6 +88,11 @@ class SqlTakeover(Catalog):
                 raise no_such_table(name)
         whole = ValidWriteIdList.of(str(name), hwm=last, open=valid.open, aborted=valid.aborted)
         return whole, txns
+
+    def assume_committed(self, txn: TxnId) -> None:
+        with self._db.write() as unit:
+            unit.exclude_opens()
+            assume_committed(unit, txn)
 
     def places(self) -> tuple[Place, ...]:
         with self._db.read() as unit:

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, bindparam, delete, func, insert, or_, select,
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
-from hiveacid.metastore.api import HeartbeatResult, OpenTxns, TxnInfo, TxnStore
+from hiveacid.metastore.api import OpenTxns, TxnStore
 from hiveacid.metastore.sql.compaction_rows import give_back
 from hiveacid.metastore.sql.dialect import Answer, Row, packed, server_now, unpacked
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Unit
@@ -25,7 +25,14 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
 )
 from hiveacid.model.ids import LONG_MAX, LockId, TxnId
-from hiveacid.model.transactions import COMPACTIONS, AbortReason, TxnState, TxnType
+from hiveacid.model.transactions import (
+    COMPACTIONS,
+    AbortReason,
+    HeartbeatResult,
+    TxnInfo,
+    TxnState,
+    TxnType,
+)
 from hiveacid.model.valid import ValidTxnList
 
 _T = TXNS.c
@@ -270,11 +277,6 @@ class SqlTxns(TxnStore):
                     f"Invalid txnId seed {seed}, the highWaterMark is {hwm}", seed=seed, hwm=hwm
                 )
             unit.dialect.set_next_txn_id(unit.channel, seed)
-
-    def assume_committed(self, txn: TxnId) -> None:
-        with self._db.write() as unit:
-            unit.exclude_opens()
-            assume_committed(unit, txn)
 
 
 def assume_committed(unit: Unit, txn: int) -> None:

@@ -200,7 +200,7 @@ def _attached(
     check_place(context.client.metastore, table)
     attached = examine(table, lists, format=format, files=context.files)
     if attached.takeover is not None:  # the locks' own transaction has a higher id, too
-        context.client.metastore.assume_committed(TxnId(attached.takeover.highest_txn))
+        context.client.own.assume_committed(TxnId(attached.takeover.highest_txn))
     return attached
 
 
@@ -231,7 +231,7 @@ def _attach(context: ExecutionContext, attached: Attached, table: Table) -> None
     fs, path = context.files.at(table.location)
     fs.create_directory(path)
     mark_dead(attached, fs)
-    context.client.metastore.attach_table(
+    context.client.own.attach_table(
         table, attached.partitions, attached.takeover, claim=place_claim(table)
     )
 
@@ -389,7 +389,7 @@ def rename_table(context: ExecutionContext, statement: RenameTable, look: Look) 
         if location != table.location:
             moved = replace(table, name=new_name, location=location)
             claim = place_claim(moved, but=(str(table.name),))
-            claim(metastore.places())
+            claim(context.client.own.places())
             check_free(context.files, location)
             metastore.alter_table(
                 table.name, lambda now: noted(now, now.location, location), claim=claim
