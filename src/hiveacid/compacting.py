@@ -25,6 +25,7 @@ from hiveacid.model.compactions import (
 )
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.progress import compactions_shown
+from hiveacid.statements.answers import Listing
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import (
     AbortCompactions,
@@ -40,7 +41,6 @@ from hiveacid.statements.compact import (
     plan_compaction,
     show_compactions,
 )
-from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.version import VERSION
 

@@ -37,6 +37,7 @@ from hiveacid.sql import (
     resolved,
 )
 from hiveacid.statements.analyze import Analyze
+from hiveacid.statements.answers import Listing, listing_frame, shortened
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.context import Bound, ExecutionContext
@@ -44,7 +45,6 @@ from hiveacid.statements.create_as import create_from
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, make_table
 from hiveacid.statements.handlers import handler_of, title_of, without_spark
-from hiveacid.statements.listing import Listing, listing_frame, shortened
 from hiveacid.statements.load import Load
 from hiveacid.statements.lock import AbortLocks, AbortTransactions, LockStatement
 from hiveacid.statements.query_columns import columns_of_struct

@@ -11,9 +11,9 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.statements.analyze import Analyze
+from hiveacid.statements.answers import shortened
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import Clean, Compact, CompactionStatement, WhyCompact
-from hiveacid.statements.listing import shortened
 from hiveacid.statements.load import Load
 from hiveacid.statements.lock import LockTable, UnlockTable
 from hiveacid.statements.partition_values import partition_texts

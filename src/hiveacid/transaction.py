@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.model.transactions import Isolation
+from hiveacid.statements.answers import Listing
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.listing import Listing
 from hiveacid.statements.lock import LockStatement
 from hiveacid.statements.session_state import (
     Begin,

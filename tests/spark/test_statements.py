@@ -16,7 +16,7 @@ from hiveacid.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from hiveacid.statements.listing import Listing, listing_frame
+from hiveacid.statements.answers import Listing, listing_frame
 from hiveacid.statements.values import DeleteResult, InsertResult, MergeResult, UpdateResult
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

@@ -32,8 +32,8 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.conditions import PartitionChoice
 from hiveacid.reading.rows import chosen_names, open_rows, schema_of
 from hiveacid.reading.source import Leasing, Source, source_of
+from hiveacid.statements.answers import shortened
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.listing import shortened
 
 if TYPE_CHECKING:
     import polars as pl

@@ -33,7 +33,7 @@ from hiveacid.model.tables import (
     TableName,
 )
 from hiveacid.spark.text import quoted
-from hiveacid.statements.listing import Listing
+from hiveacid.statements.answers import Listing
 from hiveacid.statements.partition_values import PartitionText, named_partitions, normal_spec
 from hiveacid.statements.values import Command
 

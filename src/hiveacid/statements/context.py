@@ -12,8 +12,8 @@ from hiveacid.errors import spark_needed
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
 from hiveacid.spark.text import quoted
+from hiveacid.statements.answers import Listing
 from hiveacid.statements.compact import CompactionStatement
-from hiveacid.statements.listing import Listing
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look

@@ -12,7 +12,13 @@ from hiveacid.model.transactions import OperationType
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
 from hiveacid.statements.checks import check
-from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
+from hiveacid.statements.event_columns import (
+    column,
+    count_places,
+    identity_columns,
+    resolved,
+    select_as,
+)
 from hiveacid.statements.job import Job
 from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names

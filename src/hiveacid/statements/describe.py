@@ -20,6 +20,7 @@ from hiveacid.model.statistics import (
 )
 from hiveacid.model.storage_classes import storage_classes
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
+from hiveacid.statements.answers import Listing
 from hiveacid.statements.constraints import (
     check_constraints,
     default_constraints,
@@ -27,7 +28,6 @@ from hiveacid.statements.constraints import (
     not_null_constraints,
     shown_properties,
 )
-from hiveacid.statements.listing import Listing
 from hiveacid.statements.partition_values import PartitionText, full_values
 from hiveacid.statements.values import Command
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.model.locks import LockComponent
+from hiveacid.statements.answers import Listing
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.job import Reader
-from hiveacid.statements.listing import Listing
 from hiveacid.statements.values import (
     Command,
     Delete,

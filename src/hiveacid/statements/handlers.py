@@ -34,6 +34,7 @@ from hiveacid.statements import (
     truncate,
 )
 from hiveacid.statements import values as dml
+from hiveacid.statements.answers import Listing
 from hiveacid.statements.checks import check_inserts
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.ddl import (
@@ -48,7 +49,6 @@ from hiveacid.statements.ddl import (
 from hiveacid.statements.ddl.change import Plan, define
 from hiveacid.statements.evolve import evolved
 from hiveacid.statements.job import Work
-from hiveacid.statements.listing import Listing
 from hiveacid.statements.locked import Needs
 from hiveacid.txn.footprint import Footprint
 from hiveacid.txn.view import Look
@@ -313,7 +313,7 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
         lambda context, value: context.owner.compactions_listing(value), commits=True
     ),
     **dict.fromkeys(
-        show.ShowStatement.__args__,
+        show.ANSWERS,
         _says(lambda context, value: show.show(context.client.metastore, value)),
     ),
     **dict.fromkeys(

@@ -21,7 +21,7 @@ from hiveacid.spark.scan import ROW_ID_COLUMN
 from hiveacid.spark.text import quoted
 from hiveacid.spark.write import write_events
 from hiveacid.statements.checks import check
-from hiveacid.statements.events import count_places
+from hiveacid.statements.event_columns import count_places
 from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job
 from hiveacid.statements.locked import locked_partitions

@@ -25,7 +25,7 @@ from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, IDENTITY
 from hiveacid.statements.checks import columns_named, extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns
-from hiveacid.statements.events import column, identity_columns, resolved, select_as
+from hiveacid.statements.event_columns import column, identity_columns, resolved, select_as
 from hiveacid.statements.job import Job
 from hiveacid.statements.select import query_frame
 from hiveacid.statements.update import assigned

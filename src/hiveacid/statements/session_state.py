@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.model.transactions import Isolation
+from hiveacid.statements.answers import Listing
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.listing import Listing
 from hiveacid.statements.values import Command
 
 

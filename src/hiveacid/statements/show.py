@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError
@@ -15,6 +16,7 @@ from hiveacid.model.storage_classes import storage_classes
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.spark.text import literal, quoted
+from hiveacid.statements.answers import Listing, matching
 from hiveacid.statements.constraints import (
     check_constraints,
     column_default,
@@ -22,7 +24,6 @@ from hiveacid.statements.constraints import (
     not_null_columns,
     shown_properties,
 )
-from hiveacid.statements.listing import Listing, matching
 from hiveacid.statements.partition_values import (
     PartitionCondition,
     PartitionText,
@@ -109,18 +110,6 @@ class ShowViews(Command):
     pattern: str | None = None
 
 
-ShowStatement = (
-    ShowDatabases
-    | ShowTables
-    | ShowPartitions
-    | ShowColumns
-    | ShowTableProperties
-    | ShowCreateTable
-    | ShowTransactions
-    | ShowLocks
-    | ShowViews
-)
-
 _LOCK_COLUMNS = (
     "lockid", "database", "table", "partition", "lock_state", "blocked_by", "lock_type",
     "transaction_id", "last_heartbeat", "acquired_at", "user", "hostname", "agent_info",
@@ -133,44 +122,43 @@ _LOCK_STATES = {
 }
 
 
-def show(metastore: Metastore, statement: ShowStatement) -> Listing:
+def show(metastore: Metastore, statement: Command) -> Listing:
     """The answer to a SHOW statement.
 
     Raises:
         NotFoundError: the table or database does not exist.
         InvalidInputError: SHOW PARTITIONS of a table without (10241).
     """
-    if isinstance(statement, ShowDatabases):
-        return _names("database_name", matching(metastore.list_databases(), statement.pattern))
-    if isinstance(statement, ShowTables):
-        assert statement.database is not None
-        found = metastore.list_tables(statement.database)
-        return _names("tab_name", matching(found, statement.pattern))
-    if isinstance(statement, ShowViews):
-        assert statement.database is not None
-        found = metastore.list_tables(statement.database, kind=TableKind.VIEW)
-        return _names("tab_name", matching(found, statement.pattern))
-    if isinstance(statement, ShowTransactions):
-        return _transactions(metastore)
-    if isinstance(statement, ShowLocks):
-        return _locks(metastore, statement)
-    table = metastore.get_table(statement.name)
-    if isinstance(statement, ShowPartitions):
-        return _partitions(metastore, table, statement)
-    if isinstance(statement, ShowColumns):
-        names = tuple(column.name for column in table.all_columns)
-        return _names("field", matching(names, statement.pattern))
-    if isinstance(statement, ShowTableProperties):
-        return _table_properties(table, statement.key)
-    lines = create_table_text(table).split("\n")
-    return Listing(("createtab_stmt",), tuple((line,) for line in lines))
+    return ANSWERS[type(statement)](metastore, statement)
+
+
+def _databases(metastore: Metastore, statement: ShowDatabases) -> Listing:
+    return _names("database_name", matching(metastore.list_databases(), statement.pattern))
+
+
+def _tables(metastore: Metastore, statement: ShowTables | ShowViews) -> Listing:
+    assert statement.database is not None
+    kind = TableKind.VIEW if isinstance(statement, ShowViews) else None
+    found = metastore.list_tables(statement.database, kind=kind)
+    return _names("tab_name", matching(found, statement.pattern))
+
+
+def _columns(metastore: Metastore, statement: ShowColumns) -> Listing:
+    names = tuple(column.name for column in metastore.get_table(statement.name).all_columns)
+    return _names("field", matching(names, statement.pattern))
+
+
+def _create_table(metastore: Metastore, statement: ShowCreateTable) -> Listing:
+    lines = create_table_text(metastore.get_table(statement.name)).split("\n")
+    return _names("createtab_stmt", tuple(lines))
 
 
 def _names(column: str, names: tuple[str, ...]) -> Listing:
     return Listing((column,), tuple((name,) for name in names))
 
 
-def _partitions(metastore: Metastore, table: Table, statement: ShowPartitions) -> Listing:
+def _partitions(metastore: Metastore, statement: ShowPartitions) -> Listing:
+    table = metastore.get_table(statement.name)
     if not table.partition_columns:
         raise InvalidInputError(
             f"Table {table.name} is not a partitioned table", code=10241, table=str(table.name)
@@ -189,7 +177,8 @@ def _partitions(metastore: Metastore, table: Table, statement: ShowPartitions) -
     return _names("partition", tuple(name for name, _ in found[: statement.limit]))
 
 
-def _table_properties(table: Table, key: str | None) -> Listing:
+def _table_properties(metastore: Metastore, statement: ShowTableProperties) -> Listing:
+    table, key = metastore.get_table(statement.name), statement.key
     columns = ("prpt_name", "prpt_value")
     properties = shown_properties(table.properties)
     if key is None:
@@ -200,7 +189,7 @@ def _table_properties(table: Table, key: str | None) -> Listing:
     return Listing(columns, ((key, properties[key]),))
 
 
-def _transactions(metastore: Metastore) -> Listing:
+def _transactions(metastore: Metastore, _: ShowTransactions) -> Listing:
     columns = ("txnid", "state", "startedtime", "lastheartbeattime", "user", "host")
     rows = tuple(
         (
@@ -248,6 +237,20 @@ def _lock_row(lock: LockInfo) -> tuple[str | None, ...]:
         lock.host,
         lock.agent_info,
     )
+
+
+ANSWERS: Final[Mapping[type, Callable[[Metastore, Any], Listing]]] = {
+    ShowDatabases: _databases,
+    ShowTables: _tables,
+    ShowViews: _tables,
+    ShowPartitions: _partitions,
+    ShowColumns: _columns,
+    ShowTableProperties: _table_properties,
+    ShowCreateTable: _create_table,
+    ShowTransactions: _transactions,
+    ShowLocks: _locks,
+}
+"""How each kind of SHOW is answered."""
 
 
 # -------------------------------------------------------------------- SHOW CREATE TABLE

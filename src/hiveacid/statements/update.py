@@ -17,7 +17,13 @@ from hiveacid.spark.text import quoted
 from hiveacid.spark.write import ACTION, write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
-from hiveacid.statements.events import column, count_places, identity_columns, resolved, select_as
+from hiveacid.statements.event_columns import (
+    column,
+    count_places,
+    identity_columns,
+    resolved,
+    select_as,
+)
 from hiveacid.statements.job import Job
 from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names

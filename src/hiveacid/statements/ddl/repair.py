@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.model.tables import Partition, Table, TableKind, TableName
+from hiveacid.statements.answers import Listing
 from hiveacid.statements.attach import admit
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.change import Change, use_write_id
-from hiveacid.statements.listing import Listing
 from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions
