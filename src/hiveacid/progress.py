@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.client import Client
-from hiveacid.spark.progress import Measure, jobs_watched, shows_its_own
+from hiveacid.spark.jobs import Measure, jobs_watched, shows_its_own
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

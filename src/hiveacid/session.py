@@ -23,7 +23,7 @@ from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.progress import statement_shown
 from hiveacid.settings import Settings
-from hiveacid.spark.conf import jobs_described
+from hiveacid.spark.jobs import jobs_described
 from hiveacid.sql import (
     Arguments,
     Statement,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiveacid.spark.conf import jobs_described
-from hiveacid.spark.progress import jobs_watched
+from hiveacid.spark.jobs import jobs_described, jobs_watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

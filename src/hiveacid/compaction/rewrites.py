@@ -35,7 +35,7 @@ from hiveacid.layout.names import (
 )
 from hiveacid.model.tables import AcidMode
 from hiveacid.settings import Settings
-from hiveacid.spark.conf import jobs_described
+from hiveacid.spark.jobs import jobs_described
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
 from hiveacid.storage.merge.file_copy import copy_files

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-_DESCRIPTION: Final = "spark.job.description"
 
 
 @contextmanager
@@ -34,34 +31,6 @@ def session_conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[Non
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
-
-
-@contextmanager
-def jobs_described(spark: SparkSession | None, text: str) -> Iterator[None]:
-    """Lets Spark's web page call the jobs of a block ``text``, on Spark Connect by a tag."""
-    context = getattr(spark, "_sc", None)
-    if spark is None or context is None:
-        with nullcontext() if spark is None else _tagged(spark, text.replace(",", ";")):
-            yield
-        return
-    before = context.getLocalProperty(_DESCRIPTION)
-    context.setLocalProperty(_DESCRIPTION, text)
-    try:
-        yield
-    finally:
-        context.setLocalProperty(_DESCRIPTION, before)
-
-
-@contextmanager
-def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
-    if tag in spark.getTags():
-        yield
-        return
-    spark.addTag(tag)
-    try:
-        yield
-    finally:
-        spark.removeTag(tag)
 
 
 def is_ansi(spark: SparkSession) -> bool:

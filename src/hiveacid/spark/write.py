@@ -22,7 +22,7 @@ from hiveacid.spark.assign import partition_text
 from hiveacid.spark.bucket_task import RESULT_SCHEMA, TOO_MANY_WRITERS_MARK, StageTask
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import statement_error
-from hiveacid.spark.interrupts import jobs_end_with
+from hiveacid.spark.jobs import jobs_end_with
 from hiveacid.spark.placing import bucket_number, to_task
 from hiveacid.spark.text import quoted
 from hiveacid.spark.workers import make_ready

@@ -1,13 +1,15 @@
-"""How far Spark's jobs are: those that a block starts, in tasks."""
+"""The Spark jobs of a block: what they are called, how far they are, their end with Ctrl-C."""
 
 from __future__ import annotations
 
 import itertools
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import contextmanager, nullcontext
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -16,8 +18,37 @@ if TYPE_CHECKING:
 Measure = Callable[[], "tuple[int, int] | None"]
 """Tasks that are done, and all that are known; None before the first job."""
 
+_DESCRIPTION: Final = "spark.job.description"
 _GROUP: Final = "spark.jobGroup.id"
 _NUMBERS: Final = itertools.count()
+
+
+@contextmanager
+def jobs_described(spark: SparkSession | None, text: str) -> Iterator[None]:
+    """Lets Spark's web page call the jobs of a block ``text``, on Spark Connect by a tag."""
+    context = getattr(spark, "_sc", None)
+    if spark is None or context is None:
+        with nullcontext() if spark is None else _tagged(spark, text.replace(",", ";")):
+            yield
+        return
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)
+
+
+@contextmanager
+def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    if tag in spark.getTags():
+        yield
+        return
+    spark.addTag(tag)
+    try:
+        yield
+    finally:
+        spark.removeTag(tag)
 
 
 def shows_its_own(spark: SparkSession) -> bool:
@@ -96,3 +127,57 @@ class _Watcher:
     def measure(self) -> tuple[int, int] | None:
         seen = tuple(self._seen.values())
         return (sum(done for done, _ in seen), sum(known for _, known in seen)) if seen else None
+
+
+@contextmanager
+def jobs_end_with(spark: SparkSession) -> Iterator[None]:
+    """Ctrl-C in the block is a KeyboardInterrupt, and ends the Spark jobs that it started.
+
+    PySpark's own handler wants to end them, but cannot while its thread waits for an answer: the
+    call that would do it is refused as reentrant, and up to PySpark 4.1 it is that error of py4j's
+    which is raised. The client of Spark Connect can.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        context = spark.sparkContext
+    except PySparkException:
+        yield
+        return
+    tag = f"hiveacid-{os.getpid()}-{next(_NUMBERS)}"
+    context.addJobTag(tag)
+    try:
+        with _ending_in_an_interrupt():
+            yield
+    except KeyboardInterrupt:
+        context.cancelJobsWithTag(tag)
+        raise
+    finally:
+        context.removeJobTag(tag)
+
+
+@contextmanager
+def _ending_in_an_interrupt() -> Iterator[None]:
+    """What PySpark's handler does, its error included, which closes the connection with the answer
+    that nobody will read; and then KeyboardInterrupt, as since PySpark 4.2.
+    """
+    theirs = signal.getsignal(signal.SIGINT)
+    if (
+        not callable(theirs)
+        or not str(theirs.__module__).startswith("pyspark.")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+
+    def handler(number: int, frame: FrameType | None) -> NoReturn:
+        try:
+            theirs(number, frame)
+        finally:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, theirs)
