@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,21 +11,25 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.syntax import Syntax
 from rich.table import Table
+from rich.tree import Tree
 
 import hiveacid
 from hiveacid.clock import SystemClock
 from hiveacid.demo import input as tpch
-from hiveacid.demo import proof, show, steps
-from hiveacid.demo.meter import Meter, Step
+from hiveacid.demo import proof, steps
+from hiveacid.demo.meter import Meter, Seen, Step
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.connect import connect
+from hiveacid.model.tables import TableName
 from hiveacid.spark.local import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hiveacid.metastore.api import Metastore
     from hiveacid.session import Session
 
+_TABLES = ("orders", "lineitem")
 _MARKER = ".hiveacid-demo"
 _WIDTH = 120
 """columns, where the output goes into a file"""
@@ -70,11 +75,11 @@ def run(*, scale: float, directory: Path) -> bool:
             acid.close()
         finally:
             spark.stop()
-        show.around(console, warehouse=warehouse, metastore=metastore, seen=seen)
+        _around(console, warehouse=warehouse, metastore=metastore, seen=seen)
     console.print(Syntax(steps.JOINED.strip(), "sql", background_color="default"))
-    show.answer(console, answer)
+    _print_answer(console, answer)
     _figures(console, meter.steps)
-    return show.verdict(console, findings)
+    return _verdict(console, findings)
 
 
 def _clear(directory: Path) -> None:
@@ -133,21 +138,115 @@ def _prove(
 
 
 def _figures(console: Console, measured: list[Step]) -> None:
-    table = Table(title="Steps", title_justify="left")
-    table.add_column("step")
-    table.add_column("seconds", justify="right")
-    table.add_column("rows")
-    table.add_column("new files", justify="right")
-    table.add_column("peak memory", justify="right")
-    for step in measured:
-        table.add_row(
+    rows = [
+        (
             step.title,
             f"{step.seconds:.1f}",
             step.rows,
-            str(step.files) if step.files else "",
+            step.files or "",
             f"{step.peak_bytes / 2**20:,.0f} MiB" if step.peak_bytes else "?",
         )
-    console.print(table)
+        for step in measured
+    ]
+    names = ("step", "seconds", "rows", "new files", "peak memory")
+    _print_table(console, "Steps", names, rows, right=(1, 3, 4))
     console.print(
         "[dim]Peak memory: driver, JVM and Python workers together, shared pages counted in each."
     )
+
+
+def _print_table(
+    console: Console,
+    title: str | None,
+    names: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Sequence[int] = (),
+) -> None:
+    table = Table(title=title, title_justify="left")
+    for place, name in enumerate(names):
+        table.add_column(name, justify="right" if place in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row))
+    console.print(table)
+
+
+def _around(
+    console: Console, *, warehouse: Path, metastore: Metastore, seen: Sequence[Seen]
+) -> None:
+    """The directories as they lie on disk, and what the metastore says."""
+    tree = Tree(str(warehouse), highlight=False)
+    for name in _TABLES:
+        _add_directory(tree, warehouse / name)
+    console.print(tree)
+    _print_txns(console, metastore)
+    _print_locks(console, seen)
+
+
+def _add_directory(tree: Tree, path: Path) -> None:
+    """Partitions as branches; an ACID directory is one line with its files counted."""
+    folders = sorted(child for child in path.iterdir() if child.is_dir())
+    files = [child for child in path.iterdir() if child.is_file()]
+    data = [file for file in files if not file.name.startswith(("_", "."))]
+    size = sum(file.stat().st_size for file in data) / 2**20
+    label = f"{path.name}  [dim]{len(data)} files, {size:,.1f} MiB" if data else path.name
+    branch = tree.add(label)
+    for folder in folders:
+        if not folder.name.startswith("."):
+            _add_directory(branch, folder)
+
+
+def _print_txns(console: Console, metastore: Metastore) -> None:
+    txns = metastore.valid_txns()
+    names = [TableName("default", name) for name in _TABLES]
+    lists = zip(names, metastore.valid_write_ids(names, txns), strict=True)
+    rows = [
+        ("transactions (hwm:minOpen:open:aborted)", txns),
+        *((f"write ids of {name}", valid) for name, valid in lists),
+    ]
+    _print_table(console, "What a reader sees now", ("list", "in Hive's text form"), rows)
+
+
+def _print_locks(console: Console, seen: Sequence[Seen]) -> None:
+    rows: dict[tuple[int, int], tuple[object, ...]] = {}
+    for moment in seen:
+        states = {info.id: info.state.name for info in moment.txns}
+        for lock in moment.locks:
+            where = ".".join(part for part in (lock.database, lock.table) if part)
+            facts = (
+                moment.step,
+                lock.txn_id,
+                states.get(lock.txn_id, ""),
+                f"{lock.lock_id}.{lock.component_id}",
+                f"{where}/{lock.partition}" if lock.partition else where,
+                lock.state.name,
+                lock.type.name,
+            )
+            rows.setdefault((lock.lock_id, lock.component_id), facts)  # else of a step before
+    names = ("step", "transaction", "state", "lock", "on", "lock state", "lock type")
+    title = "Transactions and locks, caught while a step ran"
+    _print_table(console, title, names, rows.values())
+
+
+def _print_answer(console: Console, rows: Sequence[tuple[Any, ...]], *, shown: int = 10) -> None:
+    """The first rows of the joined query."""
+    names = ("shipped", "priority", "lines", "orders", "revenue", "highest price", "first shipped")
+    more = [("...",)] if len(rows) > shown else []
+    _print_table(console, None, names, [*rows[:shown], *more], right=(0, 2, 3, 4, 5))
+
+
+def _verdict(console: Console, findings: Sequence[proof.Finding]) -> bool:
+    """Say for each comparison whether it is equal, and whether all are."""
+    for finding in findings:
+        size = f"{finding.rows:,} rows, {finding.values:,} values"
+        if finding.wrong:
+            console.print(f"[bold red]NOT equal[/] {finding.what}: {finding.wrong:,} rows differ")
+            console.print(f"  for example {finding.example}", highlight=False)
+        else:
+            console.print(f"[bold green]equal[/] {finding.what}: {size}", highlight=False)
+    good = not any(finding.wrong for finding in findings)
+    if good:
+        console.print("[bold green]equal[/]: hiveacid's result is DuckDB's, value by value.")
+    else:
+        console.print("[bold red]NOT equal[/]: hiveacid's result is not DuckDB's.")
+    return good
