@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import StorageError
-from hiveacid.storage.filesystem import FileInfo, Files, FileSystem, storage_error
+from hiveacid.storage.filesystem import Files, FileSystem, storage_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +63,17 @@ class ScriptedFaults:
         del operation, subject
 
 
+def _may_fail(name: str, method: Callable[[FileSystem, str], Any]) -> Callable[..., Any]:
+    """An operation on one path that does all or nothing."""
+
+    @wraps(method)
+    def operation(self: FaultyFileSystem, path: str) -> Any:
+        with self._operation(name, path):
+            return method(self, path)
+
+    return operation
+
+
 class FaultyFileSystem(FileSystem):
     """A file system each of whose operations may fail, before or after its effect or in between.
 
@@ -73,10 +85,15 @@ class FaultyFileSystem(FileSystem):
         super().__init__(root)
         self._faults = faults
 
-    def open_input(self, path: str) -> pa.NativeFile:
-        """See ``FileSystem``."""
-        with self._operation("open", path):
-            return super().open_input(path)
+    open_input = _may_fail("open", FileSystem.open_input)
+    read_bytes = _may_fail("read", FileSystem.read_bytes)
+    delete_file = _may_fail("delete", FileSystem.delete_file)
+    create_directory = _may_fail("create-directory", FileSystem.create_directory)
+    exists = _may_fail("look", FileSystem.exists)
+    is_directory = _may_fail("look", FileSystem.is_directory)
+    size_bytes = _may_fail("look", FileSystem.size_bytes)
+    list_recursive = _may_fail("list", FileSystem.list_recursive)
+    list_directory = _may_fail("list", FileSystem.list_directory)
 
     def open_output(self, path: str) -> pa.NativeFile:
         """See ``FileSystem``; the writes to the stream do not fail."""
@@ -86,11 +103,6 @@ class FaultyFileSystem(FileSystem):
 
         with self._operation("create", path, tear=tear):
             return super().open_output(path)
-
-    def read_bytes(self, path: str) -> bytes:
-        """See ``FileSystem``."""
-        with self._operation("read", path):
-            return super().read_bytes(path)
 
     def write_bytes(self, path: str, *, data: bytes) -> None:
         """See ``FileSystem``."""
@@ -106,11 +118,6 @@ class FaultyFileSystem(FileSystem):
         with self._operation("rename", f"{source} {target}"):
             super().rename(source, target=target)
 
-    def delete_file(self, path: str) -> None:
-        """See ``FileSystem``."""
-        with self._operation("delete", path):
-            super().delete_file(path)
-
     def delete_directory(self, path: str) -> None:
         """See ``FileSystem``."""
 
@@ -125,36 +132,6 @@ class FaultyFileSystem(FileSystem):
 
         with self._operation("delete-directory", path, tear=tear):
             super().delete_directory(path)
-
-    def create_directory(self, path: str) -> None:
-        """See ``FileSystem``."""
-        with self._operation("create-directory", path):
-            super().create_directory(path)
-
-    def exists(self, path: str) -> bool:
-        """See ``FileSystem``."""
-        with self._operation("look", path):
-            return super().exists(path)
-
-    def is_directory(self, path: str) -> bool:
-        """See ``FileSystem``."""
-        with self._operation("look", path):
-            return super().is_directory(path)
-
-    def size_bytes(self, path: str) -> int:
-        """See ``FileSystem``."""
-        with self._operation("look", path):
-            return super().size_bytes(path)
-
-    def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
-        """See ``FileSystem``."""
-        with self._operation("list", path):
-            return super().list_recursive(path)
-
-    def list_directory(self, path: str) -> tuple[FileInfo, ...]:
-        """See ``FileSystem``."""
-        with self._operation("list", path):
-            return super().list_directory(path)
 
     @contextmanager
     def _operation(
