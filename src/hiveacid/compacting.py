@@ -95,7 +95,7 @@ class Compacting:
                 tables = None if name is None else (_with_files(metastore, name),)
                 return self.compactor().clean_tables(tables, dry_run=dry_run)
             case WhyCompact(name):
-                return self.compactor().explain(_with_files(metastore, name))
+                return self.compactor().initiator.explain(_with_files(metastore, name))
 
     def listing(self, value: CompactionStatement) -> Listing | None:
         """Carry out a statement of SQL.
@@ -170,7 +170,9 @@ class Compacting:
         """Requests for the partitions that have something to do; where one is on its way, it is
         left to that.
         """
-        chosen = self.compactor().with_work(order.table, order.partitions, order.request.type)
+        chosen = self.compactor().initiator.with_work(
+            order.table, order.partitions, order.request.type
+        )
         ids: list[CompactionId] = []
         for request in order.requests(chosen):
             try:

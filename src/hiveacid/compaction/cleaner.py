@@ -174,9 +174,10 @@ class Cleaner:
             _LOG.warning("Cleaning after compaction %s failed: %s", entry.id, error)
             done = Cleaned(entry, CleaningOutcome.FAILED, message=error.message)
             self._retry(entry, error)
-        if done.outcome in (CleaningOutcome.CLEANED, CleaningOutcome.REFUSED):
-            self._over.add(entry.id)
-        if done.removed and not self._dry:
+        if self._dry:
+            if done.outcome in (CleaningOutcome.CLEANED, CleaningOutcome.REFUSED):
+                self._over.add(entry.id)
+        elif done.removed:
             _LOG.info(
                 "Cleaned %s %s: %s removed, %s bytes",
                 entry.table,

@@ -25,8 +25,8 @@ from hiveacid.compaction.initiator import Initiator, Verdict
 from hiveacid.compaction.metrics import ERRORS, INITIATED, REMOVED, REMOVED_BYTES, Metrics
 from hiveacid.compaction.worker import CompactionResult, Rewrite, Worker
 from hiveacid.errors import AcidError
-from hiveacid.model.compactions import CompactionState, CompactionType
-from hiveacid.model.tables import Partition, Table, TableName
+from hiveacid.model.compactions import CompactionState
+from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import AbortReason
 
 _LOG = logging.getLogger(__name__)
@@ -48,58 +48,30 @@ class Compactor:
         self._rewrite = rewrite
         self._beside = beside or rewrite
         self._version = version
-        self._metrics = Metrics()
+        self.metrics = Metrics()
         self._prefix = f"{client.transactions.host}-{os.getpid()}.{next(_SERIAL)}."
         self._workers = itertools.count()
-        self._initiator = Initiator(client, name=f"{self._prefix}initiator")
+        self.initiator = Initiator(client, name=f"{self._prefix}initiator")
         self._cleaner = Cleaner(client)
 
-    @property
-    def metrics(self) -> Metrics:
-        """What it has counted."""
-        return self._metrics
-
-    def initiate(self, tables: Collection[TableName] | None = None) -> frozenset[str | None]:
-        """Ask for what these tables need, or, if it is this process's turn, what any needs; the
-        pools of what was asked for.
+    def initiate(
+        self, tables: Collection[TableName] | None = None, *, always: bool = False
+    ) -> frozenset[str | None]:
+        """Ask for what these tables need, or, if it is this process's turn or ``always``, what any
+        needs; the pools of what was asked for.
         """
+        initiator = self.initiator
         try:
-            if tables is None:
-                return self._asked(self._initiator.run_if_due())
-            return self._asked(self._initiator.look_at(tables))
+            if tables is not None:
+                return self._asked(initiator.look_at(tables))
+            return self._asked(initiator.run_cycle() if always else initiator.run_if_due())
         except AcidError as error:
             self._failed("initiator", error)
             return frozenset()
-
-    def initiate_all(self) -> frozenset[str | None]:
-        """Ask for what any table needs, whosever turn it is; the pools of what was asked for."""
-        try:
-            return self._asked(self._initiator.run_cycle())
-        except AcidError as error:
-            self._failed("initiator", error)
-            return frozenset()
-
-    def with_work(
-        self, table: Table, partitions: Sequence[Partition], kind: CompactionType
-    ) -> tuple[Partition, ...]:
-        """The partitions of which a compaction of this kind would rewrite anything.
-
-        Raises:
-            StorageError, MetastoreError: as ``Initiator.with_work``.
-        """
-        return self._initiator.with_work(table, partitions, kind)
-
-    def explain(self, table: Table) -> tuple[Verdict, ...]:
-        """What the thresholds say of a table's partitions now.
-
-        Raises:
-            StorageError, MetastoreError: as ``Initiator.explain``.
-        """
-        return self._initiator.explain(table)
 
     def _asked(self, verdicts: Iterable[Verdict]) -> frozenset[str | None]:
         asked = [one.compaction for one in verdicts if one.compaction is not None]
-        self._metrics.add(INITIATED, len(asked))
+        self.metrics.add(INITIATED, len(asked))
         show = self._client.metastore.show_compactions
         return frozenset(entry.pool for one in asked for entry in show(compaction=one))
 
@@ -119,7 +91,7 @@ class Compactor:
             self._failed("worker", error)
             return None
         if result is not None:
-            self._metrics.add_compaction(result)
+            self.metrics.add_compaction(result)
         return result
 
     def clean(self) -> bool:
@@ -146,7 +118,7 @@ class Compactor:
         """Give back what dead workers hold, for who waits for it and may be all alone."""
         self.housekeep()
         try:
-            self._initiator.relieve_if_due()
+            self.initiator.relieve_if_due()
         except AcidError as error:
             self._failed("initiator", error)
 
@@ -162,7 +134,7 @@ class Compactor:
             return
         for table in tables:
             try:
-                self._metrics.add(REMOVED, len(self._cleaner.sweep((table,))))
+                self.metrics.add(REMOVED, len(self._cleaner.sweep((table,))))
             except AcidError as error:  # noqa: PERF203 - one table's directory says nothing of others
                 self._failed("sweeper", error)
 
@@ -184,8 +156,8 @@ class Compactor:
 
     def _cleaned(self, table: TableName | None) -> tuple[Cleaned, ...]:
         done = self._cleaner.run_all(table)
-        self._metrics.add(REMOVED, sum(len(one.removed) for one in done))
-        self._metrics.add(REMOVED_BYTES, sum(one.removed_bytes for one in done))
+        self.metrics.add(REMOVED, sum(len(one.removed) for one in done))
+        self.metrics.add(REMOVED_BYTES, sum(one.removed_bytes for one in done))
         return done
 
     def give_back(self) -> int:
@@ -205,4 +177,4 @@ class Compactor:
 
     def _failed(self, what: str, error: AcidError) -> None:
         _LOG.warning("The %s failed: %s", what, error)
-        self._metrics.add(ERRORS, what=what)
+        self.metrics.add(ERRORS, what=what)

@@ -14,7 +14,7 @@ from typing import Final
 from hiveacid.client import Client
 from hiveacid.clock import Clock, Threads
 from hiveacid.compaction.compactor import Compactor
-from hiveacid.compaction.loops import Loop
+from hiveacid.compaction.embedded import Loop
 from hiveacid.compaction.metrics import MetricsCollector, MetricsPort
 from hiveacid.compaction.worker import CompactionResult, Worker
 
@@ -123,7 +123,7 @@ def run_once(
     are no ``workers``), clean.
     """
     compactor.housekeep(always=True)
-    compactor.initiate_all()
+    compactor.initiate(always=True)
     worker = compactor.worker()
     results: list[CompactionResult] = []
     while workers and (result := compactor.work(worker, pool=pool)) is not None:

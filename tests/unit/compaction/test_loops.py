@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from hiveacid.clock import DaemonThreads, NoThreads, SystemClock
-from hiveacid.compaction.loops import Loop
+from hiveacid.compaction.embedded import Loop
 from hiveacid.compaction.metrics import (
     ERRORS,
     FINISHED,
