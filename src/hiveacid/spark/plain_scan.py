@@ -14,12 +14,11 @@ from hiveacid.layout.names import partition_name
 from hiveacid.layout.snapshot import DataFile, SnapshotPart
 from hiveacid.model.tables import Column, FileFormat, Partition, Table
 from hiveacid.spark.assign import key_value
-from hiveacid.spark.conf import session_conf
+from hiveacid.spark.conf import is_utc, session_conf
 from hiveacid.spark.driver_rows import without_rows
 from hiveacid.spark.plain_task import read_files
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
-from hiveacid.spark.zones import is_utc
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.footers import tail_of
 from hiveacid.storage.orc.native import is_native_plain

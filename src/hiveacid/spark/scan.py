@@ -32,7 +32,7 @@ from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionT
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark import arrow_scan, deletes, plain_scan
 from hiveacid.spark.assign import key_value
-from hiveacid.spark.conf import session_conf
+from hiveacid.spark.conf import is_utc, session_conf
 from hiveacid.spark.driver_rows import given_rows, without_rows
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.plain_scan import (
@@ -45,7 +45,6 @@ from hiveacid.spark.plain_scan import (
 )
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
-from hiveacid.spark.zones import is_utc
 from hiveacid.storage.orc.native import is_native
 from hiveacid.storage.orc.verify import event_tail
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
