@@ -15,8 +15,7 @@ from rich.tree import Tree
 
 import hiveacid
 from hiveacid.clock import SystemClock
-from hiveacid.demo import input as tpch
-from hiveacid.demo import proof, steps
+from hiveacid.demo import steps, tpch
 from hiveacid.demo.meter import Meter, Seen, Step
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.connect import connect
@@ -119,13 +118,13 @@ def _prove(
     answer: list[tuple[Any, ...]],
     meter: Meter,
     directory: Path,
-) -> list[proof.Finding]:
+) -> list[tpch.Finding]:
     actual = {name: directory / "actual" / name for name in ("orders", "lineitem")}
     with meter.step("read both tables in full") as step:
         for name, folder in actual.items():
             acid.sql(f"select * from {name}").write.parquet(str(folder))
     with meter.step("compute the same with DuckDB, compare") as step:
-        findings = proof.compare(
+        findings = tpch.compare(
             made,
             actual=actual,
             query=steps.JOINED,
@@ -235,7 +234,7 @@ def _print_answer(console: Console, rows: Sequence[tuple[Any, ...]], *, shown: i
     _print_table(console, None, names, [*rows[:shown], *more], right=(0, 2, 3, 4, 5))
 
 
-def _verdict(console: Console, findings: Sequence[proof.Finding]) -> bool:
+def _verdict(console: Console, findings: Sequence[tpch.Finding]) -> bool:
     """Say for each comparison whether it is equal, and whether all are."""
     for finding in findings:
         size = f"{finding.rows:,} rows, {finding.values:,} values"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.demo.input import Input
 from hiveacid.demo.meter import Meter
+from hiveacid.demo.tpch import Input
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

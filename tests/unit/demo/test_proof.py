@@ -9,8 +9,7 @@ import pytest
 
 duckdb = pytest.importorskip("duckdb")
 
-from hiveacid.demo import input as tpch  # noqa: E402
-from hiveacid.demo import program, proof, steps  # noqa: E402
+from hiveacid.demo import program, steps, tpch  # noqa: E402
 from hiveacid.errors import InvalidInputError  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -25,10 +24,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tpch.Input:
 def tables(made: tpch.Input, folder: Path) -> dict[str, Path]:
     """Both tables as they should be."""
     files = {"orders": made.orders, "lineitem": made.lineitem, "changes": made.changes}
-    for name, text in proof._EXPECTED.items():
+    for name, text in tpch._EXPECTED.items():
         (folder / name).mkdir(parents=True)
         duckdb.sql(f"copy ({text.format(**files)}) to '{folder / name / 'x.parquet'}'")
-    return {name: folder / name for name in proof._EXPECTED}
+    return {name: folder / name for name in tpch._EXPECTED}
 
 
 def rewrite(folder: Path, query: str) -> None:
@@ -38,13 +37,13 @@ def rewrite(folder: Path, query: str) -> None:
     new.replace(old)
 
 
-def compare(made: tpch.Input, actual: dict[str, Path], scratch: Path) -> dict[str, proof.Finding]:
+def compare(made: tpch.Input, actual: dict[str, Path], scratch: Path) -> dict[str, tpch.Finding]:
     """Compare, with the joined query's answer taken from the tables as they are."""
     with duckdb.connect() as db:
         for name, folder in actual.items():
             db.execute(f"create view {name} as select * from '{folder}/*.parquet'")
         answer: list[tuple[Any, ...]] = db.execute(steps.JOINED).fetchall()
-    found = proof.compare(made, actual=actual, query=steps.JOINED, answer=answer, scratch=scratch)
+    found = tpch.compare(made, actual=actual, query=steps.JOINED, answer=answer, scratch=scratch)
     return {finding.what: finding for finding in found}
 
 
