@@ -14,9 +14,8 @@ from tests.compaction.world import MAJOR, MINOR, Rows, World
 from tests.sampling import sampled
 
 import hiveacid
-from hiveacid.compaction.compactor import Compactor
+from hiveacid.compaction.compactor import Compactor, run_once
 from hiveacid.compaction.rewrites import rewrite
-from hiveacid.compaction.service import run_once
 from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.transactions import TxnState

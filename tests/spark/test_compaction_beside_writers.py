@@ -15,8 +15,8 @@ from tests.spark.running import wait_for
 
 import hiveacid
 from hiveacid.compaction import spark_rewrite
+from hiveacid.compaction.compactor import run_once
 from hiveacid.compaction.rewrites import rewrite
-from hiveacid.compaction.service import run_once
 from hiveacid.compaction.worker import Outcome, Step, Worker
 from hiveacid.model.compactions import CompactionRequest, CompactionType
 from hiveacid.model.tables import TableName

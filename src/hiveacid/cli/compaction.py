@@ -15,7 +15,7 @@ from hiveacid.cli.output import print_answer
 from hiveacid.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from hiveacid.compaction.service import CompactionService
+    from hiveacid.compaction.compactor import CompactionService
     from hiveacid.compaction.worker import CompactionResult
     from hiveacid.model.compactions import CompactionInfo
 
@@ -158,7 +158,7 @@ def run_compactor(
     url: str | None,
 ) -> None:
     """Compact and clean until SIGTERM or Ctrl-C; what is under way is finished or given back."""
-    from hiveacid.compaction.service import CompactionService, ServiceOptions, run_once
+    from hiveacid.compaction.compactor import CompactionService, ServiceOptions, run_once
 
     if once and metrics_port is not None:
         raise click.UsageError("--once serves no metrics: leave --metrics-port out")

@@ -26,11 +26,10 @@ from tests.unit.compaction.quick import (
 
 from hiveacid.client import Client, open_client
 from hiveacid.clock import DaemonThreads, NoThreads
-from hiveacid.compaction.compactor import Compactor
+from hiveacid.compaction.compactor import CompactionService, Compactor, ServiceOptions, run_once
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED
 from hiveacid.compaction.rewrites import rewrite
-from hiveacid.compaction.service import CompactionService, ServiceOptions, run_once
 from hiveacid.compaction.worker import Outcome
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile
 from hiveacid.model.compactions import CompactionState, CompactionType

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hiveacid.clock import DaemonThreads, NoThreads, SystemClock
-from hiveacid.compaction.embedded import Loop
+from hiveacid.clock import DaemonThreads, Loop, NoThreads, SystemClock
 from hiveacid.compaction.metrics import (
     ERRORS,
     FINISHED,
