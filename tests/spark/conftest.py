@@ -21,13 +21,24 @@ def acid(spark: SparkSession, tmp_path: Path) -> Iterator[Session]:
     """A session with its own metastore and warehouse, in which small tables are read as large ones
     are.
     """
-    with hiveacid.connect(
-        spark,
-        f"sqlite:///{tmp_path}/metastore.db",
-        warehouse=str(tmp_path / "wh"),
-        settings={"hiveacid.reads.local_bytes": "0"},
-    ) as session:
+    with _connected(spark, tmp_path) as session:
         yield session
+
+
+@pytest.fixture(scope="module")
+def lasting(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """The same for all tests of a module that leave its tables as they are."""
+    with _connected(spark, tmp_path_factory.mktemp("lasting")) as session:
+        yield session
+
+
+def _connected(spark: SparkSession, root: Path) -> Session:
+    return hiveacid.connect(
+        spark,
+        f"sqlite:///{root}/metastore.db",
+        warehouse=str(root / "wh"),
+        settings={"hiveacid.reads.local_bytes": "0"},
+    )
 
 
 @pytest.fixture

@@ -99,7 +99,14 @@ def test_spark_returns_the_rows_and_row_ids_of_hive(spark, name):
     assert list(tables.differences(got, expected)) == []
 
 
-@pytest.mark.parametrize("name", [name for name in ACID if name[0] in "adhkl"])
+@pytest.mark.parametrize(
+    "name",
+    sampled(
+        [name for name in ACID if name[0] in "adhkl"],
+        *("spark", "storage", "layout", "statements"),
+        group=first_letter,
+    ),
+)
 def test_a_table_taken_over_returns_the_rows_of_hive(acid, tmp_path, name):
     meta = adopt(acid, name, tmp_path / "adopted")
     _, expected = tables.golden_answer(name)
