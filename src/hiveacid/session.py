@@ -242,14 +242,15 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         if handler.changes_definitions:
             self._control.refuse_definition(statement)
         isolation = self._control.begin_where_it_must() if handler.joins_transaction else None
-        if self._spark is None and handler.needs_spark(statement):
+        on_spark = handler.needs_spark(statement)
+        if self._spark is None and on_spark:
             raise spark_needed(title_of(statement), instead=without_spark(statement))
         spark = self._spark
         context = self._context(spark=spark, isolation=isolation)
         what = f"hiveacid: {title_of(statement)}"
         with (
             jobs_described(spark, what),
-            statement_shown(self._client, spark, title_of(statement)),
+            statement_shown(self._client, spark if on_spark else None, title_of(statement)),
             spark_errors_mapped(statement),
         ):
             answer = handler.carry_out(context, bound)

@@ -67,6 +67,13 @@ def test_what_is_compiled_in_the_zip_is_what_is_imported(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
+def test_whoever_runs_python_in_the_workers_makes_them_ready(project: Path) -> None:
+    texts = {path: path.read_text() for path in (project / "src/hiveacid").rglob("*.py")}
+    running = {path for path, text in texts.items() if ".mapInArrow(" in text}
+    assert len(running) >= 3
+    assert [path for path in running if "make_ready(spark)" not in texts[path]] == []
+
+
 def test_the_least_versions_are_those_of_the_package(project: Path) -> None:
     listed = tomllib.loads((project / "pyproject.toml").read_text())["project"]["dependencies"]
     for name, version in NEEDED.items():
