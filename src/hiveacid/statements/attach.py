@@ -227,17 +227,18 @@ def admit(
     Raises:
         InvalidInputError: it cannot.
     """
+    if table.acid_mode is AcidMode.NONE:
+        for part in parts:
+            refuse_history(replace(table, location=part.location), context.files)
+        return
     metastore, listings = context.client.metastore, {}
     for part in parts:
         fs, path = context.files.at(part.location)
         if fs.is_directory(path):
             listings[path.rstrip("/")] = list_partition(fs, path)
-    directories = directories_of(listings)
-    if table.acid_mode is AcidMode.NONE:
-        if directories:
-            raise _holds_a_table(table, parts[0].location, directories[0].path)
+    if not any(listings.values()):
         return
-    last = metastore.last_write_id(table.name)
+    directories, last = directories_of(listings), metastore.last_write_id(table.name)
     if not last:
         there = table if instead_of is None else replace(table, location=parts[0].location)
         _check_history(there, listings, directories, Lists())

@@ -113,15 +113,15 @@ def check_place(metastore: Metastore, table: Table, *, but: Sequence[str] = ()) 
     place_claim(table, but=but)(own(metastore).places())
 
 
-def partitions_claim(catalog: Catalog, table: Table, added: Sequence[Partition]) -> Claim:
+def partitions_claim(table: Table, known: Sequence[Partition], added: Sequence[Partition]) -> Claim:
     """Says that partitions that are not below their table have a directory of their own, too. It
     raises InvalidInputError as ``place_claim``, or where another partition of the table has the
-    place.
+    place; ``known`` are those that there are.
     """
     root = one_name(table.location)
     values = {one.values for one in added}
     names = {partition_name(table.partition_keys, one) for one in values}
-    known = [one for one in catalog.list_partitions(table.name) if one.values not in values]
+    known = [one for one in known if one.values not in values]
 
     def claim(places: Sequence[Place]) -> None:
         taken = [p for p in places if p.table != table.name or p.partition not in names]

@@ -98,12 +98,14 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Lo
     def run(_: Transaction) -> None:
         new = [_new(context.files, table, texts, location) for texts, location in wanted]
         metastore = context.client.metastore
-        admit(context, table, new)
+        known = look.partitions(table)
+        there = {one.values for one in known}
+        admit(context, table, [one for one in new if one.values not in there])
         for partition in metastore.add_partitions(
             table.name,
             new,
             if_not_exists=statement.if_not_exists,
-            claim=partitions_claim(metastore, table, new),
+            claim=partitions_claim(table, known, new),
         ):
             fs, path = context.files.at(partition.location)
             fs.create_directory(path)

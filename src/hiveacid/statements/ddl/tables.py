@@ -442,7 +442,7 @@ def set_location(context: ExecutionContext, statement: SetLocation, look: Look) 
             table.name,
             partition,
             lambda now: replace(now, location=location),
-            claim=partitions_claim(metastore, table, [moved]),
+            claim=partitions_claim(table, look.partitions(table), [moved]),
         )
 
     return Change(footprint.alter_table(table.name), run)
