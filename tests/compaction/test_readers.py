@@ -14,8 +14,8 @@ from hiveacid.errors import MissingFileError, SnapshotExpiredError
 from hiveacid.layout.resolve import Entry
 from hiveacid.model.compactions import CompactionType
 from hiveacid.storage import expiry
-from hiveacid.storage.expiry import list_settled
 from hiveacid.storage.filesystem import FileInfo, FileSystem
+from hiveacid.storage.listing import list_settled
 
 KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
 

@@ -37,10 +37,9 @@ from hiveacid.model.tables import AcidMode
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import jobs_described
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
-from hiveacid.storage.merge.file_copy import copy_files
+from hiveacid.storage.merge.bucket_rewrite import BucketRewriter, copy_files
 from hiveacid.storage.merge.rebalance import Rebalancer
-from hiveacid.storage.orc.timestamp_units import unit_of_rewrite
+from hiveacid.storage.orc.tails import unit_of_rewrite
 from hiveacid.storage.plain.writers import write_no_rows
 
 if TYPE_CHECKING:

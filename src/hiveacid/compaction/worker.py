@@ -33,7 +33,7 @@ from hiveacid.layout.compaction import (
     plan_minor,
     plan_rebalance,
 )
-from hiveacid.layout.markers import DataFormat, format_marker
+from hiveacid.layout.metadata import DataFormat, format_marker
 from hiveacid.layout.names import DirectoryName, format_directory, staging_name
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from hiveacid.layout.names import BaseName, DeltaName, bucket_of_file, path_order
+from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory
+from hiveacid.model.bucket import RowId, encode_bucket
+from hiveacid.model.ids import NO_STATEMENT, StatementId, WriteId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import BIGINT, INT, StructType
 
@@ -84,3 +89,123 @@ def event_order(
 ) -> tuple[int, int, int, int, int]:
     """The sort key of an event in a file: by row, newest first, a delete before an insert (4.5)."""
     return original_write_id, bucket, row_id, -current_write_id, -operation
+
+
+# -------------------------------------------------------------------- which delete files
+# Which delete events can concern a data file (format.md 7.2, 7.3).
+#
+# Events match rows by their whole identity, so to look at too many files is only slow, never wrong.
+# What is left out here could not match: a delete never comes before its row.
+
+
+def applicable_delete_deltas(
+    directory: AcidDirectory, source: BaseName | DeltaName | None
+) -> tuple[DeltaDirectory, ...]:
+    """The delete deltas that may delete rows of ``source``: a base, a delta or (None) originals.
+
+    Of the source's own transaction only those of later statements; where either directory
+    has no statement id, as after a compaction, the delete delta counts.
+    """
+    return tuple(delta for delta in directory.delete_deltas if _applies(delta.name, source))
+
+
+def delete_files(
+    directory: AcidDirectory,
+    source: BaseName | DeltaName | None,
+    *,
+    bucket: int | None,
+) -> tuple[DataFile, ...]:
+    """The delete files to read for rows of ``source`` in the file numbered ``bucket``.
+
+    ``bucket`` None asks for the files of every number: a table without buckets written by Hive 3.0
+    may have an event in any of them.
+    """
+    return tuple(_files(applicable_delete_deltas(directory, source), bucket))
+
+
+def _files(deltas: Iterable[DeltaDirectory], bucket: int | None) -> Iterable[DataFile]:
+    for delta in deltas:
+        for file in delta.files:
+            if bucket is None or bucket < 0 or file.bucket in (bucket, -1):
+                yield file
+
+
+def _applies(delete: DeltaName, source: BaseName | DeltaName | None) -> bool:
+    if source is None or isinstance(source, BaseName):
+        return True
+    if delete.max_write_id != source.min_write_id:
+        return delete.max_write_id > source.min_write_id
+    if delete.statement_id < 0 or source.statement_id < 0:
+        return True
+    return source.statement_id < delete.statement_id
+
+
+# -------------------------------------------------------------------- rows without events
+# Row ids of files without row events: the order of the files makes them (format.md 6.2).
+#
+# Hive numbers the rows of all original files that share a number in their name as if they were one
+# file, in path order, over the whole partition (or over one loaded base or delta). Files must hence
+# never be added, removed or renamed until a major compaction writes the ids down.
+
+
+_ORIGINAL_WRITE_ID = WriteId(0)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalFile:
+    """A file without row events: ``path`` relative to the partition, and its number of rows."""
+
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalRows:
+    """The ids of one file's rows: row ``i`` is ``(write_id, bucket, first_row_id + i)``.
+
+    ``bucket`` is the encoded property, None where the name has no number: such a file can be read,
+    its rows cannot be deleted.
+    """
+
+    path: str
+    write_id: WriteId
+    bucket: int | None
+    first_row_id: int
+    rows: int
+
+    def row_id(self, position: int) -> RowId | None:
+        """The id of the row at ``position`` (from 0) in the file, None where there is none."""
+        if self.bucket is None:
+            return None
+        return RowId(self.write_id, self.bucket, self.first_row_id + position)
+
+
+def assign_row_ids(
+    files: Iterable[OriginalFile], *, directory: BaseName | DeltaName | None = None
+) -> tuple[OriginalRows, ...]:
+    """Give every row of the files of one scope its id; the order of ``files`` does not matter.
+
+    ``directory`` is the base or delta that holds them, None for the files outside all of them. The
+    answer is in path order.
+
+    Raises:
+        InvalidInputError: a file's number or the statement is beyond 4095.
+    """
+    write_id, statement = _origin(directory)
+    next_row: dict[int, int] = {}
+    assigned: list[OriginalRows] = []
+    for file in sorted(files, key=lambda file: path_order(file.path)):
+        bucket = bucket_of_file(file.path.rpartition("/")[2])
+        first = next_row.get(bucket, 0)
+        next_row[bucket] = first + file.rows
+        property_ = None if bucket < 0 else encode_bucket(bucket, statement)
+        assigned.append(OriginalRows(file.path, write_id, property_, first, file.rows))
+    return tuple(assigned)
+
+
+def _origin(directory: BaseName | DeltaName | None) -> tuple[WriteId, StatementId]:
+    if directory is None:
+        return _ORIGINAL_WRITE_ID, NO_STATEMENT
+    if isinstance(directory, BaseName):
+        return directory.write_id, NO_STATEMENT
+    return directory.min_write_id, directory.statement_id

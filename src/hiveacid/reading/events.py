@@ -7,7 +7,7 @@ from typing import Any
 
 from hiveacid.layout.events import SYSTEM_FIELDS
 from hiveacid.model.tables import Column
-from hiveacid.storage.arrow_texts import readable
+from hiveacid.storage.arrow_types import readable
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.json_values import json_values
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch

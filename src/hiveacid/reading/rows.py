@@ -23,12 +23,11 @@ from hiveacid.reading.conditions import PartitionChoice, chosen_expression, cond
 from hiveacid.reading.source import Leasing, PathSource, Source, TableSource, source_of
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.select import Lease
-from hiveacid.storage.arrow_texts import readable
-from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
-from hiveacid.storage.expiry import noticing_cleaning
+from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type, readable
 from hiveacid.storage.filesystem import Files
+from hiveacid.storage.listing import noticing_cleaning
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME, ROW_ID_TYPE, record_batch
-from hiveacid.storage.orc.timestamp_units import unit_of
+from hiveacid.storage.orc.tails import unit_of
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered, kept_partitions
 from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
 from hiveacid.storage.read import TableReader

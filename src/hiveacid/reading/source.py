@@ -30,9 +30,13 @@ from hiveacid.model.tables import (
 from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.statements.select import Keep, Lease
-from hiveacid.storage.expiry import list_settled, noticing_cleaning
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.listing import discover_partitions, with_logical_lengths
+from hiveacid.storage.listing import (
+    discover_partitions,
+    list_settled,
+    noticing_cleaning,
+    with_logical_lengths,
+)
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
 

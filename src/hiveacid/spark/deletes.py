@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from hiveacid.layout import events
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.tail import read_tail
-from hiveacid.storage.orc.verify import check_acid
+from hiveacid.storage.orc.tails import check_acid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

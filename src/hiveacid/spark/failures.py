@@ -24,8 +24,8 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK
-from hiveacid.storage.expiry import missing_or_expired
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.listing import missing_or_expired
 
 FOREIGN_FILE_MARK: Final = "HIVEACID-FOREIGN-FILE"
 """Stands in the error that a scan raises at a row of an ORC file that is not an ACID file."""

@@ -20,8 +20,8 @@ from hiveacid.spark.plain_task import read_files
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.orc.footers import tail_of
 from hiveacid.storage.orc.native import is_native_plain
+from hiveacid.storage.orc.tails import tail_of
 from hiveacid.storage.plain.readers import parquet_has_types
 
 if TYPE_CHECKING:

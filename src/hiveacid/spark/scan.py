@@ -46,7 +46,7 @@ from hiveacid.spark.plain_scan import (
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.orc.native import is_native
-from hiveacid.storage.orc.verify import event_tail
+from hiveacid.storage.orc.tails import event_tail
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
 if TYPE_CHECKING:

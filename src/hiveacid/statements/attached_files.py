@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from hiveacid.errors import FormatError, InvalidInputError
-from hiveacid.layout.markers import VERSION_TEXT
+from hiveacid.layout.metadata import VERSION_TEXT
 from hiveacid.layout.names import BUCKET_PREFIX, bucket_of_file
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.row_format import RowFormat

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Catalog
+from hiveacid.model.row_format import storage_classes
 from hiveacid.model.statistics import (
     ACCURATE,
     FILES,
@@ -18,7 +19,6 @@ from hiveacid.model.statistics import (
     accuracy_text,
     is_accurate,
 )
-from hiveacid.model.storage_classes import storage_classes
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.statements.answers import Listing
 from hiveacid.statements.constraints import (

@@ -27,7 +27,7 @@ from hiveacid.statements.placement import Placement, under_known_names
 from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Result
 from hiveacid.storage.merge.overlap import overlapping_rows
-from hiveacid.storage.orc.verify import check_tails
+from hiveacid.storage.orc.tails import check_tails
 from hiveacid.storage.target import FileKind, WriteResult
 from hiveacid.txn.conflicts import Overlap
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table

@@ -11,8 +11,8 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.locks import LockInfo, LockState
+from hiveacid.model.row_format import storage_classes
 from hiveacid.model.statistics import STATISTICS_KEYS
-from hiveacid.model.storage_classes import storage_classes
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.spark.text import literal, quoted

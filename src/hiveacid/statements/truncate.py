@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.markers import DataFormat, format_marker
+from hiveacid.layout.metadata import DataFormat, format_marker
 from hiveacid.layout.names import METADATA_FILE, BaseName, format_base, partition_name
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName

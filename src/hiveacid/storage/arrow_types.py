@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.errors import ConversionError, UnsupportedError
+from hiveacid.errors import ConversionError, FormatError, UnsupportedError
 from hiveacid.model.types import (
     CharType,
     DecimalType,
@@ -323,3 +323,40 @@ def _conform_timestamp(array: pa.Array, kind: PrimitiveType) -> pa.Array:
     if array.type.tz is None:
         return pc.assume_timezone(array, "UTC")
     return array if array.type.tz == "UTC" else array.cast(pa.timestamp(array.type.unit, tz="UTC"))
+
+
+# -------------------------------------------------------------------- texts
+# Texts that are no UTF-8, made such: what reads Arrow's strings relies on it.
+
+
+def readable(array: pa.Array) -> pa.Array:
+    """``array`` with bytes that are no UTF-8 replaced by U+FFFD, as Java reads them.
+
+    Raises:
+        FormatError: such bytes inside a list, map or struct.
+    """
+    if not _holds_text(array.type):
+        return array
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if not pa.types.is_string(array.type):
+            raise FormatError(
+                f"a value of type {array.type} is damaged: {error}",
+                expected="UTF-8",
+                found=str(error),
+            ) from error
+        raw = pa.Array.from_buffers(
+            pa.binary(), len(array), array.buffers(), offset=array.offset
+        ).to_pylist()
+        return pa.array(
+            [None if value is None else value.decode("utf-8", "replace") for value in raw],
+            pa.string(),
+        )
+    return array
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_holds_text(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pa.types.is_string(kind))

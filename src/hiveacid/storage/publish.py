@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from hiveacid.errors import MissingFileError, StorageError
-from hiveacid.layout.markers import VERSION_TEXT
+from hiveacid.layout.metadata import VERSION_TEXT
 from hiveacid.layout.names import (
     METADATA_FILE,
     PUBLISHING_FILE,

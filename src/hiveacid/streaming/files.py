@@ -29,7 +29,7 @@ from hiveacid.statements.driver_write import in_places, write_arrow
 from hiveacid.statements.placement import Placement
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.flushed_file import FlushedFile
-from hiveacid.storage.orc.writer_settings import writer_settings
+from hiveacid.storage.orc.output import writer_settings
 from hiveacid.storage.publish import publish_version
 from hiveacid.storage.stage import runs
 from hiveacid.storage.target import FileKind, WriteTarget

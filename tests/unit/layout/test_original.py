@@ -7,8 +7,8 @@ import random
 import pytest
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.layout.events import OriginalFile, assign_row_ids
 from hiveacid.layout.names import BaseName, DeltaName
-from hiveacid.layout.original import OriginalFile, assign_row_ids
 from hiveacid.model.bucket import RowId
 
 EXAMPLE = [

@@ -13,12 +13,15 @@ from hiveacid.layout.events import (
     is_event_schema,
     is_positional_row,
 )
-from hiveacid.layout.markers import VERSION_TEXT, DataFormat, format_marker, parse_marker
 from hiveacid.layout.metadata import (
+    VERSION_TEXT,
     AcidStats,
+    DataFormat,
     file_metadata,
     format_key_index,
+    format_marker,
     parse_key_index,
+    parse_marker,
     parse_stats,
     usable_key_index,
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import FormatError
-from hiveacid.model.stringable_map import format_map, parse_map
+from hiveacid.model.compactions import format_map, parse_map
 
 
 def test_the_text_is_that_of_hive() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hiveacid.storage.prefetch import made_ahead
+from hiveacid.storage.merge.bucket_rewrite import made_ahead
 
 
 def counted(made: list[int], *, until: int) -> Iterator[int]:

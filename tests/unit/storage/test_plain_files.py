@@ -18,8 +18,8 @@ from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.plain.directory import plain_read
 from hiveacid.storage.plain.writers import open_row_writer, write_no_rows
+from hiveacid.storage.read import plain_read
 from hiveacid.storage.target import FileKind
 
 FS = FileSystem("/")

@@ -20,9 +20,8 @@ from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
-from hiveacid.storage.merge.merge_read import merge_read
+from hiveacid.storage.merge.merge_read import mask, merge_read
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
-from hiveacid.storage.plan.masks import mask
 from hiveacid.storage.plan.planning import compression, partitions_that_match, plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.target import FileKind

@@ -14,8 +14,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.model.row_format import RowFormat, row_format
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.storage.plain.base64_text import decode, encode
-from hiveacid.storage.plain.text_format import format_rows, java_numbers
+from hiveacid.storage.plain.text_format import decode, encode, format_rows, java_numbers
 from hiveacid.storage.plain.text_parse import parse_rows
 from hiveacid.storage.plain.text_spans import TextBuffer
 

@@ -21,9 +21,10 @@ from hiveacid.model.compactions import (
     CompactionInfo,
     CompactionState,
     CompactionType,
+    format_map,
+    parse_map,
 )
 from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.stringable_map import format_map, parse_map
 from hiveacid.model.tables import TableName
 
 Q = COMPACTION_QUEUE.c

@@ -38,9 +38,9 @@ from hiveacid.model.compactions import (
     CompactionRequest,
     CompactionState,
     CompactionType,
+    format_map,
 )
 from hiveacid.model.ids import LONG_MIN, TxnId, WriteId
-from hiveacid.model.stringable_map import format_map
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType
 

@@ -56,8 +56,8 @@ from hiveacid.metastore.sql.objects import (
 )
 from hiveacid.metastore.sql.places import claim_place
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
+from hiveacid.model.row_format import storage_classes
 from hiveacid.model.statistics import STATISTICS_KEYS
-from hiveacid.model.storage_classes import storage_classes
 from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName
 
 _T = TBLS.c

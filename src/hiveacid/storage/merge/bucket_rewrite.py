@@ -6,17 +6,22 @@ in each task. Nothing is published here.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
 
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile, bucket_bytes
 from hiveacid.layout.names import (
     BaseName,
     BucketFileName,
     DeltaName,
+    OriginalFileName,
     format_bucket_file,
     format_directory,
+    format_original_file,
 )
+from hiveacid.layout.snapshot import DataFile
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.event_merge import (
     Events,
@@ -29,7 +34,6 @@ from hiveacid.storage.merge.event_merge import (
 from hiveacid.storage.merge.sources import DirectorySources, Source
 from hiveacid.storage.merge.stripe_copy import copy_stripes, copyable
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter
-from hiveacid.storage.prefetch import made_ahead
 from hiveacid.storage.target import FileKind
 
 _AHEAD_BYTES: Final = 8 * 1024 * 1024
@@ -184,3 +188,74 @@ class BucketRewriter(RewriterBasis):
         path, name = self._place(directory, bucket)
         file = copy_stripes(self._fs, path, parts)
         return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)
+
+
+# -------------------------------------------------------------------- tables without row events
+# Compact a directory of an insert-only table: files are copied, byte by byte, never read.
+#
+# A delta of such a table counts as a whole or not at all (format.md 1.9): those of aborted
+# transactions are not in the plan, and none holds rows of several transactions that did not all
+# commit. So no file needs to be opened, whatever its format.
+
+
+def copy_files(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+    """Stage a copy of every input file with a name of its own; files of 0 bytes are left out.
+
+    Raises:
+        MissingFileError: a file that the plan names is not there.
+        StorageError: copying failed.
+    """
+    compaction = plan.compaction
+    output = compaction.output if isinstance(compaction, MajorCompaction) else compaction.delta
+    if output is None:
+        return ()
+    directory, location = format_directory(output), fs.path_of(plan.location)
+    copied = []
+    for file, name in _named(plan):
+        target = f"{fs.path_of(plan.staging)}/{directory}-{name}"
+        fs.copy_file(f"{location}/{file.path}", target=target)
+        copied.append(RewrittenFile(directory, name, target, None, file.size_bytes))
+    return tuple(copied)
+
+
+def _named(plan: RewritePlan) -> Iterator[tuple[DataFile, str]]:
+    """Input files with their new names: numbers from 0 on; where the table has buckets the file's
+    own, the second of a number being a copy.
+    """
+    directory = plan.directory
+    if isinstance(plan.compaction, MajorCompaction):
+        files = directory.row_files
+    else:
+        files = tuple(file for delta in directory.insert_deltas for file in delta.files)
+    seen: dict[int, int] = {}
+    for number, file in enumerate(file for file in files if file.size_bytes):
+        bucket = file.bucket if plan.table.bucket is not None and file.bucket >= 0 else number
+        copy = seen.get(bucket, 0)
+        seen[bucket] = copy + 1
+        yield file, format_original_file(OriginalFileName(bucket, 0, str(copy) if copy else None))
+
+
+# -------------------------------------------------------------------- the next items made by a
+# thread
+# The next items of an iterator are made while one is in use.
+
+
+_Item = TypeVar("_Item")
+
+
+def made_ahead(items: Iterator[_Item], *, count: int) -> Iterator[_Item]:
+    """The same items, made by a thread, which is up to ``count`` of them ahead.
+
+    What the iterator raises is raised here. Left early, the thread ends with the item that it is
+    making.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        coming = deque(thread.submit(next, items, None) for _ in range(count))
+        try:
+            while (item := coming.popleft().result()) is not None:
+                coming.append(thread.submit(next, items, None))
+                yield item
+                del item
+        finally:
+            for one in coming:
+                one.cancel()

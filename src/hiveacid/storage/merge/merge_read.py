@@ -12,26 +12,39 @@ one bucket (of Hive before 3: all identities of one bucket).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hiveacid.layout.original import OriginalRows
+from hiveacid.layout.events import OriginalRows
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
-from hiveacid.model.predicates import ANYTHING, columns_of
+from hiveacid.model.predicates import (
+    ANYTHING,
+    And,
+    Anything,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Op,
+    Or,
+    Predicate,
+    columns_of,
+)
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
-from hiveacid.storage.expiry import noticing_cleaning
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.listing import noticing_cleaning
 from hiveacid.storage.merge.delete_set import DeleteSet
 from hiveacid.storage.merge.sources import DirectorySources, Source, numpy_of, valid_mask
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
-from hiveacid.storage.plan.masks import mask
 from hiveacid.storage.plan.scan_plan import Selection
 
 ROW_ID_NAME: Final = "row__id"
@@ -190,3 +203,66 @@ def record_batch(arrays: Sequence[Any], schema: pa.Schema, rows: int) -> pa.Reco
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     # no columns wanted: Arrow keeps the number of rows only of a struct array's batch
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, type=pa.struct([])))
+
+
+# -------------------------------------------------------------------- predicates over columns
+# Predicates over Arrow columns: which rows may meet one.
+
+
+_KERNELS = {
+    Op.EQ: pc.equal,
+    Op.NE: pc.not_equal,
+    Op.LT: pc.less,
+    Op.LE: pc.less_equal,
+    Op.GT: pc.greater,
+    Op.GE: pc.greater_equal,
+}
+
+
+def mask(predicate: Predicate, columns: Mapping[str, pa.Array], *, rows: int) -> pa.Array:
+    """For each of ``rows`` rows whether it may meet the predicate: booleans without nulls.
+
+    A column that ``columns`` does not have, and a comparison that Arrow cannot do, hold back
+    nothing; nor do timestamps: Spark moves a wall clock that the session's time zone skips.
+    """
+    if isinstance(predicate, And):
+        return reduce(pc.and_, (mask(part, columns, rows=rows) for part in predicate.parts))
+    if isinstance(predicate, Or):
+        none: pa.Array = pa.repeat(pa.scalar(False), rows)
+        return reduce(pc.or_, (mask(part, columns, rows=rows) for part in predicate.parts), none)
+    if isinstance(predicate, Anything) or predicate.column not in columns:
+        return pa.repeat(pa.scalar(True), rows)
+    array = columns[predicate.column]
+    if isinstance(predicate, IsNull):
+        return array.is_valid() if predicate.negated else array.is_null()
+    if isinstance(predicate, In):
+        leaves = (_compare(array, Op.EQ, value) for value in sorted(predicate.values, key=repr))
+        return reduce(pc.or_, leaves)
+    assert isinstance(predicate, Compare)
+    return _compare(array, predicate.op, predicate.value)
+
+
+def _compare(array: pa.Array, op: Op, value: Constant) -> pa.Array:
+    if pa.types.is_timestamp(array.type):
+        return pa.repeat(pa.scalar(True), len(array))
+    try:
+        if pa.types.is_integer(array.type) and isinstance(value, int):
+            low, high = _span(array.type)
+            if not low <= value <= high:  # no value of the type: Arrow would refuse the constant
+                above = value > high
+                always = op is Op.NE or (op in (Op.LT, Op.LE) if above else op in (Op.GT, Op.GE))
+                return array.is_valid() if always else pa.repeat(pa.scalar(False), len(array))
+        if pa.types.is_floating(array.type):
+            array = array.cast(pa.float64())
+        kind = None if isinstance(value, Decimal) else array.type
+        if pa.types.is_decimal(array.type) and isinstance(value, int):
+            value, kind = Decimal(value), None
+        found = _KERNELS[op](array, pa.scalar(value, kind))
+    except (pa.ArrowException, OverflowError):
+        return pa.repeat(pa.scalar(True), len(array))
+    return pc.fill_null(found, False)
+
+
+def _span(kind: pa.DataType) -> tuple[int, int]:
+    bits = kind.bit_width - 1
+    return -(1 << bits), (1 << bits) - 1

@@ -7,7 +7,7 @@ deltas hold updates (Hive before 3).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,19 +15,25 @@ import numpy as np
 import numpy.typing as npt
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.deletes import delete_files
-from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
+from hiveacid.layout.events import (
+    BUCKET,
+    ORIGINAL_TRANSACTION,
+    ROW_ID,
+    Operation,
+    OriginalFile,
+    OriginalRows,
+    assign_row_ids,
+    delete_files,
+)
 from hiveacid.layout.names import BaseName, DeltaName
-from hiveacid.layout.original import OriginalFile, OriginalRows, assign_row_ids
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
-from hiveacid.storage.merge.update_events import FileEvents, newest_rows
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, Identities
-from hiveacid.storage.orc.footers import CACHED_TAILS
 from hiveacid.storage.orc.tail import OrcTail
+from hiveacid.storage.orc.tails import CACHED_TAILS
 from hiveacid.storage.plan.scan_plan import Selection
 
 Key = tuple[int, int, int]
@@ -428,3 +434,51 @@ def numpy_of(array: Any) -> npt.NDArray[Any]:
     """The values of an Arrow array of numbers or booleans without nulls."""
     values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return values
+
+
+# -------------------------------------------------------------------- events of Hive before 3
+# Which events of one bucket count where deltas hold updates and deletes (Hive before 3).
+#
+# All events of a row share its identity, and the newest valid one decides: a delete takes the row
+# away, an insert or update is the row (format.md 4.7). Needs five numbers for each event of the
+# bucket in memory.
+
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class FileEvents:
+    """The events of one file, in its order.
+
+    ``identity`` is (originalTransaction, bucket, rowId); ``visible`` marks those of valid write
+    ids, None stands for all; ``statement`` is the statement id of the file's directory, or -1.
+    """
+
+    identity: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int64]]
+    current_write_id: npt.NDArray[np.int64]
+    operation: npt.NDArray[np.int32]
+    statement: int
+    visible: Bools | None
+
+
+def newest_rows(files: Sequence[FileEvents]) -> list[Bools]:
+    """For each file, which of its events are rows that count."""
+    counts = [len(file.operation) for file in files]
+    keys = [np.concatenate([file.identity[i] for file in files]) for i in range(3)]
+    current = np.concatenate([file.current_write_id for file in files])
+    statement = np.repeat([file.statement for file in files], counts)
+    visible = np.concatenate(
+        [
+            np.ones(n, bool) if f.visible is None else f.visible
+            for f, n in zip(files, counts, strict=True)
+        ]
+    )
+    order = np.lexsort((-statement, -current, ~visible, keys[2], keys[1], keys[0]))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
+    operation = np.concatenate([file.operation for file in files])
+    keep = np.zeros(len(order), dtype=bool)
+    keep[order[first]] = True
+    keep &= visible & (operation != Operation.DELETE)
+    return np.split(keep, np.cumsum(counts)[:-1])

@@ -22,12 +22,12 @@ from hiveacid.layout.events import (
     ROW,
     SYSTEM_FIELDS,
     Operation,
+    OriginalRows,
     is_event_schema,
     is_positional_row,
 )
 from hiveacid.layout.metadata import STATS_KEY
 from hiveacid.layout.names import BUCKET_PREFIX, looks_acid
-from hiveacid.layout.original import OriginalRows
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type

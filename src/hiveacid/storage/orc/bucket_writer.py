@@ -34,10 +34,9 @@ from hiveacid.model.types import (
 from hiveacid.storage.arrow_types import arrow_type, conform, struct_of
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.early_times import holds_postponed, postponed
-from hiveacid.storage.orc.output import Destination, OrcOutput
+from hiveacid.storage.orc.output import Destination, OrcOutput, writer_settings
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.wide_timestamps import FRACTION, MICROS, is_with_fraction
-from hiveacid.storage.orc.writer_settings import writer_settings
 from hiveacid.storage.target import FileKind
 
 _EVENT_BATCH_ROWS: Final = 8192

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from hiveacid.errors import FormatError, UnsupportedError
-from hiveacid.layout.original import OriginalRows
+from hiveacid.layout.events import OriginalRows
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.row_format import RowFormat
 from hiveacid.model.tables import Column, FileFormat

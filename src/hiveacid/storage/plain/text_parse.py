@@ -28,7 +28,7 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.arrow_types import LOCAL_ZONED, arrow_type, conform
-from hiveacid.storage.plain.base64_text import decode
+from hiveacid.storage.plain.text_format import decode
 from hiveacid.storage.plain.text_spans import Mask, Spans
 
 _INTEGER: Final = r"^[+-]?[0-9]+(\.[0-9]*)?$"
