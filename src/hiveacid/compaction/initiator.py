@@ -48,6 +48,7 @@ _FULL_LOOK_S: Final = 3600.0
 """How often all that was written since the last cleaning is looked at, not only what is new: a
 threshold may have changed, an hour has come, an initiator died before it was through."""
 _OVERLAP_MS: Final = 500
+_BLOCKED: Final = "its last compactions failed"
 _BUSY: Final = (CompactionState.INITIATED, CompactionState.WORKING)
 
 
@@ -226,11 +227,9 @@ class _Look:
         try:
             table, against = self._table(name, partition, because_of_aborts)
             if against is not None or table is None:
+                if against == _BLOCKED:
+                    self._not_initiated(name, partition, against)
                 return Verdict(name, partition, Decision(None, against or "it does not exist"))
-            if self._metastore.is_blocked_by_failures(name, partition):
-                reason = "its last compactions failed"
-                self._not_initiated(name, partition, reason)
-                return Verdict(name, partition, Decision(None, reason))
             if because_of_aborts is not None:
                 decision = Decision(because_of_aborts, "too many or too old aborted transactions")
             else:
@@ -254,8 +253,6 @@ class _Look:
         name = _partition_name(table, partition)
         decision = self._decision(table, partition)
         _, against = self._table(table.name, name, None)
-        if against is None and self._metastore.is_blocked_by_failures(table.name, name):
-            against = "its last compactions failed"
         if against is not None:
             decision = Decision(None, f"{against}; {decision.reason}")
         return Verdict(table.name, name, decision)
@@ -274,6 +271,8 @@ class _Look:
         against = reason_against(table, self._database(name).properties, self._client.settings)
         if against is None and table.partition_columns and partition is None and aborts is None:
             against = "it was written to without a partition's name"
+        if against is None and self._metastore.is_blocked_by_failures(name, partition):
+            against = _BLOCKED
         return table, against
 
     def _database(self, name: TableName) -> Database:
