@@ -164,7 +164,8 @@ def merge_arrow(
 
     def statement(look: Look) -> ArrowMerge:
         definition = look.definition(table.name)
-        check_row_changes(definition)
+        changes = chosen is not WhenMatched.NOTHING or delete_where is not None
+        check_row_changes(definition, rows=changes)
         known = {column.name for column in definition.all_columns}
         _check_keys(keys, rows, known, definition)
         deletes, extra = _marked(rows, delete_where)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, cardinality_error
 from hiveacid.layout.names import default_partition_value
-from hiveacid.model.ids import WriteId
+from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import (
     ANYTHING,
     NOTHING,
@@ -29,7 +29,7 @@ from hiveacid.model.predicates import (
     conjunction,
     typed,
 )
-from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.tables import AcidMode, Column, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.arrow_rows import check_not_null, refuse_what_needs_spark, stored_arrays
 from hiveacid.statements.checks import check_has_partition_columns
@@ -177,7 +177,7 @@ class ArrowMergeWork:
             delete_statement=next(ids) if self._deletes else None,
             update_delete_statement=next(ids) if self._updates else None,
             update_insert_statement=next(ids) if self._updates else None,
-            insert_statement=next(ids) if self.statement.inserts else None,
+            insert_statement=next(ids, StatementId(0)) if self.statement.inserts else None,
         )
         found = self._matched(job)
         files: list[WrittenFile] = []
@@ -327,15 +327,16 @@ def plan(statement: ArrowChange, look: Look) -> ArrowDeleteWork | ArrowMergeWork
 def target_rows(
     job: Job, table: Table, predicate: Predicate, *, columns: Iterable[str]
 ) -> Iterator[tuple[Values, pa.Table]]:
-    """The live rows of the table that may meet the predicate, partition by partition: ``columns``
-    and ``row__id``.
+    """The live rows of the table that may meet the predicate, partition by partition: ``columns``,
+    and of a full ACID table ``row__id``.
     """
+    has_ids = table.acid_mode is AcidMode.FULL
     wanted = frozenset(columns)
     plan = job.plan(table, predicate=predicate, columns=wanted)
-    reader = TableReader(plan.files, table, wanted, plan.snapshot.valid, row_ids=True)
+    reader = TableReader(plan.files, table, wanted, plan.snapshot.valid, row_ids=has_ids)
     for part in plan.parts:
-        partition = part.part.partition
-        for batch in reader.rows(partition, part.part.directory, part.selection):
+        partition, selection = part.part.partition, part.selection if has_ids else None
+        for batch in reader.rows(partition, part.part.directory, selection):
             yield partition.values, pa.Table.from_batches([batch])
 
 

@@ -20,6 +20,7 @@ from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType,
 from hiveacid.storage.arrow_types import arrow_type
 
 _INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_LONG: Final = 2**63
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
 _DATE: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _TIMESTAMP: Final = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})(\.\d{1,6})?")
@@ -71,11 +72,16 @@ def _number(value: object) -> Decimal:
     return Decimal(value)
 
 
-def _integer(value: object, bits: int) -> int:
-    number = int(_number(value))
-    if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
-        raise _Doubtful(value)
-    return number
+def _integer(value: object, bits: int) -> int | None:
+    """An integer keeps its lowest bits, as Java narrows it; a text or decimal that is out of range
+    is NULL (real-hive.md 9).
+    """
+    number, half = int(_number(value)), 1 << (bits - 1)
+    if -half <= number < half:
+        return number
+    if isinstance(value, int) and -_LONG <= value < _LONG:
+        return (number + half) % (2 * half) - half
+    return None
 
 
 def _float(value: object) -> float:

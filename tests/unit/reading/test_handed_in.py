@@ -23,6 +23,9 @@ from hiveacid.session import Session
 from hiveacid.table import AcidTable, MergeBuilder
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
+INSERT_ONLY = (
+    "stored as orc tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
+)
 NAME_MAX = 128
 
 
@@ -206,3 +209,38 @@ def test_what_is_shown_is_short(acid: Session, tmp_path_factory: pytest.TempPath
         ]
         assert all(len(repr(one)) <= 200 for one in shown)
     assert str(acid.sql("show databases")) == "database_name\ndefault"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        *(("tinyint", "300", 44), ("tinyint", "128", -128), ("tinyint", "-129", 127)),
+        *(("int", "3000000000", -1294967296), ("smallint", "70000", 4464)),
+        *(
+            ("int", "'3000000000'", None),
+            ("tinyint", "'-129'", None),
+            ("int", "3000000000.5", None),
+        ),
+        *(("bigint", "99999999999999999999", None), ("int", "-7", -7), ("int", "'-7'", -7)),
+    ],
+)
+def test_literals_become_smaller_integers_as_in_hive(
+    acid: Session, kind: str, text: str, expected: int | None
+) -> None:
+    acid.sql(f"create table t (v {kind}) {ACID}")
+    acid.sql(f"insert into t values ({text})")
+    found = hiveacid.read_arrow(acid.table("t")).read_all()
+    assert found.column("v").to_pylist() == [expected]
+
+
+def test_merge_that_only_inserts_goes_into_any_table(acid: Session) -> None:
+    for number, stored in enumerate(
+        (ACID, "stored as orc", "stored as parquet", "stored as textfile", INSERT_ONLY)
+    ):
+        name = f"t{number}"
+        acid.sql(f"create table {name} (id int, v string) {stored}")
+        table = acid.table(name)
+        table.write_arrow([{"id": 1, "v": "a"}])
+        table.merge_arrow([{"id": 1, "v": "x"}, {"id": 2, "v": "b"}], on="id", when_matched=None)
+        found = hiveacid.read_arrow(table).read_all().sort_by("id").to_pylist()
+        assert found == [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], stored

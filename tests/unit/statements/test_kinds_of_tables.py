@@ -85,8 +85,11 @@ STATEMENTS: Final[dict[str, tuple[Run, dict[str, Any]]]] = {
     "merge": (_merge(), ROW_CHANGES),
     "merge that updates": (_merge(when_not_matched=None), ROW_CHANGES),
     "merge that deletes": (_merge(when_matched="delete", when_not_matched=None), ROW_CHANGES),
-    "merge that inserts": (_merge(when_matched=None), ROW_CHANGES),
-    "merge that does nothing": (_merge(when_matched=None, when_not_matched=None), ROW_CHANGES),
+    "merge that inserts": (_merge(when_matched=None), {"view": 10402}),
+    "merge that does nothing": (
+        _merge(when_matched=None, when_not_matched=None),
+        {"view": 10402},
+    ),
     "merge that deletes where": (_merge(when_matched=None, delete_where="id = 1"), ROW_CHANGES),
     "compact": (
         _sql("alter table {name} compact 'major'"),

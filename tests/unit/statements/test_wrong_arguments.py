@@ -38,7 +38,7 @@ def test_an_empty_list_is_told_as_such(tmp_path: Path) -> None:
             table.write_arrow([])
 
 
-@pytest.mark.parametrize("value", ["'abc'", "99999999999"])
+@pytest.mark.parametrize("value", ["'abc'", "1e3"])
 def test_values_that_spark_must_cast_ask_for_it_where_pyspark_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
