@@ -1,7 +1,7 @@
 """ANALYZE TABLE: counts, sizes and column statistics of a snapshot, stored by a commit.
 
 The rows are read once, whatever is asked for. What is found holds only if nobody committed a
-change meanwhile; the commit looks, and leaves the old statistics otherwise.
+change since; the commit looks, and leaves the old statistics otherwise.
 """
 
 from __future__ import annotations

@@ -247,17 +247,17 @@ def admit(
             metastore.seed_write_id(table.name, takeover.highest_write_id)
         return
     known = None if instead_of is None else _names_of_history(instead_of, context.files)
-    for one in directories:
-        if one.write_ids[1] > last:
+    for directory in directories:
+        if directory.write_ids[1] > last:
             raise InvalidInputError(
-                f"{one.path} is of write id {one.write_ids[1]}, the table {table.name} has "
-                f"given out {last}: it is not this table's",
+                f"{directory.path} is of write id {directory.write_ids[1]}, the table {table.name} "
+                f"has given out {last}: it is not this table's",
                 table=str(table.name),
-                path=one.path,
+                path=directory.path,
             )
-        if known and one.path.rpartition("/")[2] not in known:
+        if known and directory.path.rpartition("/")[2] not in known:
             raise _unknown_history(
-                table, parts[0].location, (f"{one.path} is none of {instead_of}",)
+                table, parts[0].location, (f"{directory.path} is none of {instead_of}",)
             )
 
 
@@ -279,23 +279,23 @@ def refuse_history(table: Table, files: Files) -> None:
         InvalidInputError: they do.
     """
     fs, path = files.at(table.location)
-    found = _first_of_history(fs, path)
-    if found:
-        raise _holds_a_table(table, table.location, found)
+    history = _first_of_history(fs, path)
+    if history:
+        raise _holds_a_table(table, table.location, history)
 
 
 def _first_of_history(fs: FileSystem, path: str) -> str | None:
     """The first base or delta; '' where there are other files, None where there is nothing."""
     entries = _entries(fs, path)
     names = {entry.path.rpartition("/")[2]: entry for entry in entries}
-    acid = [one.path for name, one in names.items() if one.is_directory and looks_acid(name)]
+    acid = [entry.path for name, entry in names.items() if entry.is_directory and looks_acid(name)]
     if acid:
         return min(acid)
     for name, entry in sorted(names.items()):
         if entry.is_directory and "=" in name:
-            found = _first_of_history(fs, entry.path)
-            if found is not None:
-                return found
+            below = _first_of_history(fs, entry.path)
+            if below is not None:
+                return below
     return "" if any(not is_hidden(name) for name in names) else None
 
 

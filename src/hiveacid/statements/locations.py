@@ -99,7 +99,7 @@ def place_claim(table: Table, *, but: Sequence[str] = ()) -> Claim:
     names = {str(table.name), *but}
 
     def claim(places: Sequence[Place]) -> None:
-        _check(table, table.location, [one for one in places if str(one.table) not in names])
+        _check(table, table.location, [place for place in places if str(place.table) not in names])
 
     return claim
 
@@ -119,26 +119,26 @@ def partitions_claim(table: Table, known: Sequence[Partition], added: Sequence[P
     place; ``known`` are those that there are.
     """
     root = one_name(table.location)
-    values = {one.values for one in added}
-    names = {partition_name(table.partition_keys, one) for one in values}
-    known = [one for one in known if one.values not in values]
+    values = {partition.values for partition in added}
+    names = {partition_name(table.partition_keys, texts) for texts in values}
+    known = [partition for partition in known if partition.values not in values]
 
     def claim(places: Sequence[Place]) -> None:
         taken = [p for p in places if p.table != table.name or p.partition not in names]
-        for one in added:
-            mine = one_name(one.location)
-            if mine == f"{root}/{partition_name(table.partition_keys, one.values)}":
+        for partition in added:
+            mine = one_name(partition.location)
+            if mine == f"{root}/{partition_name(table.partition_keys, partition.values)}":
                 continue
             others = [
                 Place(table.name, None, other.location, False)
                 for other in (*known, *added)
-                if other is not one
+                if other is not partition
             ]
             if mine.startswith(f"{root}/"):
                 others += [p for p in taken if p.table != table.name or p.partition is not None]
             else:
                 others += taken
-            _check(table, one.location, others)
+            _check(table, partition.location, others)
 
     return claim
 
@@ -235,9 +235,11 @@ def hide(table: Table, partitions: Sequence[Partition], hidden: str, files: File
     Raises:
         StorageError: the file system failed.
     """
-    for one in partitions:
+    for partition in partitions:
         move_location(
-            files, one.location, f"{hidden}/{partition_name(table.partition_keys, one.values)}"
+            files,
+            partition.location,
+            f"{hidden}/{partition_name(table.partition_keys, partition.values)}",
         )
 
 
@@ -249,9 +251,9 @@ def put_back(catalog: Catalog, table: Table, hidden: str, files: Files) -> None:
         StorageError: the file system failed.
     """
     fs, path = files.at(hidden)
-    for one in catalog.list_partitions(table.name) if fs.exists(path) else ():
-        name = partition_name(table.partition_keys, one.values)
-        _, target = files.at(one.location)
+    for partition in catalog.list_partitions(table.name) if fs.exists(path) else ():
+        name = partition_name(table.partition_keys, partition.values)
+        _, target = files.at(partition.location)
         if fs.exists(f"{path}/{name}") and not fs.exists(target):
-            move_location(files, f"{hidden}/{name}", one.location)
+            move_location(files, f"{hidden}/{name}", partition.location)
     delete_location(files, hidden)

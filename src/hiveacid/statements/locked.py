@@ -99,7 +99,7 @@ def _lock_and_look(
     footprint = needs(context, bound.value, bound.look)
     txn.lock(footprint)
     view = bound.look.under_locks(lambda: txn.pending)
-    held = {(one.database, one.table) for one in lock_components(footprint)}
+    held = {(lock.database, lock.table) for lock in lock_components(footprint)}
     mine = [view.table(name) for name in view.names if (name.database, name.table) in held]
     catalog, files = context.client.metastore, context.files
     if [table for table in mine if table and undo_killed(catalog, table, files)]:

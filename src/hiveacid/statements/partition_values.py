@@ -161,15 +161,15 @@ def named_partitions(
     """
     wanted = normal_spec(table, spec)
     places = {key: table.partition_keys.index(key) for key in wanted}
-    found = tuple(
-        one
-        for one in partitions
-        if all(one.values[places[key]] == text for key, text in wanted.items())
+    named = tuple(
+        partition
+        for partition in partitions
+        if all(partition.values[places[key]] == text for key, text in wanted.items())
     )
-    if wanted and not found:
+    if wanted and not named:
         shown = ", ".join(f"{key}={text}" for key, text in wanted.items())
         raise NotFoundError(f"Partition not found {{{shown}}}", code=10006, table=str(table.name))
-    return found
+    return named
 
 
 def full_values(table: Table, spec: Iterable[tuple[str, str | None]]) -> tuple[str | None, ...]:

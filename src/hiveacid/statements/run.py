@@ -104,7 +104,7 @@ def _once(
 
 
 def commit(context: ExecutionContext, unit: UnitOfWork) -> None:
-    """Commit a transaction; rows that others changed meanwhile are compared where settings say so.
+    """Commit a transaction; rows that others changed since are compared where settings say so.
 
     Raises:
         ConflictError, TransactionError, CommitOutcomeUnknownError, MetastoreError: as

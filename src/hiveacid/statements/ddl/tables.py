@@ -2,7 +2,7 @@
 
 Locks (real-hive.md 5): CREATE TABLE the database shared; DROP TABLE the table exclusive and the
 database shared; RENAME the same, with the new name's database. Who makes or renames a table holds
-the new name, too, so that its directory is nobody else's meanwhile. The catalog's row comes first
+the new name, too, so that its directory is nobody else's until then. The catalog's row comes first
 at creation and goes first at dropping: a crash leaves files without a table, never a table without
 files.
 """
