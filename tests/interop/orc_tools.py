@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.orc as orc
 from tests.interop.hive_tool import jars
 
-from hiveacid.reading.events import dump
+from hiveacid.reading.export import dump
 
 KEYS = {"hive.acid.key.index", "hive.acid.version"}
 """What the tools list of our user metadata; of ``hive.acid.stats`` they make counts."""

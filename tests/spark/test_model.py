@@ -11,7 +11,7 @@ import pytest
 import hiveacid
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.types import parse_type
-from hiveacid.reading.events import dump
+from hiveacid.reading.export import dump
 from hiveacid.storage.merge.column_hashing import bucket_ids
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

@@ -51,7 +51,6 @@ MAKES_FILES = {
     "hiveacid.storage.filesystem",
     "hiveacid.txn.manager",
     "hiveacid.reading.source",
-    "hiveacid.reading.events",
     "hiveacid.reading.export",
     "hiveacid.cli.files",
     "hiveacid.cli.administration",

@@ -129,7 +129,7 @@ def read(
 @click.argument("file")
 def dump(file: str) -> None:
     """Print the row events of one ORC FILE, a JSON object a line."""
-    from hiveacid.reading.events import dump
+    from hiveacid.reading.export import dump
 
     if "://" not in file and Path(file).is_dir():
         raise InvalidInputError(

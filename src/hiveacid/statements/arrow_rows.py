@@ -1,8 +1,11 @@
-"""Rows given as Arrow data, made to fit a table: columns by name, defaults, casts, constraints.
+"""Rows given as Arrow data, made to fit a table: columns and fields by name, defaults, casts,
+constraints.
 
 Casts lose nothing: what would overflow, be rounded, be cut or not be read as the type is an error
 that names the column. Only doubles become the nearest float, and decimals the nearest of either;
-chars are padded.
+chars are padded. Arrow's safe casts refuse most of what would be lost; left over are decimals
+rounded from floats, floats that become infinite, numbers other than 0 and 1 that become booleans,
+times that a date does not have, and texts that are cut to their column's length.
 """
 
 from __future__ import annotations
@@ -12,11 +15,21 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, Table
-from hiveacid.model.types import DecimalType, HiveType, UnionType
-from hiveacid.statements.arrow_casts import by_field_name, check_kept
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.storage.arrow_types import arrow_type, conform
 
@@ -143,3 +156,151 @@ def _default(table: Table, column: Column, rows: pa.Table) -> pa.Array:
     value = text if plain is None else plain.group(1) or plain.group(2) or ""
     one = pa.table({column.name: pa.array([value], pa.string())})
     return pa.repeat(typed_column(one, column)[0], rows.num_rows)
+
+
+def by_field_name(given: pa.Array, kind: HiveType) -> pa.Array:
+    """``given`` with the fields of its structs, at any depth, in the order that ``kind`` has them.
+
+    Raises:
+        ConversionError: a struct has fields of other names.
+    """
+    if isinstance(kind, StructType) and pa.types.is_struct(given.type):
+        return _struct_by_field_name(given, kind)
+    if isinstance(kind, ListType) and _is_list(given.type):
+        values = given.flatten()
+        ordered = by_field_name(values, kind.element)
+        if ordered is values:
+            return given
+        return pa.LargeListArray.from_arrays(_offsets(given), ordered)
+    if isinstance(kind, MapType) and pa.types.is_map(given.type):
+        keys, items = _entries(given).flatten()
+        ordered_keys, ordered = by_field_name(keys, kind.key), by_field_name(items, kind.value)
+        if ordered_keys is keys and ordered is items:
+            return given
+        entry = pa.list_(pa.struct([("key", keys.type), ("value", items.type)]))
+        offsets = _offsets(given.cast(entry)).cast(pa.int32())
+        return pa.MapArray.from_arrays(offsets, ordered_keys, ordered)
+    if isinstance(kind, MapType) and _is_list(given.type):
+        return _map_of_entries(given, kind)
+    return given
+
+
+def _map_of_entries(given: pa.Array, kind: MapType) -> pa.Array:
+    """The map that a list of its entries (``key``, ``value``) stands for; another list as it is."""
+    entry = given.type.value_type
+    if pa.types.is_null(entry):  # none of them has an entry
+        fields = [("key", arrow_type(kind.key)), ("value", arrow_type(kind.value))]
+        given = given.cast(pa.list_(pa.struct(fields)))
+    elif not pa.types.is_struct(entry) or [f.name for f in entry] != ["key", "value"]:
+        return given
+    keys, items = given.flatten().flatten()
+    keys, items = by_field_name(keys, kind.key), by_field_name(items, kind.value)
+    return pa.MapArray.from_arrays(_offsets(given).cast(pa.int32()), keys, items)
+
+
+def _struct_by_field_name(given: pa.StructArray, kind: StructType) -> pa.StructArray:
+    names = [given.type.field(i).name.lower() for i in range(given.type.num_fields)]
+    wanted = [name.lower() for name, _ in kind.fields]
+    if sorted(names) != sorted(wanted):
+        raise ConversionError(
+            f"a struct of the fields {', '.join(names)} does not fit {kind}", type=str(kind)
+        )
+    children = given.flatten()
+    given_in_order = [children[names.index(name)] for name in wanted]
+    ordered = [
+        by_field_name(child, child_kind)
+        for child, (_, child_kind) in zip(given_in_order, kind.fields, strict=True)
+    ]
+    same = all(one is other for one, other in zip(ordered, given_in_order, strict=True))
+    if same and names == wanted:
+        return given
+    return pa.StructArray.from_arrays(ordered, names=wanted, mask=given.is_null())
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(arrow)
+        or pa.types.is_large_list(arrow)
+        or pa.types.is_fixed_size_list(arrow)
+    )
+
+
+def _offsets(lists: pa.Array) -> pa.Array:
+    """Where each list begins in ``lists.flatten()``, None for a NULL, and the end of the last."""
+    lengths = pc.list_value_length(lists).fill_null(0).cast(pa.int64())
+    ends = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    absent = pa.concat_arrays([lists.is_null(), pa.array([False])])
+    return pc.if_else(absent, pa.scalar(None, pa.int64()), ends)
+
+
+def check_kept(given: pa.Array, found: pa.Array, kind: HiveType) -> None:
+    """``found``, which is ``given`` cast to ``kind``, holds the same values.
+
+    Raises:
+        ConversionError: a value was changed; the first one is in the message.
+    """
+    if given is found or pa.types.is_null(given.type):
+        return
+    if isinstance(given, pa.ExtensionArray):
+        given = given.storage
+    if pa.types.is_dictionary(given.type):
+        given = given.cast(given.type.value_type)
+    if isinstance(kind, StructType | ListType | MapType):
+        for before, after, child in _children(given, found, kind):
+            check_kept(before, after, child)
+        return
+    lost = _lost(given, found, kind)
+    if lost is not None and pc.any(lost).as_py():
+        first = given[pc.index(lost, True).as_py()]
+        raise ConversionError(f"{first} does not fit {kind}", type=str(kind), found=str(given.type))
+
+
+def _children(
+    given: pa.Array, found: pa.Array, kind: StructType | ListType | MapType
+) -> Iterable[tuple[pa.Array, pa.Array, HiveType]]:
+    if isinstance(kind, StructType):
+        kinds = [child for _, child in kind.fields]
+        return list(zip(given.flatten(), found.flatten(), kinds, strict=True))
+    if isinstance(kind, ListType):
+        return [(given.flatten(), found.flatten(), kind.element)]
+    (keys, items), (new_keys, new_items) = (_entries(one).flatten() for one in (given, found))
+    return [(keys, new_keys, kind.key), (items, new_items, kind.value)]
+
+
+def _entries(array: pa.MapArray) -> pa.StructArray:
+    entry = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
+    return array.cast(pa.list_(entry)).flatten()
+
+
+def _lost(given: pa.Array, found: pa.Array, kind: HiveType) -> pa.Array | None:
+    """For each value whether it was changed; None where Arrow's cast had told."""
+    before = given.type
+    if isinstance(kind, CharType | VarcharType):
+        text = given if _is_text(before) else given.cast(pa.string())
+        if isinstance(kind, CharType):  # blanks at the end do not count
+            text = pc.utf8_rtrim(text, " ")
+        return pc.greater(pc.utf8_length(text), kind.length)
+    name = kind.name if isinstance(kind, PrimitiveType) else ""
+    if pa.types.is_floating(before) and isinstance(kind, DecimalType):
+        return pc.not_equal(found.cast(before), given)
+    if name in ("float", "double") and not pa.types.is_integer(before):
+        return pc.and_(pc.is_inf(found), _finite(given))
+    if name == "boolean" and (pa.types.is_integer(before) or pa.types.is_floating(before)):
+        return pc.not_equal(found.cast(before), given)
+    if name == "date" and pa.types.is_timestamp(before):
+        clock = given if before.tz is None else pc.local_timestamp(given)
+        return pc.not_equal(found.cast(clock.type), clock)
+    return None
+
+
+def _finite(given: pa.Array) -> pa.Array:
+    """Whether a value is none of the infinite ones."""
+    if pa.types.is_floating(given.type):
+        return pc.is_finite(given)
+    if _is_text(given.type):
+        return pc.invert(pc.match_substring(given, "inf", ignore_case=True))
+    return given.is_valid()
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))

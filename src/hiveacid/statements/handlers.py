@@ -156,9 +156,9 @@ def _update(statement: dml.Update, look: Look) -> Work:
 def _delete(statement: dml.Delete, look: Look) -> Work:
     if statement.where is None:
         return truncate.plan_delete(statement, look)
-    from hiveacid.statements import delete  # needs pyspark
+    from hiveacid.statements import update  # needs pyspark
 
-    return delete.plan(statement, look)
+    return update.plan_delete(statement, look)
 
 
 def _merge(context: ExecutionContext, statement: dml.Merge, look: Look) -> Sequence[Work]:

@@ -1,40 +1,74 @@
-"""UPDATE: each row that meets the condition is deleted under its identity and inserted anew (split
-update).
+"""UPDATE and DELETE: row events of the rows that meet a condition.
+
+Each is deleted under its identity; an UPDATE inserts it anew (split update). DELETE without a
+condition is TRUNCATE, as in Hive. What makes events of a target's rows is shared with MERGE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql import functions as F
 
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.spark.assign import assign, constrained
 from hiveacid.spark.conf import is_ansi
+from hiveacid.spark.scan import ROW_ID_COLUMN
 from hiveacid.spark.text import quoted
-from hiveacid.spark.write import ACTION, write_events
+from hiveacid.spark.write import ACTION, IDENTITY, write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
-from hiveacid.statements.event_columns import (
-    column,
-    count_places,
-    identity_columns,
-    resolved,
-    select_as,
-)
-from hiveacid.statements.job import Job
+from hiveacid.statements.job import Job, with_views
 from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names
-from hiveacid.statements.values import Update, UpdateResult
-from hiveacid.storage.stage import UPDATE
+from hiveacid.statements.values import Delete, DeleteResult, Update, UpdateResult
+from hiveacid.storage.plan.scan_plan import ScanPlan
+from hiveacid.storage.stage import DELETE, UPDATE
 from hiveacid.storage.target import WriteResult
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
     from hiveacid.statements.values import Expression
+
+
+def identity_columns(qualifier: str) -> list[tuple[str, str]]:
+    """The identity of the target's row, taken from its ROW__ID: expressions and their names."""
+    return [
+        (quoted(qualifier, ROW_ID_COLUMN, part), name)
+        for part, name in zip(("writeid", "bucketid", "rowid"), IDENTITY, strict=True)
+    ]
+
+
+def select_as(frame: DataFrame, items: Sequence[tuple[Expression, str]]) -> DataFrame:
+    """A projection of expressions with their names; in one call where all of them are text."""
+    if all(isinstance(given, str) for given, _ in items):
+        return frame.selectExpr(*[f"(\n{given}\n) as {quoted(name)}" for given, name in items])
+    return frame.select(*[column(given).alias(name) for given, name in items])
+
+
+def column(given: Expression) -> Column:
+    """An expression as a column."""
+    return F.expr(given) if isinstance(given, str) else given
+
+
+def resolved(given: Expression, views: Mapping[str, str]) -> Expression:
+    """An expression of the user with views in the place of its placeholders."""
+    return with_views(given, views) if isinstance(given, str) else given
+
+
+def count_places(plan: ScanPlan) -> int:
+    """How many pairs of partition and bucket number the rows of a plan can have."""
+    places = {
+        (part.part.partition.values, file.bucket) for part in plan.parts for file in part.files
+    }
+    return max(1, len(places))
 
 
 def plan(statement: Update, look: Look) -> UpdateWork:
@@ -114,3 +148,62 @@ def assigned(value: Expression, table: Table, column: str) -> Expression:
     if isinstance(value, str) and value.strip().lower() == "default":
         return column_default(table, column) or "null"
     return value
+
+
+def plan_delete(statement: Delete, look: Look) -> DeleteWork:
+    """How to carry the statement out."""
+    table = look.definition(statement.table)
+    check(statement, table)
+    partitions = locked_partitions(look, table, [statement.predicate])
+    return DeleteWork(table, statement, partitions=partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWork:
+    """One DELETE with a condition."""
+
+    COUNTS_ROWS: ClassVar[bool] = True
+    table: Table
+    statement: Delete
+    kind: WriteKind = WriteKind.DELETE
+    partitions: tuple[str, ...] | None = None
+    statements: int = 1
+    operations: tuple[OperationType, ...] = (OperationType.DELETE,)
+
+    @property
+    def reads(self) -> Sequence[TableName]:
+        """Tables in subqueries."""
+        return read_names(self.statement.tables, but=self.table.name)
+
+    def write(self, job: Job) -> WriteResult:
+        """One scan, of the columns that the condition names; one shuffle of identities; one
+        action.
+        """
+        table = self.table
+        assert self.statement.where is not None
+        views = job.views(self.statement.tables)
+        alias = self.statement.alias or table.name.table
+        keys = {column.name for column in table.partition_columns}
+        wanted = None if self.statement.columns is None else self.statement.columns | keys
+        plan = job.plan(table, predicate=self.statement.predicate, columns=wanted)
+        rows, local = job.scan_target(plan)
+        rows = rows.alias(alias)
+        condition = column(resolved(self.statement.where, views)).cast("boolean")
+        events = select_as(
+            rows.where(condition),
+            [
+                (f"cast({DELETE} as tinyint)", ACTION),
+                *identity_columns(alias),
+                *[(quoted(alias, c.name), c.name) for c in table.partition_columns],
+            ],
+        )
+        (deletes,) = job.statement_ids
+        target = job.target(delete_statement=deletes)
+        places = count_places(plan)
+        return write_events(
+            job.context.session(), events, target=target, places=places, local=local
+        )
+
+    def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:
+        """Rows deleted."""
+        return DeleteResult(written.rows_deleted, write_id)

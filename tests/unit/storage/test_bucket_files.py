@@ -25,7 +25,7 @@ from hiveacid.errors import (
 from hiveacid.layout.events import EVENT_FIELDS
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.reading.events import dump
+from hiveacid.reading.export import dump
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
