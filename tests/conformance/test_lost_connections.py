@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 from tests.postgres import PostgresServer
 from tests.proxy import Cut, Proxy, proxy
 
@@ -14,6 +16,7 @@ from hiveacid.clock import SystemClock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.model.tables import Database, TableName
 from hiveacid.model.transactions import TxnState
 
@@ -66,7 +69,10 @@ def test_a_connection_lost_in_the_middle_does_nothing_and_is_made_again(
 
 
 def test_connections_lost_while_idle_are_made_again(metastore: SqlMetastore, way: Proxy) -> None:
-    metastore.open_txns(1, user="u", host="h")
+    """One is enough to notice that all were."""
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(metastore.database.query()).ask(select(TXNS.c.TXN_ID))
     way.cut_all()
     assert len(metastore.open_txns(1, user="u", host="h")) == 1
 

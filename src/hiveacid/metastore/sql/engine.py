@@ -241,27 +241,17 @@ class Database:
             unit.connection.close()
 
     def _begin(self, kind: UnitKind) -> Unit:
-        """Begin; again with a new connection where the pooled one was cut while it lay idle."""
         try:
-            unit = self._begun(kind, may_be_cut=True)
-            if unit is None:
-                self._engine.dispose()  # the others in the pool were cut with it
-                unit = self._begun(kind, may_be_cut=False)
+            connection = self._engine.connect()
         except (SQLAlchemyError, self._driver_error) as error:
             raise self._failed(error) from error
-        assert unit is not None
-        return unit
-
-    def _begun(self, kind: UnitKind, *, may_be_cut: bool) -> Unit | None:
-        """A unit that has begun; None where the connection was found cut, and may be."""
-        connection = self._engine.connect()
         try:
             channel = self.dialect.begin(_raw(connection), kind)
         except BaseException as error:
             lost = self._drop_if_lost(connection, error)
             connection.close()
-            if lost and may_be_cut:
-                return None
+            if isinstance(error, self._driver_error):
+                raise self._failed(error, lost=lost) from error
             raise
         return Unit(
             connection,
@@ -349,6 +339,7 @@ class Database:
             lost = False
         if lost:
             connection.invalidate()
+            self._engine.dispose()  # the others in the pool were cut with it
         return lost
 
     def _failed(self, error: Exception, *, lost: bool = False) -> MetastoreError:

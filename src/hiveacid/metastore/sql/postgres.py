@@ -97,7 +97,11 @@ class PostgresDialect:
             connection.execute(_BEGIN_WRITE)
             return Immediate(connection, Begun())
         channel = Pipelined(connection, server_time=self._server_time)
-        channel.begin(kind)
+        try:
+            channel.begin(kind)
+        except BaseException:
+            channel.abandon()
+            raise
         return channel
 
     def writer_turn(self) -> AbstractContextManager[object]:
