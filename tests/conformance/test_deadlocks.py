@@ -17,6 +17,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, alter_table, use_table
+from hiveacid.txn.manager import TransactionManager
 from hiveacid.txn.waiting import wait_for_lock
 
 A, B, C = (TableName("default", name) for name in "abc")
@@ -138,7 +139,7 @@ def test_a_transaction_passes_who_waits_for_it(client: Client) -> None:
 
 @pytest.mark.parametrize("asked", [1, 2])
 def test_a_lock_given_back_by_another_thread_of_a_waiting_client_is_not_lost(
-    client: Client, asked: int
+    client: Client, monkeypatch: pytest.MonkeyPatch, asked: int
 ) -> None:
     """Between what it holds and what the database says, both when it asks and when it waits."""
     store, asks = client.metastore, list[int]()
@@ -154,16 +155,8 @@ def test_a_lock_given_back_by_another_thread_of_a_waiting_client_is_not_lost(
             return ()
         return (mine,)
 
-    found = wait_for_lock(
-        store,
-        alter_table(B),
-        txn=None,
-        user="u",
-        host="h",
-        clock=client.clock,
-        settings=client.settings,
-        held=held,
-    )
+    monkeypatch.setattr(TransactionManager, "held_locks", property(lambda _: held()))
+    found = wait_for_lock(client.transactions, alter_table(B), txn=None)
     assert [(one.lock_id, one.state) for one in store.show_locks()] == [(found, LockState.ACQUIRED)]
 
 

@@ -28,8 +28,8 @@ from hiveacid.model.tables import BucketSpec, Column, FileFormat, Partition, Tab
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.scan import ROW_ID_COLUMN, scan
 from hiveacid.storage.filesystem import Files
+from hiveacid.storage.listing import read_snapshot
 from hiveacid.storage.plan.planning import plan_scan
-from hiveacid.txn.snapshots import read_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

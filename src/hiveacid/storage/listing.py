@@ -20,9 +20,11 @@ from hiveacid.layout.names import (
     parse_directory,
     parse_partition_name,
 )
-from hiveacid.layout.resolve import Entry
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory
-from hiveacid.storage.filesystem import FileSystem
+from hiveacid.layout.resolve import Entry, resolve
+from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory, Snapshot, SnapshotPart
+from hiveacid.model.tables import Partition, Table
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.storage.filesystem import Files, FileSystem
 
 _LONG_BYTES: Final = 8
 
@@ -179,6 +181,30 @@ def _with_length(fs: FileSystem, root: str, file: DataFile, side_files: set[str]
             found=f"{len(data)} bytes",
         )
     return replace(file, logical_bytes=length)
+
+
+def read_snapshot(
+    table: Table,
+    partitions: Sequence[Partition],
+    *,
+    files: Files,
+    valid: ValidWriteIdList,
+    valid_txns: ValidTxnList,
+) -> Snapshot:
+    """List each partition's directory and choose what a reader with these ids reads.
+
+    Raises:
+        StorageError: a listing failed.
+        FormatError: a file that decides what counts is not what it should be.
+    """
+    parts = []
+    for partition in partitions:
+        file_system, path = files.at(partition.location)
+        entries = list_partition(file_system, path)
+        directory = resolve(entries, valid, valid_txns, mode=table.acid_mode)
+        directory = with_logical_lengths(file_system, path, directory, entries=entries)
+        parts.append(SnapshotPart(partition, directory))
+    return Snapshot(table, valid, tuple(parts))
 
 
 # -------------------------------------------------------------------- what was cleaned

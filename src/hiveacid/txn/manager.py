@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from hiveacid.clock import Clock, DaemonThreads, Threads
@@ -16,7 +16,6 @@ from hiveacid.model.transactions import Isolation, TxnType
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.heartbeat import Heartbeat
-from hiveacid.txn.manager_api import Managed
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
 
@@ -44,74 +43,31 @@ class TransactionManager:
         """``session`` is a name that no other manager has; without one a deadlock over the locks of
         ``lock`` is not found.
         """
-        self._metastore = metastore
-        self._clock = clock
-        self._settings = settings
-        self._user = user
-        self._host = host
-        self._files = files or Files()
-        self._agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
+        self.metastore = metastore
+        self.clock = clock
+        self.settings = settings
+        """as they are now"""
+        self.user = user
+        self.host = host
+        self.files = files or Files()
+        """what snapshots are read from"""
+        self.agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
+        """what lock requests name as their session, as SHOW LOCKS EXTENDED prints it"""
         self._listeners: tuple[CommitListener, ...] = ()
         self._housekept_s: float | None = None
-        self._hive_cleans = False
+        self.hive_cleans = False
+        """whether a cleaner of Hive may work here, as far as was seen at the last housekeeping"""
         self._held: dict[LockId, Sequence[LockComponent]] = {}
-        self._heartbeat = Heartbeat(
+        self.heartbeat = Heartbeat(
             metastore,
             clock=clock,
-            settings=lambda: self._settings,
+            settings=lambda: self.settings,
             threads=threads or DaemonThreads(),
         )
 
-    @property
-    def metastore(self) -> Metastore:
-        """Where the transactions are."""
-        return self._metastore
-
-    @property
-    def clock(self) -> Clock:
-        """The time."""
-        return self._clock
-
-    @property
-    def settings(self) -> Settings:
-        """The settings as they are now."""
-        return self._settings
-
-    @property
-    def files(self) -> Files:
-        """What snapshots are read from."""
-        return self._files
-
-    @property
-    def user(self) -> str:
-        """Whom the transactions belong to."""
-        return self._user
-
-    @property
-    def host(self) -> str:
-        """The machine they run on."""
-        return self._host
-
-    @property
-    def agent_info(self) -> str | None:
-        """What the lock requests name as their session, as SHOW LOCKS EXTENDED prints it."""
-        return self._agent_info
-
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """What keeps the transactions alive; a simulation calls its ``beat``."""
-        return self._heartbeat
-
-    @property
-    def hive_cleans(self) -> bool:
-        """Whether a cleaner of Hive may work on the metastore, as far as was seen at the last
-        housekeeping.
-        """
-        return self._hive_cleans
-
     def use_settings(self, settings: Settings) -> None:
         """Let these be the settings from now on, also of transactions under way."""
-        self._settings = settings
+        self.settings = settings
 
     def begin(self, *, read_only: bool = False, isolation: Isolation | None = None) -> Transaction:
         """Open a transaction; a read-only one is a lease that ends by itself.
@@ -123,7 +79,7 @@ class TransactionManager:
         """
         self._housekeeping_if_due()
         txn = self.open_txn(read_only=read_only)
-        chosen = isolation or Isolation(self._settings.isolation)
+        chosen = isolation or Isolation(self.settings.isolation)
         return Transaction(self, txn, read_only=read_only, isolation=chosen)
 
     def begin_batch(self, n: int, table: TableName) -> tuple[Transaction, ...]:
@@ -136,8 +92,8 @@ class TransactionManager:
         """
         self._housekeeping_if_due()
         ids = self._opened(n, TxnType.DEFAULT)
-        valid = self._metastore.valid_txns(ids[0])
-        write_ids = self._metastore.allocate_write_ids(ids, table)
+        valid = self.metastore.valid_txns(ids[0])
+        write_ids = self.metastore.allocate_write_ids(ids, table)
         batch = [
             Transaction(self, txn, read_only=False, isolation=Isolation.SNAPSHOT) for txn in ids
         ]
@@ -168,7 +124,7 @@ class TransactionManager:
         while True:
             tries_left -= 1
             try:
-                return self._metastore.open_txns(n, user=self._user, host=self._host, txn_type=kind)
+                return self.metastore.open_txns(n, user=self.user, host=self.host, txn_type=kind)
             except MetastoreError as error:
                 if not error.context.get("retryable") or tries_left == 0:
                     raise
@@ -187,42 +143,35 @@ class TransactionManager:
             taken before stay.
         """
         lock = wait_for_lock(
-            self._metastore,
+            self,
             components,
             txn=None,
-            user=self._user,
-            host=self._host,
-            clock=self._clock,
-            settings=self._settings,
-            agent_info=self._agent_info,
-            held=lambda: self.held_locks,
         )
         self._held[lock] = components
-        self._heartbeat.add_lock(lock)
+        self.heartbeat.add_lock(lock)
         return lock
 
     def unlock(self, lock: LockId) -> None:
         """Give such locks back (UNLOCK TABLE); nothing happens where they are lost."""
         self._held.pop(lock, None)
-        self._heartbeat.remove_lock(lock)
-        self._metastore.unlock(lock)
+        self.heartbeat.remove_lock(lock)
+        self.metastore.unlock(lock)
 
-    def keep_alive(self, transaction: Managed) -> None:
-        """Send heartbeats for the transaction until it is forgotten."""
-        is_lease = transaction.is_read_only
-        self._heartbeat.add(
-            transaction.id,
-            on_lost=transaction.lost,
-            lease_s=self._settings.reads_lease_s if is_lease else None,
-            on_lease_over=transaction.close if is_lease else None,
-        )
+    def keep_alive(
+        self, txn: TxnId, *, on_lost: Callable[[], None], on_lease_over: Callable[[], None] | None
+    ) -> None:
+        """Send heartbeats for a transaction until it is forgotten; a lease is over in time."""
+        lease_s = None if on_lease_over is None else self.settings.reads_lease_s
+        self.heartbeat.add(txn, on_lost=on_lost, lease_s=lease_s, on_lease_over=on_lease_over)
 
-    def forget(self, transaction: Managed) -> None:
-        """Send no more heartbeats for the transaction; who listens is told of its commit."""
-        self._heartbeat.remove(transaction.id)
-        if transaction.is_committed and transaction.written_tables:
+    def forget(self, txn: TxnId, *, written: Collection[TableName]) -> None:
+        """Send no more heartbeats for a transaction; who listens is told of tables that its commit
+        has written to.
+        """
+        self.heartbeat.remove(txn)
+        if written:
             for listener in self._listeners:
-                listener(transaction.written_tables)
+                listener(frozenset(written))
 
     def on_commit(self, listener: CommitListener) -> None:
         """Tell ``listener`` of each commit from now on; it must be quick and must not fail."""
@@ -237,27 +186,27 @@ class TransactionManager:
                 self.unlock(lock)
         except MetastoreError as error:
             _LOG.warning("Locks are left to their time-out: %s", error)
-        self._heartbeat.stop()
-        self._heartbeat.end_leases()
+        self.heartbeat.stop()
+        self.heartbeat.end_leases()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """End the leases that queries within the block have begun at its end."""
-        before = self._heartbeat.leased()
+        before = self.heartbeat.leased()
         try:
             yield
         finally:
-            self._heartbeat.end_leases(but=before)
+            self.heartbeat.end_leases(but=before)
 
     def _housekeeping_if_due(self) -> None:
-        now_s = self._clock.monotonic_s()
-        interval_s = self._settings.housekeeping_interval_s
+        now_s = self.clock.monotonic_s()
+        interval_s = self.settings.housekeeping_interval_s
         if self._housekept_s is not None and now_s < self._housekept_s + interval_s:
             return
         self._housekept_s = now_s
         try:
-            ours = own(self._metastore)
+            ours = own(self.metastore)
             ours.run_housekeeping(interval_s=interval_s)
-            self._hive_cleans = ours.is_served_by_hive()
+            self.hive_cleans = ours.is_served_by_hive()
         except MetastoreError as error:
             _LOG.warning("Housekeeping failed: %s", error)

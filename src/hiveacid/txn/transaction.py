@@ -37,6 +37,7 @@ from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason, Isolation, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.storage.listing import read_snapshot
 from hiveacid.txn.conflicts import (
     Overlap,
     check_not_replaced,
@@ -45,10 +46,8 @@ from hiveacid.txn.conflicts import (
     outdated_by,
 )
 from hiveacid.txn.footprint import Footprint, lock_components
-from hiveacid.txn.manager_api import Manager
 from hiveacid.txn.records import Pending, Reads, Records
-from hiveacid.txn.snapshots import read_snapshot
-from hiveacid.txn.waiting import wait_for_lock
+from hiveacid.txn.waiting import Manager, wait_for_lock
 
 _LOG = logging.getLogger(__name__)
 
@@ -83,7 +82,8 @@ class Transaction:
         self._reads = Reads(self._isolation)
         self.pending = Pending()
         """What the commit is to do besides; a statement that is taken back takes its part back."""
-        self._manager.keep_alive(self)
+        over = self.close if self.is_read_only else None
+        self._manager.keep_alive(txn, on_lost=self.lost, on_lease_over=over)
 
     def in_batch(self, valid_txns: ValidTxnList, write_ids: Mapping[TableName, WriteId]) -> None:
         """Its snapshot and write ids are those of a batch: what was replaced since is found."""
@@ -144,7 +144,7 @@ class Transaction:
             rounds -= 1
             _LOG.debug("Snapshot outdated by txn %s", winner, extra={"txn": self._id})
             self._store.abort_txn(self._id, reason=AbortReason.CONCURRENT)
-            self._manager.forget(self)
+            self._manager.forget(self._id, written=())
             isolation = self._reads.isolation
             self._begin_with(self._manager.open_txn(read_only=self.is_read_only))
             self._reads.isolation = isolation
@@ -418,17 +418,7 @@ class Transaction:
         for table in footprint.written_tables:
             self._allocate(table)
         self._records.asked = True
-        wait_for_lock(
-            self._store,
-            components,
-            txn=self._id,
-            user=self._manager.user,
-            host=self._manager.host,
-            clock=self._manager.clock,
-            settings=self._manager.settings,
-            agent_info=self._manager.agent_info,
-            held=lambda: self._manager.held_locks,
-        )
+        wait_for_lock(self._manager, components, txn=self._id)
         self._records.note_locks(components)
 
     def _outdated_by(self, footprint: Footprint) -> TxnId | None:
@@ -482,7 +472,7 @@ class Transaction:
             if self._phase is not TxnState.COMMITTED:
                 self._phase = phase
                 self._end_reason = reason
-        self._manager.forget(self)
+        self._manager.forget(self._id, written=self._write_ids if self.is_committed else ())
 
     def require_open(self) -> None:
         """Raise where the transaction has ended.

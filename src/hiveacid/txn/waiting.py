@@ -6,15 +6,17 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timezone
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from hiveacid.clock import Clock
 from hiveacid.errors import LockError, NotFoundError, TransactionError
 from hiveacid.metastore.api import LockResponse, Metastore, own
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState, deadlock_text
+from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import AbortReason, TxnInfo
 from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import Files
 
 _LOG = logging.getLogger(__name__)
 _FIRST_WORD_S: Final = 2.0
@@ -26,21 +28,41 @@ _KEEPS = (
 )
 
 
+class Manager(Protocol):
+    """What a transaction, and who waits for its locks, need of the manager it comes from."""
+
+    metastore: Metastore
+    clock: Clock
+    settings: Settings
+    """as they are now"""
+    files: Files
+    user: str
+    host: str
+    agent_info: str | None
+    hive_cleans: bool
+    """whether a cleaner of Hive may work on the metastore"""
+
+    @property
+    def held_locks(self) -> Collection[LockId]:
+        """The client's own locks: it does not wait for them, nor behind those who do."""
+
+    def open_txn(self, *, read_only: bool) -> TxnId:
+        """Open a bare transaction."""
+
+    def keep_alive(
+        self, txn: TxnId, *, on_lost: Callable[[], None], on_lease_over: Callable[[], None] | None
+    ) -> None:
+        """Send heartbeats until it is forgotten; only a lease can be over."""
+
+    def forget(self, txn: TxnId, *, written: Collection[TableName]) -> None:
+        """Send no more heartbeats; it is committed where it has written to tables."""
+
+
 def wait_for_lock(
-    metastore: Metastore,
-    components: Sequence[LockComponent],
-    *,
-    txn: TxnId | None,
-    user: str,
-    host: str,
-    clock: Clock,
-    settings: Settings,
-    agent_info: str | None = None,
-    held: Callable[[], Collection[LockId]] = tuple,
+    manager: Manager, components: Sequence[LockComponent], *, txn: TxnId | None
 ) -> LockId:
     """Request the components and wait until all are granted; without a transaction the caller sends
-    the lock's heartbeats and gives it back. ``agent_info`` names the caller's session, ``held``
-    says which locks of that kind it has by now: it does not wait for them, nor behind those who do.
+    the lock's heartbeats and gives it back.
 
     While it waits, abandoned transactions are timed out and deadlocks are broken; a line of the
     log, which is shown where nobody has set up logging, says for whom it waits, and what ends it.
@@ -48,22 +70,23 @@ def wait_for_lock(
 
     Raises:
         LockError: the deadline passed, the transaction was aborted or the request given up to break
-            a deadlock, one of ``held`` is lost, or it reads what is locked exclusively and
+            a deadlock, one of the client's own is lost, or it reads what is locked exclusively and
             ``lock.zero_wait_reads``.
         TransactionError: the transaction was ended meanwhile.
     """
+    metastore, clock, settings = manager.metastore, manager.clock, manager.settings
     started_s = clock.monotonic_s()
     pause_s = settings.lock_poll_min_s
     request = partial(
         metastore.lock,
         components,
         txn=txn,
-        user=user,
-        host=host,
-        agent_info=agent_info,
+        user=manager.user,
+        host=manager.host,
+        agent_info=manager.agent_info,
         zero_wait_read=settings.lock_zero_wait_reads,
     )
-    found = _passing(held, lambda mine: request(held=mine))
+    found = _passing(manager, lambda mine: request(held=mine))
     if found.state is LockState.NOT_ACQUIRED:
         raise _refused(found, txn)
     word_s = _FIRST_WORD_S
@@ -79,7 +102,7 @@ def wait_for_lock(
             clock.sleep_s(min(pause_s, left_s))
             pause_s = min(pause_s * 2, settings.lock_poll_max_s)
             own(metastore).perform_timeouts()
-            found = _passing(held, partial(_look_again, metastore, found, txn))
+            found = _passing(manager, partial(_look_again, metastore, found, txn))
     except BaseException:
         if found.state is LockState.WAITING:
             metastore.unlock(found.lock_id)
@@ -87,19 +110,17 @@ def wait_for_lock(
     return found.lock_id
 
 
-def _passing(
-    held: Callable[[], Collection[LockId]], ask: Callable[[Collection[LockId]], LockResponse]
-) -> LockResponse:
+def _passing(manager: Manager, ask: Callable[[Collection[LockId]], LockResponse]) -> LockResponse:
     """What is answered with the locks held by now; one that another thread gave back while it was
     asked is not a lost one.
     """
     while True:
-        mine = held()
+        mine = manager.held_locks
         try:
             return ask(mine)
         except LockError as error:
             missing = error.context.get("lock_id")
-            if missing not in mine or missing in held():
+            if missing not in mine or missing in manager.held_locks:
                 raise
 
 
