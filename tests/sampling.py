@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+_ROOMS = {path.stem for path in (Path(__file__).parents[1] / "src" / "hiveacid").iterdir()}
 
 
 def sampled(
@@ -14,6 +17,7 @@ def sampled(
     """``values`` for ``parametrize``: all but the first of each group are marked long, for a change
     of one of ``rooms``.
     """
+    assert rooms and _ROOMS.issuperset(rooms), f"{rooms}: no rooms of the package"
     seen: set[Hashable] = set()
     found: list[Any] = []
     for value in values:

@@ -14,6 +14,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
+from tests.sampling import sampled
 from tests.spark.running import slow_rows, wait_for
 
 import hiveacid
@@ -48,6 +49,13 @@ def parquet(path: Path) -> None:
 
 def plain_orc(path: Path) -> None:
     po.write_table(pa.table({"id": [1, 2], "v": ["a", "b"]}), path)
+
+
+DAMAGES = sampled(
+    [truncated, text, parquet, plain_orc],
+    *("spark", "storage", "statements"),
+    group=lambda damage: damage is plain_orc,
+)
 
 
 @pytest.fixture
@@ -93,7 +101,7 @@ def unharmed(acid, rows, table, layout):
     return check
 
 
-@pytest.mark.parametrize("damage", [truncated, text, parquet, plain_orc])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_bucket_file_fails_every_statement(acid, table, damage, unharmed):
     (path,) = table.glob("delta_0000001_0000001_0000/bucket_00000_0")
     content = path.read_bytes()
@@ -113,7 +121,7 @@ def test_a_damaged_bucket_file_fails_every_statement(acid, table, damage, unharm
     unharmed()
 
 
-@pytest.mark.parametrize("damage", [truncated, text, parquet, plain_orc])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_delete_file_fails_every_statement(acid, table, damage, unharmed):
     (path,) = table.glob("delete_delta_*/bucket_*")
     content = path.read_bytes()

@@ -11,6 +11,7 @@ import random
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from tests.sampling import sampled
 
 from hiveacid.errors import FormatError
 from hiveacid.storage.filesystem import Files
@@ -44,7 +45,7 @@ def damaged(data, at, chance):
     return bytes(copy)
 
 
-@pytest.mark.parametrize("compress", ["ZLIB", "NONE"])
+@pytest.mark.parametrize("compress", sampled(["ZLIB", "NONE"], "spark", "storage", group=type))
 def test_damaged_copies_never_kill_the_jvm(acid, rows, tmp_path, compress):
     acid.sql(f"create table t (id int, name string, x double) {ACID.format(compress)}")
     acid.sql("insert into t values " + ", ".join(f"({i}, 'name {i}', {i}.5)" for i in range(50)))

@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.sampling import sampled
 from tests.wrong_arguments import bare_errors
 
 from hiveacid.errors import CardinalityError, ConversionError, InvalidInputError
@@ -39,7 +40,14 @@ FORMS: dict[str, Callable[[SparkSession], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form",
+    sampled(
+        FORMS,
+        *("spark", "statements", "session", "table", "tabular", "writing"),
+        group=lambda form: form in ("spark", "rows"),
+    ),
+)
 def test_rows_of_every_library_are_inserted_merged_and_make_tables(
     acid: Session, rows: Callable[[str], list[tuple[Any, ...]]], spark: SparkSession, form: str
 ) -> None:
