@@ -55,14 +55,6 @@ def parse_alter(cursor: Cursor) -> Command:
     raise UnsupportedError(f"ALTER TABLE ... {cursor.token.text.upper()} is not supported")
 
 
-def _set_properties(cursor: Cursor, name: TableName) -> SetTableProperties:
-    return SetTableProperties(name, property_list(cursor))
-
-
-def _rename(cursor: Cursor, name: TableName) -> RenameTable:
-    return RenameTable(name, cursor.table_name())
-
-
 def _convert(cursor: Cursor, name: TableName) -> SetTableProperties:
     given = property_list(cursor) if cursor.accept("TBLPROPERTIES") else {}
     return SetTableProperties(name, {"transactional": "true", **given})
@@ -86,10 +78,6 @@ def _drop(cursor: Cursor, name: TableName) -> Command:
 def _unset(cursor: Cursor, name: TableName) -> UnsetTableProperties:
     if_exists = cursor.if_exists()
     return UnsetTableProperties(name, property_keys(cursor), if_exists)
-
-
-def _replace_columns(cursor: Cursor, name: TableName) -> AddColumns:
-    return _columns(cursor, name, replace=True)
 
 
 def _columns(cursor: Cursor, name: TableName, *, replace: bool) -> AddColumns:
@@ -147,12 +135,14 @@ def _change(cursor: Cursor, name: TableName) -> ChangeColumn:
 
 
 _OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]] = {
-    ("SET", "TBLPROPERTIES"): _set_properties,
-    ("SET", "SERDEPROPERTIES"): _set_properties,
+    ("SET", "TBLPROPERTIES"): lambda cursor, name: SetTableProperties(name, property_list(cursor)),
+    ("SET", "SERDEPROPERTIES"): lambda cursor, name: SetTableProperties(
+        name, property_list(cursor)
+    ),
     ("UNSET", "TBLPROPERTIES"): _unset,
     ("CONVERT", "TO", "ACID"): _convert,
-    ("RENAME", "TO"): _rename,
-    ("REPLACE", "COLUMNS"): _replace_columns,
+    ("RENAME", "TO"): lambda cursor, name: RenameTable(name, cursor.table_name()),
+    ("REPLACE", "COLUMNS"): lambda cursor, name: _columns(cursor, name, replace=True),
     ("ADD",): _add,
     ("DROP",): _drop,
     ("CHANGE",): _change,

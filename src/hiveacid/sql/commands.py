@@ -36,7 +36,6 @@ from hiveacid.statements.session_state import (
     Commit,
     ReleaseSavepoint,
     Rollback,
-    Savepoint,
     SetAutocommit,
     SetTransaction,
 )
@@ -159,11 +158,6 @@ def parse_rollback(cursor: Cursor) -> Rollback:
     """ROLLBACK [TRANSACTION | WORK] [TO [SAVEPOINT] name]"""
     cursor.accept_any("TRANSACTION", "WORK")
     return Rollback(_savepoint(cursor) if cursor.accept("TO") else None)
-
-
-def parse_savepoint(cursor: Cursor) -> Savepoint:
-    """SAVEPOINT name"""
-    return Savepoint(cursor.name("savepoint"))
 
 
 def parse_release(cursor: Cursor) -> ReleaseSavepoint:
@@ -371,13 +365,9 @@ def _shown_properties(cursor: Cursor) -> ShowTableProperties:
     return ShowTableProperties(name, keys[0])
 
 
-def _databases(cursor: Cursor) -> ShowDatabases:
-    return ShowDatabases(_pattern(cursor))
-
-
 _SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
-    ("DATABASES",): _databases,
-    ("SCHEMAS",): _databases,
+    ("DATABASES",): lambda cursor: ShowDatabases(_pattern(cursor)),
+    ("SCHEMAS",): lambda cursor: ShowDatabases(_pattern(cursor)),
     ("TABLES",): lambda cursor: ShowTables(_database(cursor), _pattern(cursor)),
     ("VIEWS",): lambda cursor: ShowViews(_database(cursor), _pattern(cursor)),
     ("PARTITIONS",): _partitions,

@@ -22,7 +22,6 @@ from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase
 from hiveacid.statements.ddl.tables import CreateTable, DropTable
 from hiveacid.statements.ddl.views import AlterView, CreateView, DropView
 from hiveacid.statements.partition_values import PartitionCondition, PartitionText
-from hiveacid.statements.session_state import UseDatabase
 from hiveacid.statements.truncate import Truncate
 from hiveacid.statements.values import Command
 
@@ -353,8 +352,3 @@ def parse_truncate(cursor: Cursor) -> Truncate:
     if cursor.key == "COLUMNS":
         raise UnsupportedError("TRUNCATE TABLE ... COLUMNS is not supported")
     return Truncate(table, partition)
-
-
-def parse_use(cursor: Cursor) -> UseDatabase:
-    """USE name."""
-    return UseDatabase(cursor.small_name("use statement"))

@@ -26,7 +26,6 @@ from hiveacid.sql.commands import (
     parse_release,
     parse_repair,
     parse_rollback,
-    parse_savepoint,
     parse_set_transaction,
     parse_show,
     parse_start,
@@ -38,7 +37,6 @@ from hiveacid.sql.ddl import (
     parse_create,
     parse_drop,
     parse_truncate,
-    parse_use,
 )
 from hiveacid.sql.dml import (
     ParsedDml,
@@ -58,7 +56,13 @@ from hiveacid.sql.parameters import (
 )
 from hiveacid.sql.parsed import Fragment, Scope
 from hiveacid.sql.query import QueryParser
-from hiveacid.statements.session_state import ResetProperties, SetProperty, TransactionStatement
+from hiveacid.statements.session_state import (
+    ResetProperties,
+    Savepoint,
+    SetProperty,
+    TransactionStatement,
+    UseDatabase,
+)
 from hiveacid.statements.values import Command
 
 
@@ -106,7 +110,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "DROP": parse_drop,
     "TRUNCATE": parse_truncate,
     "ALTER": parse_alter,
-    "USE": parse_use,
+    "USE": lambda cursor: UseDatabase(cursor.small_name("use statement")),
     "SHOW": parse_show,
     "DESCRIBE": parse_describe,
     "DESC": parse_describe,
@@ -118,7 +122,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "BEGIN": parse_begin,
     "COMMIT": parse_commit,
     "ROLLBACK": parse_rollback,
-    "SAVEPOINT": parse_savepoint,
+    "SAVEPOINT": lambda cursor: Savepoint(cursor.name("savepoint")),
     "SET": parse_set_transaction,
     "RELEASE": parse_release,
     "LOCK": parse_lock,
