@@ -137,11 +137,6 @@ def test_partition(pairs: list[tuple[str, str | None]]) -> None:
     assert text.count("/") == len(pairs) - 1
 
 
-@given(st.text(min_size=1), LONGS)
-def test_soft_delete(name: str, txn: int) -> None:
-    assert names.parse_soft_delete_name(names.soft_delete_name(name, txn)) == (name, txn)
-
-
 @given(VALID_WRITE_IDS)
 def test_valid_write_ids(valid: ValidWriteIdList) -> None:
     assert ValidWriteIdList.parse(str(valid)) == valid

@@ -16,8 +16,6 @@ from hiveacid.layout.names import BaseName, DeltaName, bucket_of_file, path_orde
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory
 from hiveacid.model.bucket import RowId, encode_bucket
 from hiveacid.model.ids import NO_STATEMENT, StatementId, WriteId
-from hiveacid.model.tables import Column
-from hiveacid.model.types import BIGINT, INT, StructType
 
 OPERATION: Final = "operation"
 ORIGINAL_TRANSACTION: Final = "originalTransaction"
@@ -55,21 +53,6 @@ class Operation(IntEnum):
     DELETE = 2
 
 
-def event_type(columns: Sequence[Column]) -> StructType:
-    """The type of a file's root for a table's data columns (without its partition columns)."""
-    row = StructType(tuple((column.name, column.type) for column in columns))
-    return StructType(
-        (
-            (OPERATION, INT),
-            (ORIGINAL_TRANSACTION, BIGINT),
-            (BUCKET, INT),
-            (ROW_ID, BIGINT),
-            (CURRENT_TRANSACTION, BIGINT),
-            (ROW, row),
-        )
-    )
-
-
 def is_event_schema(names: Iterable[str]) -> bool:
     """Whether a file with these root columns holds row events; order and case do not matter.
 
@@ -82,13 +65,6 @@ def is_event_schema(names: Iterable[str]) -> bool:
 def is_positional_row(names: Sequence[str]) -> bool:
     """Whether the columns of ``row`` go by position: all are called ``_colN`` (HIVE-15190)."""
     return bool(names) and all(_POSITIONAL.fullmatch(name) for name in names)
-
-
-def event_order(
-    original_write_id: int, bucket: int, row_id: int, current_write_id: int, operation: int
-) -> tuple[int, int, int, int, int]:
-    """The sort key of an event in a file: by row, newest first, a delete before an insert (4.5)."""
-    return original_write_id, bucket, row_id, -current_write_id, -operation
 
 
 # -------------------------------------------------------------------- which delete files

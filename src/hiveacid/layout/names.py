@@ -44,7 +44,6 @@ _BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?", re.ASCII)
 _DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?", re.ASCII)
 _BUCKET = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?", re.ASCII)
 _ORIGINAL = re.compile(r"([0-9]+)_([0-9]+)(?:_copy_([0-9]+|[0-9a-f]{16}))?", re.ASCII)
-_SOFT_DELETE = re.compile(r"(.+)\.v([0-9]+)", re.ASCII | re.DOTALL)
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _NOT_IN_URI_PATH = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}%#?\[\]]")
@@ -282,17 +281,6 @@ def parse_staging_name(name: str) -> TxnId | None:
     """The transaction whose files wait in a hidden directory, None for any other name."""
     found = _STAGING.fullmatch(name)
     return None if found is None or int(found[1]) > LONG_MAX else TxnId(int(found[1]))
-
-
-def soft_delete_name(name: str, txn: TxnId) -> str:
-    """The directory of a table or partition made under soft delete (format.md 1.8)."""
-    return f"{name}.v{txn:07d}"
-
-
-def parse_soft_delete_name(name: str) -> tuple[str, TxnId] | None:
-    """The plain name and creating transaction of such a directory, None without the suffix."""
-    found = _SOFT_DELETE.fullmatch(name)
-    return None if found is None else (found[1], TxnId(int(found[2])))
 
 
 def _long(value: int) -> str:

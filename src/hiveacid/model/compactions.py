@@ -25,11 +25,6 @@ class CompactionType(Enum):
     REBALANCE = "r"
     ABORT_TXN_CLEANUP = "c"
 
-    @property
-    def thrift_value(self) -> int:
-        """Hive's number on the wire."""
-        return _THRIFT_VALUES[self]
-
 
 class CompactionState(Enum):
     """State of a compaction; the value is the letter in CQ_STATE or CC_STATE."""
@@ -53,13 +48,6 @@ class CompactionState(Enum):
         """The words that SHOW COMPACTIONS prints."""
         return self.name.lower().replace("_", " ")
 
-
-_THRIFT_VALUES: Final[Mapping[CompactionType, int]] = {
-    CompactionType.MINOR: 1,
-    CompactionType.MAJOR: 2,
-    CompactionType.REBALANCE: 3,
-    CompactionType.ABORT_TXN_CLEANUP: 4,
-}
 
 _S = CompactionState
 

@@ -113,10 +113,6 @@ class ValidTxnList:
         """The lowest open transaction, None where none is open."""
         return None if self.min_open == LONG_MAX else TxnId(self.min_open)
 
-    def as_seen_by(self, current: int) -> ValidTxnList:
-        """This list cut for a reader inside transaction ``current`` (see ``of``)."""
-        return ValidTxnList.of(hwm=self.hwm, open=self.open, aborted=self.aborted, current=current)
-
     def is_valid(self, txn: int) -> bool:
         """Whether the transaction is committed for this reader; 0 (no transaction) always is."""
         return txn <= self.hwm and not _contains(self.exceptions, txn)

@@ -20,10 +20,8 @@ from hiveacid.layout.names import (
     parse_delta,
     parse_directory,
     parse_partition_name,
-    parse_soft_delete_name,
     partition_name,
     path_order,
-    soft_delete_name,
 )
 
 
@@ -143,12 +141,6 @@ def test_partition_name_of_another_form_is_none() -> None:
     assert parse_partition_name("p=100%") == (("p", "100%"),)
     with pytest.raises(InvalidInputError):
         partition_name(["p"], [])
-
-
-def test_soft_delete_suffix() -> None:
-    assert soft_delete_name("t", 42) == "t.v0000042"
-    assert parse_soft_delete_name("t.v0000042") == ("t", 42)
-    assert parse_soft_delete_name("t") is None
 
 
 def test_path_order_is_that_of_quoted_uris() -> None:

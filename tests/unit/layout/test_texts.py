@@ -7,9 +7,6 @@ import pytest
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import (
     EVENT_FIELDS,
-    Operation,
-    event_order,
-    event_type,
     is_event_schema,
     is_positional_row,
 )
@@ -26,8 +23,6 @@ from hiveacid.layout.metadata import (
     usable_key_index,
 )
 from hiveacid.model.bucket import RowId
-from hiveacid.model.tables import Column
-from hiveacid.model.types import parse_type
 
 
 def test_markers_are_hives_bytes() -> None:
@@ -83,30 +78,7 @@ def test_event_schema_is_known_in_any_case_and_order() -> None:
     assert not is_event_schema([*EVENT_FIELDS, "x"])
 
 
-def test_event_type_holds_the_data_columns() -> None:
-    columns = [Column("id", parse_type("int")), Column("v", parse_type("varchar(3)"))]
-    assert str(event_type(columns)) == (
-        "struct<operation:int,originalTransaction:bigint,bucket:int,rowId:bigint,"
-        "currentTransaction:bigint,row:struct<id:int,v:varchar(3)>>"
-    )
-
-
 def test_rows_of_old_files_go_by_position() -> None:
     assert is_positional_row(["_col0", "_col11"])
     assert not is_positional_row(["_col0", "v"])
     assert not is_positional_row([])
-
-
-def test_newest_event_of_a_row_comes_first_and_deletes_before_inserts() -> None:
-    events = [
-        (1, 536870912, 1, 1, Operation.INSERT),
-        (1, 536870912, 0, 1, Operation.INSERT),
-        (1, 536870912, 0, 3, Operation.DELETE),
-        (1, 536870912, 1, 1, Operation.DELETE),
-    ]
-    assert sorted(events, key=lambda event: event_order(*event)) == [
-        events[2],
-        events[1],
-        events[3],
-        events[0],
-    ]

@@ -42,4 +42,3 @@ def test_compaction_letters_and_transitions() -> None:
         CompactionState.READY_FOR_CLEANING,
     }
     assert CompactionState.READY_FOR_CLEANING.phrase == "ready for cleaning"
-    assert CompactionType.MINOR.thrift_value == 1

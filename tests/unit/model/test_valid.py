@@ -104,7 +104,6 @@ def test_reader_inside_a_transaction_sees_itself_and_nothing_later() -> None:
     seen = ValidTxnList.of(hwm=30, open=[5, 20, 25], aborted=[7, 26], current=20)
     assert (seen.hwm, seen.open, seen.aborted, seen.min_open) == (20, (5,), (7,), 5)
     assert seen.is_valid(20) and not seen.is_valid(21) and not seen.is_valid(5)
-    assert ValidTxnList.of(hwm=30, open=[5, 20, 25], aborted=[7, 26]).as_seen_by(20) == seen
 
 
 def test_lists_of_a_query() -> None:

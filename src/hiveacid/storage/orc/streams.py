@@ -29,9 +29,7 @@ TIMESTAMP_KINDS: Final = (9, 18)
 EPOCH_S: Final = 1_420_070_400
 """2015-01-01 in seconds since 1970: what a DATA stream counts from."""
 _BIGINT: Final = 4
-_FIRST_DATA_KIND: Final = 1
 _DIRECT: Final = 0
-_INDEX_KINDS: Final = frozenset({6, 7, 8})
 _NANOS_MASK: Final = 7
 
 
