@@ -26,7 +26,8 @@ from hiveacid.layout.names import (
 )
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.spark.scan import ROW_ID_COLUMN, scan
+from hiveacid.spark.read import read
+from hiveacid.spark.types import ROW_ID_COLUMN
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import read_snapshot
 from hiveacid.storage.plan.planning import plan_scan
@@ -79,7 +80,11 @@ def check_scan(spark: SparkSession, answer: HiveAnswer) -> Iterator[str]:
             valid=ValidWriteIdList.parse(meta["valid_write_id_list"]),
             valid_txns=ValidTxnList.parse(meta["valid_txn_list"]),
         )
-        frame = scan(spark, plan_scan(snapshot, files=Files()), row_ids=meta["acid"])
+        frame = read(
+            spark,
+            plan_scan(snapshot, files=Files()),
+            virtual=(ROW_ID_COLUMN,) if meta["acid"] else (),
+        ).frame
         got = frame_rows(frame, answer.shape)
     except AcidError as error:
         yield f"{type(error).__name__}: {error}"

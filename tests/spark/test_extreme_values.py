@@ -21,7 +21,8 @@ from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.spark.scan import scan
+from hiveacid.spark.read import read
+from hiveacid.spark.types import ROW_ID_COLUMN
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
@@ -128,7 +129,9 @@ def write(
 
 
 def through_spark(spark: Any, snapshot: Snapshot) -> list[dict[str, Any]]:
-    batches = scan(spark, plan_scan(snapshot, files=Files()), row_ids=True)._collect_as_arrow()
+    batches = read(
+        spark, plan_scan(snapshot, files=Files()), virtual=(ROW_ID_COLUMN,)
+    ).frame._collect_as_arrow()
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: row.pop("ROW__ID")["rowid"])
     return rows
@@ -194,7 +197,7 @@ def test_a_timestamp_is_a_wall_clock_in_any_session_zone(
         (Column("ts", parse_type("timestamp")),),
     )
     zone(name)
-    frame = scan(spark, plan_scan(snapshot, files=Files()), row_ids=True)
+    frame = read(spark, plan_scan(snapshot, files=Files()), virtual=(ROW_ID_COLUMN,)).frame
     shown = frame.selectExpr("ROW__ID.rowid", "cast(ts as timestamp_ntz) ts").collect()
     assert [row.ts for row in sorted(shown)] == [*kept, None]
 

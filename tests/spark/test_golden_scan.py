@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,10 @@ import pytest
 from tests.golden import tables
 from tests.recorded import golden_names, golden_path
 from tests.sampling import first_letter, sampled
+from tests.unit.storage.test_early_times import set_writer_zone
+from tests.unit.storage.test_early_times import write as write_times
+from tests.unit.storage.test_update_events import COLUMNS as OLD_COLUMNS
+from tests.unit.storage.test_update_events import PLAIN, old_directory
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import EVENT_FIELDS
@@ -18,7 +23,9 @@ from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.spark.scan import scan
+from hiveacid.spark import arrow_read
+from hiveacid.spark.read import read
+from hiveacid.spark.types import ROW_ID_COLUMN
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
@@ -94,7 +101,9 @@ def test_spark_returns_the_rows_and_row_ids_of_hive(spark, name):
     meta = tables.golden_meta(name)
     _, expected = tables.golden_answer(name)
     got = spark_rows(
-        scan(spark, plan_scan(snapshot_of(name), files=Files()), row_ids=True), meta, row_ids=True
+        read(spark, plan_scan(snapshot_of(name), files=Files()), virtual=(ROW_ID_COLUMN,)).frame,
+        meta,
+        row_ids=True,
     )
     assert list(tables.differences(got, expected)) == []
 
@@ -164,10 +173,46 @@ def test_update_events_of_hive_2_are_read_through_spark(spark, tmp_path):
         fs, _ = Files().at(path)
         with BucketFileWriter(fs, path, columns=columns, kind=FileKind.INSERT) as writer:
             writer.write_events(pa.record_batch([*arrays, row], list(EVENT_FIELDS)))
-    valid = ValidWriteIdList.everything()
-    fs, root = Files().at(str(tmp_path))
-    found = resolve(list_partition(fs, root), valid, None)
-    table = Table(TableName("d", "t"), columns, root, properties={"transactional": "true"})
-    snapshot = Snapshot(table, valid, (SnapshotPart(Partition((), root), found),))
-    rows = scan(spark, plan_scan(snapshot, files=Files()), row_ids=False).collect()
+    rows = read(spark, full_acid(columns, tmp_path), virtual=()).frame.collect()
     assert sorted(row.id for row in rows) == [2, 7]
+
+
+def full_acid(columns, root):
+    """The plan of a directory of row events, all of which count."""
+    valid = ValidWriteIdList.everything()
+    fs, path = Files().at(str(root))
+    found = resolve(list_partition(fs, path), valid, None)
+    table = Table(TableName("d", "t"), columns, path, properties={"transactional": "true"})
+    snapshot = Snapshot(table, valid, (SnapshotPart(Partition((), path), found),))
+    return plan_scan(snapshot, files=Files())
+
+
+@pytest.mark.parametrize("delete_delta", [False, True])
+def test_plain_numbers_of_original_rows_fail_through_spark(spark, tmp_path, delete_delta):
+    """Hive 4.1 and 3.1 do not apply such events (real-hive.md 10)."""
+    old_directory(tmp_path, PLAIN, delete_delta=delete_delta)
+    frame = read(spark, full_acid(OLD_COLUMNS, tmp_path)).frame
+    with pytest.raises(Exception, match=r"before Hive 3.* major compaction"):
+        frame.collect()
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ("1969-12-31 16:00:07.451", "1969-12-31 16:00:08.451"),
+        ("1969-12-31 23:59:58.500", "1969-12-31 23:59:59.500"),
+        ("1969-12-31 15:59:58.500", "1969-12-31 15:59:58.500"),
+        ("2015-01-01 00:00:00.500", "2015-01-01 00:00:00.500"),
+    ],
+)
+def test_times_of_a_writer_in_another_zone_through_sparks_own_reader(
+    spark, tmp_path, stored, expected, monkeypatch
+):
+    path = tmp_path / "base_0000001" / "bucket_00000"
+    path.parent.mkdir()
+    column = write_times(path, "timestamp", [[datetime.fromisoformat(stored)]], orc_compress="NONE")
+    set_writer_zone(path, "US/Pacific")
+    plan = full_acid((column,), tmp_path)
+    monkeypatch.setattr(arrow_read, "in_workers", None)
+    (row,) = read(spark, plan).frame.selectExpr(f"cast({column.name} as string)").collect()
+    assert row[0].ljust(23, "0") == expected

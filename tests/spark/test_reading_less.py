@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyspark
 import pytest
 
-from hiveacid.spark import arrow_scan, local_scan
-from hiveacid.spark import scan as native
+from hiveacid.spark import arrow_read, native_read
 from hiveacid.statements.job import Reader
 from hiveacid.storage.plan.scan_plan import ScanPlan
 
@@ -43,7 +42,8 @@ def routes(monkeypatch):
 
         return spy
 
-    for module, name in ((arrow_scan, "scan"), (local_scan, "rows"), (native, "_native")):
+    ways = (arrow_read, "in_workers"), (arrow_read, "in_driver"), (native_read, "rows")
+    for module, name in ways:
         monkeypatch.setattr(module, name, spied(getattr(module, name), name))
     return taken
 
@@ -82,7 +82,7 @@ def test_a_lookup_runs_no_job(bucketed, acid, routes, spark):
     assert acid.sql("select v from b where k = 73").collect() == []
     spark._jsc.sc().listenerBus().waitUntilEmpty()
     assert spark._jsc.sc().statusStore().jobsList(None).size() == before
-    assert routes == ["rows", "rows"]
+    assert routes == ["in_driver", "in_driver"]
 
 
 def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypatch):
@@ -90,13 +90,13 @@ def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypat
     acid.sql(
         "insert into s select cast(id as int), sha1(cast(id as string)) from range(0, 60000, 1, 1)"
     )
-    monkeypatch.setattr(local_scan, "ROWS_MAX", 10)
+    monkeypatch.setattr(arrow_read, "ROWS_MAX", 10)
     text = "select count(*), min(k), max(k) from s where k between 30000 and 30999"
     assert rows(text) == [(1000, 30000, 30999)]
-    assert routes == ["scan"]
+    assert routes == ["in_workers"]
     routes.clear()
     assert rows("select count(*), sum(k) from s where k >= 10") == [(59990, 1799969955)]
-    assert routes == ["_native"]
+    assert routes == ["rows"]
 
 
 def test_many_partitions_are_one_relation(acid, rows, routes, capsys):
@@ -113,7 +113,7 @@ def test_many_partitions_are_one_relation(acid, rows, routes, capsys):
         "select k, d from m where concat(p, '') = 'a %/:7' and k < 50"
     )
     assert acid.sql("select distinct p from m where p like '%:7'").collect() == [("a %/:7",)]
-    assert set(routes) == ({"_native", "rows"} if ARROW_FRAMES else {"_native"})
+    assert set(routes) == ({"rows", "in_driver"} if ARROW_FRAMES else {"rows"})
     acid.sql("select count(distinct p) from m").explain()
     by_python_workers = "ExistingRDD" in capsys.readouterr().out
     assert by_python_workers != ARROW_FRAMES
@@ -169,7 +169,7 @@ def test_few_rows_are_changed_by_the_driver(bucketed, acid, rows, routes, layout
     assert acid.sql("update b set v = concat(v, '!') where k in (77, 78)").rows == 2
     assert acid.sql("delete from b where k = 79 and v like 'v%'").rows == 1
     assert acid.sql("update b set v = 'none' where k = 73").rows == 0
-    assert set(routes) == {"rows"}
+    assert set(routes) == {"in_driver"}
     assert rows("select k, v from b where k between 76 and 80") == [
         (76, "v76"), (77, "v77!"), (78, "v78!"), (80, "v80"),
     ]  # fmt: skip
@@ -224,6 +224,6 @@ def test_a_small_table_is_read_by_the_driver(acid, rows, routes, spark):
     assert rows("select a.k, b.p from y a join y b on a.k = b.k where a.p >= 2") == [
         (3, 2), (9, 7),
     ]  # fmt: skip
-    assert set(routes) == {"rows"}
+    assert set(routes) == {"in_driver"}
     open_ones = [row for row in acid.sql("show transactions").collect() if "OPEN" in str(row)]
     assert open_ones == []

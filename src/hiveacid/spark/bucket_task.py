@@ -1,22 +1,31 @@
 """What one Spark task does: a stage of storage's, in one of Spark's Python workers.
 
-Yields one row for each file written: a pickled ``WrittenFile``.
+Yields one row for each file written: what the stage says of it, pickled.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from hiveacid.storage.stage import EventStage, RowStage
-
 RESULT_SCHEMA: Final = "file binary"
 TOO_MANY_WRITERS_MARK: Final = "HIVEACID-TOO-MANY-WRITERS"
+
+
+class Stage(Protocol):
+    """What writes the files of one task: that of new rows, of changes, of a rewrite."""
+
+    def staged(
+        self, batches: Iterable[pa.RecordBatch], *, name: str, number: int
+    ) -> Sequence[object]:
+        """Write all batches; ``name`` tells the task's files from others', ``number`` is its own.
+        The answer pickles.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +34,7 @@ class StageTask:
     that have rows, where these are the numbers of files; None for no bound.
     """
 
-    stage: RowStage | EventStage
+    stage: Stage
     tasks_max: int | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -31,6 +31,7 @@ FOREIGN_FILE_MARK: Final = "HIVEACID-FOREIGN-FILE"
 """Stands in the error that a scan raises at a row of an ORC file that is not an ACID file."""
 
 Reach = Callable[[str], tuple[FileSystem, str]]
+"""Gives the file system of a location, and its path within: ``Files.at``."""
 _OURS: Final = re.compile(
     r"hiveacid\.errors\.(?P<name>\w+): (?:\[Error \d+\]: )?(?P<message>[^\n]*)"
 )

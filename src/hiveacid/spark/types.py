@@ -8,6 +8,8 @@ time zone.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import types as t
 
 from hiveacid.errors import UnsupportedError
@@ -23,6 +25,14 @@ from hiveacid.model.types import (
     VarcharType,
 )
 
+ROW_ID_COLUMN: Final = "ROW__ID"
+ROW_ID_TYPE: t.StructType = t.StructType(
+    [
+        t.StructField("writeid", t.LongType()),
+        t.StructField("bucketid", t.IntegerType()),
+        t.StructField("rowid", t.LongType()),
+    ]
+)
 _PRIMITIVES: dict[str, type[t.DataType]] = {
     "boolean": t.BooleanType,
     "tinyint": t.ByteType,

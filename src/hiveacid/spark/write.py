@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
@@ -21,7 +21,7 @@ from hiveacid.model.tables import Column
 from hiveacid.spark.assign import partition_text
 from hiveacid.spark.bucket_task import RESULT_SCHEMA, TOO_MANY_WRITERS_MARK, StageTask
 from hiveacid.spark.conf import session_conf
-from hiveacid.spark.failures import statement_error
+from hiveacid.spark.failures import Reach, statement_error
 from hiveacid.spark.jobs import jobs_end_with
 from hiveacid.spark.placing import bucket_number, to_task
 from hiveacid.spark.text import quoted
@@ -35,7 +35,7 @@ from hiveacid.storage.stage import (
     make_staging,
     staged_here,
 )
-from hiveacid.storage.target import WriteResult, WriteTarget, WrittenFile, write_result
+from hiveacid.storage.target import WriteResult, WriteTarget, write_result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -166,7 +166,6 @@ def _task_limit(spark: SparkSession) -> int:
 
 def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) -> WriteResult:
     target = stage.target
-    make_ready(spark)
     make_staging(target)
     by_task = isinstance(stage, RowStage) and not stage.bucketed
     task = StageTask(stage, tasks_max=WRITERS_MAX if by_task else None)
@@ -175,17 +174,18 @@ def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) ->
         frame = frame.toDF(*[f"_{number}" for number in range(len(frame.columns))])
     with session_conf(spark, _TRANSFER), jobs_end_with(spark):
         try:
-            found = _collected(frame, task)
+            files = staged_by_spark(spark, frame, task, at=target.files.at)
         except _TooManyWriters:
-            found = _collected(frame.coalesce(WRITERS_MAX), task)
-    return write_result(target, found)
+            fewer = frame.coalesce(WRITERS_MAX)
+            files = staged_by_spark(spark, fewer, task, at=target.files.at)
+    return write_result(target, files)
 
 
 def _run_here(frame: DataFrame, stage: EventStage, order: Sequence[str]) -> WriteResult:
     """What a job would do, in this process."""
     try:
         rows = frame.toArrow()
-    except Exception as error:  # as in _collected
+    except Exception as error:  # as in staged_by_spark
         known = statement_error(error, at=stage.target.files.at)
         if known is error:
             raise
@@ -198,17 +198,35 @@ class _TooManyWriters(Exception):
     """More tasks than there are bucket numbers."""
 
 
-def _collected(frame: DataFrame, task: StageTask) -> list[WrittenFile]:
+def staged_by_spark(
+    spark: SparkSession, frame: DataFrame, task: StageTask, *, at: Reach
+) -> list[Any]:
+    """What the stage of a task says of the files that it wrote in Spark's workers; one job. ``at``
+    as in ``statement_error``.
+
+    Raises:
+        AcidError: as the stage does in a task; whatever else failed in Spark, as it was.
+    """
+    make_ready(spark)
     try:
         rows = frame.mapInArrow(task, RESULT_SCHEMA).collect()
     except Exception as error:  # PySpark's, or py4j's: see failures
         if TOO_MANY_WRITERS_MARK in str(error):
             raise _TooManyWriters from error
-        known = statement_error(error, at=task.stage.target.files.at)
+        known = statement_error(error, at=at)
         if known is error:
             raise
         raise known from error
     return [pickle.loads(row["file"]) for row in rows]
 
 
-__all__ = ["ACTION", "DELETE", "IDENTITY", "INSERT", "UPDATE", "write_events", "write_rows"]
+__all__ = [
+    "ACTION",
+    "DELETE",
+    "IDENTITY",
+    "INSERT",
+    "UPDATE",
+    "staged_by_spark",
+    "write_events",
+    "write_rows",
+]

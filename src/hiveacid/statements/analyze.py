@@ -16,7 +16,7 @@ from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType, VarcharType
-from hiveacid.spark.text import quoted
+from hiveacid.spark.text import literal, quoted
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.job import is_transactional
 from hiveacid.statements.locked import locked
@@ -150,7 +150,7 @@ def _look(
     """The aggregates by the number of the snapshot's part; nothing where a part has no rows."""
     from pyspark.sql import functions as F
 
-    from hiveacid.spark.scan import scan
+    from hiveacid.spark.read import read
 
     spark = context.session()
     table = snapshot.table
@@ -158,8 +158,9 @@ def _look(
         return {}
     keys = table.partition_keys
     wanted = [column.name for column in columns] + list(keys)
-    read = wanted or [table.columns[0].name]
-    rows = scan(spark, plan_scan(snapshot, files=context.files, columns=read))
+    columns_read = wanted or [table.columns[0].name]
+    plan = plan_scan(snapshot, files=context.files, columns=columns_read)
+    rows = read(spark, plan).frame
     texts = [f"count(*) as {quoted(_ROWS)}"]
     for place, column in enumerate(columns):
         texts += [f"{text} as c{place}_{name}" for name, text in _aggregates(column).items()]
@@ -173,7 +174,7 @@ def _look(
 
 def _places(context: ExecutionContext, snapshot: Snapshot) -> list[Row]:
     """The partition values as Spark has them, with the number of the part."""
-    from hiveacid.spark.plain_scan import partition_literal
+    from hiveacid.spark.assign import key_value
 
     columns = snapshot.table.partition_columns
     rows = ", ".join(
@@ -181,7 +182,7 @@ def _places(context: ExecutionContext, snapshot: Snapshot) -> list[Row]:
         + ", ".join(
             [
                 *[
-                    partition_literal(column, value)
+                    key_value(literal(value), column)
                     for column, value in zip(columns, part.partition.values, strict=True)
                 ],
                 str(place),

@@ -90,31 +90,32 @@ class Reader:
 
     def scan(self, plan: ScanPlan, *, row_ids: bool = False) -> DataFrame:
         """The live rows of a plan."""
-        from hiveacid.spark.scan import scan
+        from hiveacid.spark.read import read
+        from hiveacid.spark.types import ROW_ID_COLUMN
 
-        return scan(self.context.session(), plan, row_ids=row_ids)
+        virtual = (ROW_ID_COLUMN,) if row_ids else ()
+        return read(self.context.session(), plan, virtual=virtual).frame
 
     def scan_target(self, plan: ScanPlan) -> tuple[DataFrame, bool]:
         """The rows to change, with ``ROW__ID``, and whether they are few and here already."""
-        from hiveacid.spark import local_scan
+        from hiveacid.spark.read import read
+        from hiveacid.spark.types import ROW_ID_COLUMN
 
-        bytes_max = self.context.settings.reads_local_bytes
+        bytes_here = self.context.settings.reads_local_bytes
         spark = self.context.session()
-        rows = local_scan.rows(spark, plan, row_ids=True, bytes_max=bytes_max)
-        return (self.scan(plan, row_ids=True), False) if rows is None else (rows, True)
+        rows = read(spark, plan, virtual=(ROW_ID_COLUMN,), bytes_here=bytes_here)
+        return rows.frame, rows.are_here
 
     def _frame(self, ref: TableRef) -> DataFrame:
-        from hiveacid.spark.virtual import few_rows, scan_virtual
+        from hiveacid.spark.read import read
 
         table, spark = self.view.definition(ref.name), self.context.session()
         plan = self.plan(table, predicate=ref.predicate, columns=ref.columns)
         virtual = {column.value for column in ref.virtual}
-        bytes_max = self.context.settings.reads_local_bytes
-        rows = few_rows(spark, plan, virtual=virtual, bytes_max=bytes_max)
-        if rows is not None:
-            return rows
-        self.reads_later = True
-        return scan_virtual(spark, plan, virtual=virtual)
+        bytes_here = self.context.settings.reads_local_bytes
+        rows = read(spark, plan, virtual=virtual, bytes_here=bytes_here)
+        self.reads_later |= not rows.are_here
+        return rows.frame
 
     def frames(self, tables: Mapping[str, TableRef]) -> Mapping[str, DataFrame]:
         """The rows that each placeholder stands for."""

@@ -25,10 +25,11 @@ from hiveacid.layout.names import (
     partition_name,
     path_order,
 )
-from hiveacid.layout.snapshot import DataFile
+from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import OperationType
+from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements import insert
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.job import Job, Work
@@ -37,6 +38,7 @@ from hiveacid.statements.values import Command, Insert, LoadResult
 from hiveacid.storage.filesystem import FileInfo, FileSystem
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.plain.readers import found_format
+from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.target import FileKind, WriteResult, WrittenFile, row_directory
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.view import Look
@@ -219,20 +221,25 @@ def _as_insert(
     static: Mapping[str, str | None],
 ) -> Work:
     """The rows of the files, in which the partition columns left open come last."""
-    from hiveacid.spark.plain_task import read_files
+    from hiveacid.spark.read import read
 
     table = look.definition(statement.name)
     open_columns = tuple(c for c in table.partition_columns if c.name not in static)
-    raw = replace(table, columns=table.columns + open_columns, partition_columns=(), bucket=None)
-    files = []
+    known = {k: v for k, v in table.properties.items() if not k.startswith("transactional")}
+    columns = table.columns + open_columns
+    raw = replace(table, columns=columns, partition_columns=(), bucket=None, properties=known)
+    parts = []
     for file in source.found:
         directory, _, name = file.path.rpartition("/")
         place = directory if directory.startswith("/") else f"/{directory}"
         root = _location(statement)
         if "://" in root:
             place = root.partition("://")[0] + "://" + directory
-        files.append((Partition((), place), DataFile(name, file.size_bytes, bucket_of_file(name))))
-    rows = read_files(context.session(), raw, files, files=context.files)
+        data = DataFile(name, file.size_bytes, bucket_of_file(name), modified_ns=file.modified_ns)
+        directory_of_one = AcidDirectory(None, (data,), (), (), (), ())
+        parts.append(SnapshotPart(Partition((), place), directory_of_one))
+    snapshot = Snapshot(raw, ValidWriteIdList.everything(), tuple(parts))
+    rows = read(context.session(), plan_scan(snapshot, files=context.files)).frame
     insertion = Insert(table.name, rows, partition=dict(static), overwrite=statement.overwrite)
     return insert.plan(insertion, look)
 

@@ -21,7 +21,7 @@ from hiveacid.model.types import HiveType
 from hiveacid.spark.text import quoted
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.job import Reader, is_transactional, with_views
-from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions
+from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions, locked_within
 from hiveacid.statements.values import Aggregate, Query, TableRef
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.footprint import Footprint, TableRead
@@ -60,7 +60,7 @@ def _read(
     """
     if context.unit is not None:
         with context.unit.statement():
-            answer, _ = use(locked(context, bound, needs, within=context.unit.txn))
+            answer, _ = use(locked_within(context, context.unit.txn, bound, needs))
             return answer, _nothing
     held = locked(context, bound, needs, read_only=True)
     try:
@@ -120,14 +120,14 @@ def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructT
         NotFoundError: no such table.
         pyspark's AnalysisException: the query is wrong.
     """
-    from hiveacid.spark.virtual import empty_virtual
+    from hiveacid.spark.read import no_rows
 
     spark = context.session()
     names = {placeholder: f"{placeholder}_schema" for placeholder in query.tables}
     try:
         for placeholder, ref in query.tables.items():
             virtual = {column.value for column in ref.virtual}
-            rows = empty_virtual(spark, look.definition(ref.name), virtual=virtual)
+            rows = no_rows(spark, look.definition(ref.name), virtual=virtual)
             rows.createOrReplaceTempView(names[placeholder])
         return spark.sql(with_views(query.text, names)).schema
     finally:

@@ -62,7 +62,7 @@ class TableReader:
             ``merge_read`` and ``plain_read``.
         """
         if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
-            yield from self.rows_of_files(partition, directory.row_files)
+            yield from self._plain_rows(partition, directory, selection)
             return
         fs, path = self.files.at(partition.location)
         batches = merge_read(
@@ -78,14 +78,12 @@ class TableReader:
         )
         yield from self._with_keys(partition, batches)
 
-    def rows_of_files(
-        self, partition: Partition, files: Iterable[DataFile]
+    def _plain_rows(
+        self, partition: Partition, directory: AcidDirectory, selection: Selection | None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of some files of a table without row ids.
-
-        Raises:
-            FormatError, MissingFileError, SnapshotExpiredError, StorageError: as ``plain_read``.
-        """
+        files: Iterable[DataFile] = directory.row_files
+        if selection is not None:
+            files = (file for file in files if file.path in selection.files)
         fs, path = self.files.at(partition.location)
         batches = plain_read(
             fs,

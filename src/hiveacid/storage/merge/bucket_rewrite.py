@@ -52,16 +52,16 @@ class RewriterBasis:
         *,
         unit: str,
         foreign: frozenset[str] | None = None,
-        attempt: int = 0,
+        task: str = "0",
     ) -> None:
-        """``unit`` is that of timestamps; ``foreign`` as in ``DirectorySources``; ``attempt`` makes
+        """``unit`` is that of timestamps; ``foreign`` as in ``DirectorySources``; ``task`` makes
         the names of staged files unique.
         """
         self._fs = fs
         self._plan = plan
         self._unit = unit
         self._staging = fs.path_of(plan.staging)
-        self._attempt = attempt
+        self._task = task
         self._bucket_bytes = bucket_bytes(plan)
         self._sources = DirectorySources(
             fs, fs.path_of(plan.location), plan.directory, valid=plan.valid, foreign=foreign
@@ -102,7 +102,7 @@ class RewriterBasis:
     def _place(self, directory: BaseName | DeltaName, bucket: int) -> tuple[str, str]:
         """The staged path of a file, and its name."""
         name = format_bucket_file(BucketFileName(bucket))
-        return f"{self._staging}/{format_directory(directory)}-{name}-{self._attempt}", name
+        return f"{self._staging}/{format_directory(directory)}-{name}-{self._task}", name
 
 
 class BucketRewriter(RewriterBasis):
@@ -116,12 +116,12 @@ class BucketRewriter(RewriterBasis):
         unit: str,
         stripe_bytes_min: int | None,
         foreign: frozenset[str] | None = None,
-        attempt: int = 0,
+        task: str = "0",
     ) -> None:
         """Whole stripes are copied where that is possible and they have ``stripe_bytes_min`` on
         average, never where it is None. The rest as ``RewriterBasis``.
         """
-        super().__init__(fs, plan, unit=unit, foreign=foreign, attempt=attempt)
+        super().__init__(fs, plan, unit=unit, foreign=foreign, task=task)
         self._stripe_bytes_min = stripe_bytes_min
 
     def works(self) -> tuple[int, ...]:

@@ -37,12 +37,12 @@ def is_native(
     columns: Sequence[Column],
     *,
     utc: bool,
-    wanted: Collection[str] | None = None,
+    wanted: Collection[str],
 ) -> bool:
     """Whether Spark reads this file of row events rightly as a table with ``columns``.
 
     ``utc`` says that the session's and the JVM's time zones are UTC. Of times, only those of the
-    ``wanted`` columns matter (None: of all).
+    ``wanted`` columns matter.
     """
     if tail.rows == 0:
         return True
@@ -53,9 +53,11 @@ def is_native(
     return _same_rows(tail, fields, columns, utc=utc, wanted=wanted)
 
 
-def is_native_plain(tail: OrcTail, columns: Sequence[Column], *, utc: bool) -> bool:
-    """Whether Spark reads this file of rows without events rightly as a table with ``columns``."""
-    return tail.rows == 0 or _same_rows(tail, tail.root.fields, columns, utc=utc)
+def is_native_plain(
+    tail: OrcTail, columns: Sequence[Column], *, utc: bool, wanted: Collection[str]
+) -> bool:
+    """Whether Spark reads this file of rows without events rightly; as ``is_native``."""
+    return tail.rows == 0 or _same_rows(tail, tail.root.fields, columns, utc=utc, wanted=wanted)
 
 
 def _same_rows(
@@ -64,7 +66,7 @@ def _same_rows(
     columns: Sequence[Column],
     *,
     utc: bool,
-    wanted: Collection[str] | None = None,
+    wanted: Collection[str],
 ) -> bool:
     if len(fields) > len(columns):
         return False
@@ -75,9 +77,7 @@ def _same_rows(
         return False
     places = zip(column_numbers(tail), columns, strict=False)
     return all(
-        _times_agree(tail, number, utc=utc)
-        for number, column in places
-        if wanted is None or column.name in wanted
+        _times_agree(tail, number, utc=utc) for number, column in places if column.name in wanted
     )
 
 

@@ -6,7 +6,7 @@ that meets the predicate; readers still apply the condition itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
@@ -71,6 +71,11 @@ class PartPlan:
         """The files to read, in the directory's order."""
         chosen = self.selection.files
         return tuple(file for file in self.part.directory.row_files if file.path in chosen)
+
+    def only(self, files: Iterable[DataFile]) -> PartPlan:
+        """The same with some of its files."""
+        chosen = {file.path: self.selection.files[file.path] for file in files}
+        return replace(self, selection=replace(self.selection, files=chosen))
 
     @property
     def reduced(self) -> SnapshotPart:

@@ -1,8 +1,9 @@
-"""The other way to scan: storage's ``merge_read`` in Spark's Python workers.
+"""Storage's reader, in Spark's Python workers or in this process.
 
-For what Spark's ORC reader cannot do, or not as fast (see ``scan.py``). A unit of work is one
-bucket of one partition directory; a task has several. Rows cross from Python to the JVM in Arrow
-batches.
+A unit of work is one bucket of one partition directory, in a table without row events one file; a
+task has several. Rows cross from Python to the JVM in Arrow batches. A lookup by key chooses some
+stripes of some files, and a small table has few: to read those here takes milliseconds, a job with
+its tasks takes many times that.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.layout.snapshot import AcidDirectory
-from hiveacid.model.tables import Column, Partition
+from hiveacid.model.tables import AcidMode, Column, Partition
 from hiveacid.model.types import CharType
 from hiveacid.spark.assign import key_value, stored_type
+from hiveacid.spark.driver_rows import takes_arrow, without_rows
 from hiveacid.spark.text import quoted
-from hiveacid.spark.types import spark_type
+from hiveacid.spark.types import ROW_ID_COLUMN, ROW_ID_TYPE, spark_type
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan, Selection
 from hiveacid.storage.read import TableReader
@@ -31,14 +33,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
-_ROW_ID: t.StructType = t.StructType(
-    [
-        t.StructField("writeid", t.LongType()),
-        t.StructField("bucketid", t.IntegerType()),
-        t.StructField("rowid", t.LongType()),
-    ]
-)
 _TASKS_MAX: Final = 200
+ROWS_LOOKED_AT_MAX: Final = 2_000_000
+"""Rows of the chosen stripes; of most of them only the predicate's columns are read."""
+FILES_MAX: Final = 256
+TINY_FILES_MAX: Final = 64
+"""Files of a small table, delete files included: to open one takes a millisecond or two."""
+ROWS_MAX: Final = 10_000
+BYTES_MAX: Final = 4 << 20
+"""More rows, or Arrow bytes, than these are left to Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,34 +53,87 @@ class Unit:
     selection: Selection
 
 
-def scan(
+def in_workers(
     spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, row_ids: bool
 ) -> DataFrame:
-    """The rows of ``parts`` of a plan, as ``scan.scan`` returns them."""
-    units = [unit for part in parts for unit in _units(part)]
+    """The rows of parts of a plan, in the order of its columns, then ``ROW__ID`` if asked for."""
+    units = [unit for part in parts for unit in _units(plan, part)]
     count = min(len(units), _TASKS_MAX)
     make_ready(spark)
     # each task takes a run of numbers: neighbours, which are often alike, go to different ones
     units = [unit for first in range(count) for unit in units[first::count]]
     task = ArrowScanTask.of(plan, units, row_ids=row_ids)
-    frame = spark.range(0, len(units), 1, count).mapInArrow(
-        task, arrow_schema(plan, row_ids=row_ids)
+    frame = spark.range(0, len(units), 1, count).mapInArrow(task, _schema(plan, row_ids=row_ids))
+    return _as_table_types(frame, plan, row_ids=row_ids)
+
+
+def in_driver(
+    spark: SparkSession, plan: ScanPlan, *, row_ids: bool, bytes_max: int
+) -> DataFrame | None:
+    """The rows of a plan as a local DataFrame; None where they are, or may be, too many.
+
+    Read are plans of no more than ``bytes_max`` bytes, and those whose stripes a predicate chose.
+
+    Raises:
+        FormatError, MissingFileError, StorageError: reading failed.
+    """
+    small = _is_small(spark, plan) and (_is_chosen(plan) or _is_tiny(plan, bytes_max))
+    batches = _read(plan, row_ids=row_ids) if small else None
+    if batches is None:
+        return None
+    schema = _schema(plan, row_ids=row_ids)
+    if not batches:
+        return _as_table_types(without_rows(spark, schema), plan, row_ids=row_ids)
+    frame = spark.createDataFrame(pa.Table.from_batches(batches), schema)
+    return _as_table_types(frame, plan, row_ids=row_ids)
+
+
+def _is_small(spark: SparkSession, plan: ScanPlan) -> bool:
+    return (
+        plan.snapshot.table.acid_mode is AcidMode.FULL
+        and plan.amount.files <= FILES_MAX
+        and bool(plan.columns)
+        and takes_arrow(spark)
     )
-    return as_table_types(frame, plan, row_ids=row_ids)
 
 
-def arrow_schema(plan: ScanPlan, *, row_ids: bool) -> t.StructType:
+def _is_chosen(plan: ScanPlan) -> bool:
+    """Whether a predicate chose the stripes of all files, and they have few rows."""
+    return plan.amount.stripes > 0 and plan.amount.rows <= ROWS_LOOKED_AT_MAX
+
+
+def _is_tiny(plan: ScanPlan, bytes_max: int) -> bool:
+    deletes = sum(len(part.delete_files) for part in plan.parts)
+    files = plan.amount.files + deletes
+    return plan.amount.bytes <= bytes_max and files <= TINY_FILES_MAX
+
+
+def _read(plan: ScanPlan, *, row_ids: bool) -> list[pa.RecordBatch] | None:
+    task = ArrowScanTask.of(plan, (), row_ids=row_ids)
+    batches: list[pa.RecordBatch] = []
+    count = size = 0
+    for part in plan.parts:
+        for batch in task.read(_unit(part)):
+            count += batch.num_rows
+            size += batch.nbytes
+            if count > ROWS_MAX or size > BYTES_MAX:
+                return None
+            batches.append(batch)
+    return batches
+
+
+def _schema(plan: ScanPlan, *, row_ids: bool) -> t.StructType:
     """What ``ArrowScanTask`` yields: stored values, partition values as texts."""
     data, keys = _wanted(plan)
     fields = [t.StructField(c.name, stored_type(c.type)) for c in data]
     fields += [t.StructField(c.name, t.StringType()) for c in keys]
     if row_ids:
-        fields.append(t.StructField("ROW__ID", _ROW_ID))
+        fields.append(t.StructField(ROW_ID_COLUMN, ROW_ID_TYPE))
     return t.StructType(fields)
 
 
-def as_table_types(frame: DataFrame, plan: ScanPlan, *, row_ids: bool) -> DataFrame:
-    """Columns of ``arrow_schema`` as the table's types, in the plan's order."""
+def _as_table_types(frame: DataFrame, plan: ScanPlan, *, row_ids: bool) -> DataFrame:
+    """Columns of ``_schema`` as the table's types, in the plan's order."""
     data, keys = _wanted(plan)
     columns: list[str | SparkColumn] = []
     for c in data:  # each Column is a dozen calls to the JVM, a name is none
@@ -85,7 +141,7 @@ def as_table_types(frame: DataFrame, plan: ScanPlan, *, row_ids: bool) -> DataFr
         name = quoted(c.name)
         columns.append(name if same else F.col(name).cast(spark_type(c.type)).alias(c.name))
     columns += [F.expr(key_value(quoted(c.name), c)).alias(c.name) for c in keys]
-    return frame.select(*columns, *(["ROW__ID"] if row_ids else []))
+    return frame.select(*columns, *([ROW_ID_COLUMN] if row_ids else []))
 
 
 def _wanted(plan: ScanPlan) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
@@ -96,16 +152,22 @@ def _wanted(plan: ScanPlan) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     )
 
 
-def _units(part: PartPlan) -> list[Unit]:
+def _unit(part: PartPlan) -> Unit:
+    return Unit(part.part.partition, part.part.directory, part.selection)
+
+
+def _units(plan: ScanPlan, part: PartPlan) -> list[Unit]:
     """One for each bucket; files without events are counted together, so they stay together."""
+    if plan.snapshot.table.acid_mode is not AcidMode.FULL:
+        return [_unit(part.only([file])) for file in part.files]
     chosen = part.selection.files
     buckets: dict[int, dict[str, tuple[int, ...] | None]] = {}
     for file in part.files:
         if part.part.directory.originals or not file.is_bucket_file:
-            return [Unit(part.part.partition, part.part.directory, part.selection)]
+            return [_unit(part)]
         buckets.setdefault(file.bucket, {})[file.path] = chosen[file.path]
     return [
-        Unit(part.part.partition, part.part.directory, replace(part.selection, files=files))
+        replace(_unit(part), selection=replace(part.selection, files=files))
         for files in buckets.values()
     ]
 
@@ -138,10 +200,10 @@ class ArrowScanTask:
     def read(self, unit: Unit) -> Iterator[pa.RecordBatch]:
         """The rows of one unit."""
         for rows in self.reader.rows(unit.partition, unit.directory, unit.selection):
-            yield for_spark(rows, self.reader)
+            yield _for_spark(rows, self.reader)
 
 
-def for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
+def _for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
     """Rows as Spark's own readers give them: times of microseconds, chars without blanks."""
     arrays = [_microseconds(column) for column in rows.columns]
     for place, column in enumerate(reader.data):
@@ -149,7 +211,7 @@ def for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
             arrays[place] = pc.utf8_rtrim(arrays[place], " ")
     names = [column.name for column in (*reader.data, *reader.keys)]
     if reader.row_ids:
-        names.append("ROW__ID")
+        names.append(ROW_ID_COLUMN)
     return pa.RecordBatch.from_arrays(arrays, names=names) if arrays else rows
 
 

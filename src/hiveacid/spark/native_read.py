@@ -1,18 +1,12 @@
-"""A planned snapshot as a DataFrame: the only place that reads ACID ORC through Spark.
+"""Files that Spark's own readers read: row events in ORC, and rows of tables without them.
 
-The six event columns are read with Spark's own vectorised ORC reader. The ORC library recognises
+The six event columns are read with Spark's vectorised ORC reader. The ORC library recognises
 their names and fails on any narrower root schema, so every read is pinned: a filter that is always
 true and mentions the five system columns and one cheap leaf of ``row`` keeps them all in the read
 schema, and nested column pruning then works for the rest (docs/measured.md).
 
 Files are given one by one, never as directories: Spark lists again, and a delete file that went
 missing between our listing and Spark's must be an error, not rows that come back.
-
-What Spark's reader cannot do, and what others do faster, goes through storage's ``merge_read``:
-few rows at once, without a job (``local_scan``); else in ``mapInArrow`` (``arrow_scan``): original
-files and raw deltas (their row ids are positions), streaming files with a logical length, tables
-whose files may name their columns otherwise (Spark finds fields of ``row`` by name, Hive by
-position), a few stripes of large files, very many small files.
 """
 
 from __future__ import annotations
@@ -26,113 +20,92 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.layout import events
+from hiveacid.layout.names import partition_name
 from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.spark import arrow_scan, deletes, plain_scan
+from hiveacid.spark import deletes
 from hiveacid.spark.assign import key_value
-from hiveacid.spark.conf import is_utc, session_conf
-from hiveacid.spark.driver_rows import given_rows, without_rows
+from hiveacid.spark.conf import session_conf
+from hiveacid.spark.driver_rows import given_rows
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
-from hiveacid.spark.plain_scan import (
-    LISTING,
-    file_reader,
-    join,
-    load,
-    partition_literals,
-    spark_path,
-)
-from hiveacid.spark.text import quoted
-from hiveacid.spark.types import spark_type
-from hiveacid.storage.orc.native import is_native
-from hiveacid.storage.orc.tails import event_tail
+from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.types import ROW_ID_COLUMN, spark_type
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-ROW_ID_COLUMN: Final = "ROW__ID"
-ROW_ID_TYPE: Final = t.StructType(
-    [
-        t.StructField("writeid", t.LongType()),
-        t.StructField("bucketid", t.IntegerType()),
-        t.StructField("rowid", t.LongType()),
-    ]
-)
-
-
-_SMALL_FILES: Final = 1000
-"""From so many files on, what counts is their number, if they are small on average."""
-_SMALL_FILE_BYTES: Final = 1 << 20
-_STRIPES_PAY: Final = 4
-"""Reading chosen stripes through Arrow costs at most so much more a byte than Spark's reader."""
+_LISTING: Final = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000"}
+"""The files are known: Spark must not start a job to look at them."""
+_GLOB: Final = "{}[]*?\\"
+"""What makes a path a glob to Spark."""
 _LITERAL_PARTITIONS: Final = 32
 """More partitions than this are one relation, joined with their values by file name."""
 _PATH: Final = "__hiveacid_path"
 
 
-def scan(spark: SparkSession, plan: ScanPlan, *, row_ids: bool = False) -> DataFrame:
-    """The live rows of a plan: its columns, then ``ROW__ID`` if asked for. Rows that cannot meet
-    the plan's predicate may be missing.
-
-    Lazy, but for the footers of files, which are read here. A plan that leaves over few rows is
-    better read by ``local_scan``: callers ask that first.
+def rows(
+    spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, row_ids: bool
+) -> DataFrame:
+    """The live rows of parts of a plan, in the order of its columns, then ``ROW__ID`` if asked
+    for.
 
     Raises:
         MissingFileError, FormatError: a delete file is not there, or is damaged.
-        UnsupportedError: a column's type cannot be read through Spark, or row ids of a table
-        without them.
     """
-    table = plan.snapshot.table
-    parts = [part for part in plan.parts if any(file.size_bytes for file in part.files)]
-    if not parts:
-        empty = result_schema(table, row_ids=row_ids, columns=plan.columns)
-        return without_rows(spark, empty)
-    if table.acid_mode is not AcidMode.FULL:
-        frame = plain_scan.scan(spark, table, [part.reduced for part in parts], files=plan.files)
-        return frame.select(*map(quoted, plan.columns))
-    read = [column for column in table.columns if column.name in plan.columns]
-    utc = all("timestamp" not in str(column.type) for column in read) or is_utc(spark)
-    arrow = _is_better_through_arrow(plan, parts)
-    other = [p for p in parts if arrow or not _is_native(plan, p.reduced, utc=utc)]
-    apart = {part.part.partition.values for part in other}
-    native = [part.reduced for part in parts if part.part.partition.values not in apart]
-    frames = []
-    if native:
-        frames.append(_native(spark, plan, native, row_ids=row_ids))
-    if other:
-        frames.append(arrow_scan.scan(spark, plan, other, row_ids=row_ids))
+    reduced = [part.reduced for part in parts]
+    if plan.snapshot.table.acid_mode is not AcidMode.FULL:
+        return _plain(spark, plan.snapshot.table, reduced).select(*map(quoted, plan.columns))
+    return _events(spark, plan, reduced, row_ids=row_ids)
+
+
+# -------------------------------------------------------------------- rows without events
+
+
+def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> DataFrame:
+    """All columns of the table.
+
+    Partitions where their names say they are, are read in one relation: Spark takes their values
+    from the path.
+    """
+    format = table.format.value
+    schema = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
+    in_place: list[str] = []
+    frames: list[DataFrame] = []
+    keys = [c.name for c in table.partition_columns]
+    with_keys = t.StructType(
+        schema.fields + [t.StructField(c.name, spark_type(c.type)) for c in table.partition_columns]
+    )
+    with session_conf(spark, _LISTING):
+        for part in parts:
+            partition = part.partition
+            paths = _paths(partition, part.directory.row_files)
+            if keys and partition.location != join(
+                table.location, partition_name(keys, partition.values)
+            ):
+                frame = _load(_reader(spark, schema).format(format), paths)
+                frames.append(frame.selectExpr("*", *_literals(table, partition)))
+            else:
+                in_place += paths
+        if in_place:
+            reader = _reader(spark, with_keys)
+            if keys:
+                reader = reader.option("basePath", _spark_path(table.location))
+            frame = _load(reader.format(format), in_place)
+            values = [
+                f"{key_value(quoted(c.name), c)} as {quoted(c.name)}"
+                for c in table.partition_columns
+            ]
+            frames.append(frame.selectExpr(*[quoted(c.name) for c in table.columns], *values))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
-def _is_better_through_arrow(plan: ScanPlan, parts: Sequence[PartPlan]) -> bool:
-    """Few stripes of large files, which Spark cannot choose; or so many small files that opening
-    them is all.
-    """
-    files = sum(len(part.files) for part in parts)
-    size = sum(file.size_bytes for part in parts for file in part.files)
-    if files >= _SMALL_FILES and size < files * _SMALL_FILE_BYTES:
-        return True
-    some_stripes = any(s is not None for part in parts for s in part.selection.files.values())
-    return some_stripes and plan.amount.bytes * _STRIPES_PAY <= size
+# -------------------------------------------------------------------- row events
 
 
-def result_schema(
-    table: Table, *, row_ids: bool, columns: Sequence[str] | None = None
-) -> t.StructType:
-    """The schema of ``scan`` of some columns (None: all)."""
-    fields = [
-        t.StructField(c.name, spark_type(c.type))
-        for c in table.all_columns
-        if columns is None or c.name in columns
-    ]
-    if row_ids:
-        fields.append(t.StructField(ROW_ID_COLUMN, ROW_ID_TYPE))
-    return t.StructType(fields)
-
-
-def _native(
+def _events(
     spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], *, row_ids: bool
 ) -> DataFrame:
     snapshot = plan.snapshot
@@ -218,22 +191,22 @@ def _read_events(
             t.StructField(events.ROW, row),
         ]
     )
-    reader = file_reader(spark, schema).format("orc")
-    with session_conf(spark, LISTING):
+    reader = _reader(spark, schema).format("orc")
+    with session_conf(spark, _LISTING):
         if len(groups) > _LITERAL_PARTITIONS:
             return _joined(spark, table, reader, groups, numbers=numbers)
         frames = []
         for partition, files in groups:
-            frame = load(reader, _paths(partition, files))
+            frame = _load(reader, _paths(partition, files))
             if table.partition_columns:
                 number = f"{numbers[partition.values]}L as {deletes.PART}"
-                frame = frame.selectExpr("*", *partition_literals(table, partition), number)
+                frame = frame.selectExpr("*", *_literals(table, partition), number)
             frames.append(frame)
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
 def _paths(partition: Partition, files: Iterable[DataFile]) -> list[str]:
-    return [spark_path(join(partition.location, file.path)) for file in files]
+    return [_spark_path(join(partition.location, file.path)) for file in files]
 
 
 def _joined(
@@ -249,7 +222,7 @@ def _joined(
     A union of as many relations takes Spark longer to plan than to run.
     """
     places = {path: partition for partition, files in groups for path in _paths(partition, files)}
-    frame = load(reader, list(places))
+    frame = _load(reader, list(places))
     by_path = {_plain_path(path): partition for path, partition in places.items()}
     rows = []
     for name in frame.inputFiles():
@@ -346,15 +319,42 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
     return f"{seen} and {events.CURRENT_TRANSACTION} not in ({hidden})" if hidden else seen
 
 
-def _is_native(plan: ScanPlan, part: SnapshotPart, *, utc: bool) -> bool:
-    """Whether Spark's reader can read every file: ACID bucket files of full length, with the
-    table's columns.
+# -------------------------------------------------------------------- files as Spark is told them
+
+
+def _literals(table: Table, partition: Partition) -> list[str]:
+    """The partition columns with their values in one partition, as select expressions."""
+    return [
+        f"{key_value(literal(value), column)} as {quoted(column.name)}"
+        for column, value in zip(table.partition_columns, partition.values, strict=True)
+    ]
+
+
+def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
+    """A reader of files with ``schema`` whose paths are taken as they are."""
+    reader = spark.read.schema(schema).option("__globPaths__", "false")
+    # Whatever the session says: a file that is gone or damaged is never passed over.
+    return reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+
+
+def _load(reader: DataFrameReader, paths: list[str]) -> DataFrame:
+    """The files at ``paths``, one relation.
+
+    Without globbing, Spark (3.5 to 4.3) takes all paths anew for each one that looks like a glob,
+    so rows would come several times: such paths are read one by one.
     """
-    columns, place = plan.snapshot.table.columns, plan.files.at(part.partition.location)
-    return not part.directory.originals and all(
-        file.is_bucket_file
-        and file.size_bytes > 0
-        and file.logical_bytes in (None, file.size_bytes)
-        and is_native(event_tail(*place, file), columns, utc=utc, wanted=plan.columns)
-        for file in part.directory.row_files
-    )
+    if not any(letter in path for path in paths for letter in _GLOB):
+        return reader.load(paths)
+    return reduce(lambda a, b: a.unionAll(b), [reader.load([path]) for path in paths])
+
+
+def _spark_path(location: str) -> str:
+    """A location as Spark must be told it: a bare path is a local file, whatever the default file
+    system.
+    """
+    return f"file://{location}" if location.startswith("/") else location
+
+
+def join(location: str, relative: str) -> str:
+    """A path below a location."""
+    return f"{location.rstrip('/')}/{relative}"
