@@ -32,6 +32,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # pays off, which takes a third of the time of both cores.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m")
 SERVERS = {"spark", "postgres"}
+FIRST = ("spark", "java")
 PROJECT = Path(__file__).parents[1]
 # Few examples, the same in each run, however loaded the machine is; many that are looked for anew,
 # and kept where one fails: --hypothesis-profile search.
@@ -57,14 +58,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by the servers they ask for, and put those that ask for Spark first: two processes
-    get a half each at the beginning, and only one of them has to start a JVM.
+    get a half each at the beginning, and only one of them has to start a JVM. Those with a JVM of
+    their own come next, so that none of them, which are long, ends last and alone.
     """
     for item in items:
         for server in SERVERS & _asked_for(item):
             item.add_marker(server)
         if OVER_CONNECT and item.get_closest_marker("jvm"):
             item.add_marker(pytest.mark.skip(reason="looks into the JVM, which Connect hides"))
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in FIRST])
     changed = config.getoption("--changed")
     if changed is not None:
         names = set(changed.split(","))
