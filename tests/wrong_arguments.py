@@ -35,6 +35,7 @@ NATURAL: Final[Mapping[str, Any]] = {
     "values": {"id": "s.id"},
     "path": "/nowhere",
     "name": "t",
+    "table": "t",
     "locks": 1,
     "transactions": 1,
     "ids": 1,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hiveacid.statements.arguments import checked
+from hiveacid.statements.arguments import checked, wrong_argument
 
 if TYPE_CHECKING:
     from hiveacid.client import Client
@@ -53,7 +53,10 @@ class StreamingMethods:
             InvalidInputError: no rows can be streamed into it, or a number is below 1.
         """
         from hiveacid.streaming import StreamingConnection  # pyarrow is slow to load
+        from hiveacid.streaming.record_writers import RecordWriter
 
+        if record_writer is not None and not isinstance(record_writer, RecordWriter):
+            raise wrong_argument("record_writer", "a record writer", record_writer)
         name = self.table_name(table)
         side = self.table_name(rejected or f"{name.database}.{name.table}_rejected")
         return StreamingConnection(

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyarrow import csv
@@ -25,6 +25,7 @@ from hiveacid.tabular import arrow_table
 _NESTED = (ListType, MapType, StructType, UnionType)
 
 
+@runtime_checkable
 class RecordWriter(Protocol):
     """Makes rows of records."""
 
