@@ -129,24 +129,21 @@ def parse_create(cursor: Cursor) -> Command:
         raise cursor.unrecognized("create statement")
     if cursor.accept_any("DATABASE", "SCHEMA") is not None:
         return _create_database(cursor)
-    external = managed = transactional = False
+    words = set()
     while cursor.key in ("EXTERNAL", "MANAGED", "TRANSACTIONAL", "TEMPORARY"):
-        word = cursor.next().key
-        if word == "TEMPORARY":
-            raise UnsupportedError("temporary tables are not supported")
-        external |= word == "EXTERNAL"
-        managed |= word == "MANAGED"
-        transactional |= word == "TRANSACTIONAL"
+        words.add(cursor.next().key)
+    if "TEMPORARY" in words:
+        raise UnsupportedError("temporary tables are not supported")
     if cursor.key != "TABLE":
         raise UnsupportedError(f"CREATE {cursor.token.text.upper()} is not supported")
     cursor.next()
     table = _create_table(cursor)
     properties = dict(table.properties)
-    if transactional:
+    if "TRANSACTIONAL" in words:
         properties.setdefault("transactional", "true")
         if table.format not in (None, FileFormat.ORC):  # only ORC holds row ids
             properties.setdefault("transactional_properties", "insert_only")
-    return replace(table, external=external, managed=managed, properties=properties)
+    return replace(table, external="EXTERNAL" in words, properties=properties)
 
 
 def _create_database(cursor: Cursor) -> CreateDatabase:

@@ -43,12 +43,18 @@ class Locked:
 
 
 def locked(
-    context: ExecutionContext, bound: Bound, needs: Needs, *, read_only: bool = False
+    context: ExecutionContext,
+    bound: Bound,
+    needs: Needs,
+    *,
+    within: Transaction | None = None,
+    read_only: bool = False,
 ) -> Locked:
-    """Begin a transaction of the statement's own that holds its locks.
+    """Take the locks of a statement, in a transaction of its own, which whoever calls this ends,
+    or ``within`` one of several statements, which keeps them whatever comes.
 
-    Where a definition was changed before they were had, the transaction is given up with all its
-    locks and another begun. Whoever calls this ends the transaction.
+    Where a definition was changed before they were had, a transaction of its own is given up with
+    all its locks and another begun.
 
     Raises:
         NotFoundError: a table is gone.
@@ -58,17 +64,24 @@ def locked(
     """
     transactions = context.client.transactions
     for _ in range(_LOOKS_MAX):
-        txn = transactions.begin(read_only=read_only, isolation=context.isolation)
+        txn = within or transactions.begin(read_only=read_only, isolation=context.isolation)
         try:
             found = _lock_and_look(context, txn, bound, needs)
             if isinstance(found, Locked):
                 return found
             bound = found
         except BaseException as error:
-            _give_up(txn, error)
+            if within is None:
+                _give_up(txn, error)
             raise
-        _give_up(txn, ConflictError("a definition changed before the locks were had"))
-    raise _never_the_same(bound)
+        if within is None:
+            _give_up(txn, ConflictError("a definition changed before the locks were had"))
+    names = ", ".join(map(str, sorted(bound.look.names)))
+    raise ConflictError(
+        f"The definitions of {names} changed {_LOOKS_MAX} times while the statement waited for its "
+        "locks",
+        tables=names,
+    )
 
 
 def _give_up(txn: Transaction, error: BaseException) -> None:
@@ -77,22 +90,6 @@ def _give_up(txn: Transaction, error: BaseException) -> None:
         txn.close(because=error)
     else:
         txn.__exit__(type(error), error, error.__traceback__)
-
-
-def locked_within(
-    context: ExecutionContext, txn: Transaction, bound: Bound, needs: Needs
-) -> Locked:
-    """Take the locks of a statement in a transaction of several; it keeps them whatever comes.
-
-    Raises:
-        NotFoundError, LockError, ConflictError, AcidError: as ``locked``.
-    """
-    for _ in range(_LOOKS_MAX):
-        found = _lock_and_look(context, txn, bound, needs)
-        if isinstance(found, Locked):
-            return found
-        bound = found
-    raise _never_the_same(bound)
 
 
 def _lock_and_look(
@@ -120,15 +117,6 @@ def _lock_and_look(
         _LOG.info("Partitions changed before the locks were had", extra={"txn": txn.id})
         return replace(bound, look=view)
     return Locked(txn, bound.value, view)
-
-
-def _never_the_same(bound: Bound) -> ConflictError:
-    names = ", ".join(map(str, sorted(bound.look.names)))
-    return ConflictError(
-        f"The definitions of {names} changed {_LOOKS_MAX} times while the statement waited for its "
-        "locks",
-        tables=names,
-    )
 
 
 # -------------------------------------------------------------------- partitions

@@ -22,7 +22,7 @@ from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.insert import InsertWork
 from hiveacid.statements.job import Job, Work, is_transactional
 from hiveacid.statements.locations import owns_files
-from hiveacid.statements.locked import Needs, locked, locked_within
+from hiveacid.statements.locked import Needs, locked
 from hiveacid.statements.placement import Placement, under_known_names
 from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Result
@@ -64,7 +64,7 @@ def change(
     if context.unit is None:
         return _again_where_another_won(context, bound, plan, needs)
     with context.unit.statement():
-        held = locked_within(context, context.unit.txn, bound, needs)
+        held = locked(context, bound, needs, within=context.unit.txn)
         works = plan(context, held.value, held.view)
         _refuse_what_stays(works)
         return _written_and_published(context, context.unit, works, held.view)

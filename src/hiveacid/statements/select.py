@@ -21,7 +21,7 @@ from hiveacid.model.types import HiveType
 from hiveacid.spark.text import quoted
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.job import Reader, is_transactional, with_views
-from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions, locked_within
+from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions
 from hiveacid.statements.values import Aggregate, Query, TableRef
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.footprint import Footprint, TableRead
@@ -60,7 +60,7 @@ def _read(
     """
     if context.unit is not None:
         with context.unit.statement():
-            answer, _ = use(locked_within(context, context.unit.txn, bound, needs))
+            answer, _ = use(locked(context, bound, needs, within=context.unit.txn))
             return answer, _nothing
     held = locked(context, bound, needs, read_only=True)
     try:

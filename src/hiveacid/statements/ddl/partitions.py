@@ -12,6 +12,7 @@ from functools import partial
 
 from hiveacid.errors import AcidError, AlreadyExistsError
 from hiveacid.layout.names import partition_name
+from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import DROPPING, Partition, Table, TableName
 from hiveacid.statements.attach import admit
@@ -142,29 +143,35 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: 
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)
-        if owns_files(table):
-            _drop_with_files(context, table, doomed, transaction)
+        root = table.location.rstrip("/")
+        owned = doomed if owns_files(table) else ()
+        inside = [one for one in owned if one.location.startswith(f"{root}/")]
+        if inside:
+            _drop_hidden(context, table, doomed, inside, transaction.id)
         else:
             context.client.metastore.drop_partitions(table.name, [one.values for one in doomed])
+        for one in owned:
+            if one not in inside:
+                delete_location(context.files, one.location)
 
     names = [partition_name(table.partition_keys, one.values) for one in doomed]
     return Change(footprint.drop_partitions(table.name, names), run)
 
 
-def _drop_with_files(
+def _drop_hidden(
     context: ExecutionContext,
     table: Table,
     doomed: Sequence[Partition],
-    transaction: Transaction,
+    inside: Sequence[Partition],
+    txn: TxnId,
 ) -> None:
-    """Notes in the table's properties what it does, hides the directories, forgets the partitions,
-    deletes. Killed before the catalog has forgotten them it is undone by whoever locks the table
-    next; killed after that, what is hidden comes back with no new partition of that name.
+    """Notes in the table's properties what it does, hides the directories that are below the
+    table's, forgets the partitions, deletes. Killed before the catalog has forgotten them it is
+    undone by whoever locks the table next; killed after that, what is hidden comes back with no new
+    partition of that name.
     """
     metastore = context.client.metastore
-    root = table.location.rstrip("/")
-    hidden, key = f"{root}/.dropped_{transaction.id}", f"{DROPPING}{transaction.id}"
-    inside = [one for one in doomed if one.location.startswith(f"{root}/")]
+    hidden, key = f"{table.location.rstrip('/')}/.dropped_{txn}", f"{DROPPING}{txn}"
     metastore.alter_table(
         table.name, lambda now: replace(now, properties={**now.properties, key: hidden})
     )
@@ -175,9 +182,6 @@ def _drop_with_files(
         put_back(metastore, table, hidden, context.files)
         metastore.alter_table(table.name, partial(without_property, key=key))
         raise
-    for partition in doomed:
-        if partition not in inside:
-            delete_location(context.files, partition.location)
     delete_location(context.files, hidden)
     metastore.alter_table(table.name, partial(without_property, key=key))
 

@@ -90,7 +90,6 @@ class CreateTable(Command):
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     external: bool = False
-    managed: bool = False
     if_not_exists: bool = False
     like: TableName | None = None
     query: Query | None = None
