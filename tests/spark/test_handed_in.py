@@ -218,6 +218,9 @@ def test_jobs_are_called_by_their_statement(acid: Session, spark: SparkSession) 
     spark.sparkContext.setLocalProperty("spark.job.description", None)
 
 
+@pytest.mark.long(
+    *("session", "table", "tabular", "transaction", "writing", "takeover", "streams", "statements")
+)
 def test_no_wrong_argument_ends_in_a_bare_error_with_spark(
     acid: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
