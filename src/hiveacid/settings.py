@@ -187,9 +187,10 @@ class Settings(CompactorSettings):
     store_assignment: str = _setting(
         "default",
         "store_assignment",
-        "What a value that does not fit its column becomes: with `hive` NULL, as in Hive; with "
-        "`ansi` the statement fails. `default` is `ansi` for rows that Python hands in (a "
-        "DataFrame in `insert`, or as the source of `merge`) and `hive` for SQL.",
+        "What a value that does not fit its column becomes: with `hive` what Hive makes of it "
+        "(NULL, a text cut, an integer wrapped); with `ansi` the statement fails. `default` is "
+        "`ansi` for rows that Python hands in (a DataFrame in `insert`, or as the source of "
+        "`merge`) and `hive` for SQL.",
         choices=("default", "hive", "ansi"),
     )
     schema_evolve: bool = _setting(

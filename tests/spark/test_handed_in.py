@@ -166,30 +166,6 @@ def test_a_cardinality_violation_names_the_key_and_the_remedy(
     assert "row_number() over (partition by id, day" in caught.value.__notes__[0]
 
 
-@pytest.mark.parametrize(
-    ("stored", "error"),
-    [
-        ("stored as orc", r"10297.*not transactional"),
-        (
-            "stored as orc tblproperties ('transactional'='true', "
-            "'transactional_properties'='insert_only')",
-            "insert-only",
-        ),
-        ("stored as parquet", "10297"),
-        ("stored as textfile", "10297"),
-    ],
-)
-def test_merge_needs_a_full_acid_table_also_where_it_only_inserts(
-    acid: Session, stored: str, error: str
-) -> None:
-    acid.sql(f"create table t (id int) {stored}")
-    with pytest.raises(InvalidInputError, match=error):
-        acid.sql(
-            "merge into t using (select 1 id) s on t.id = s.id "
-            "when not matched then insert values (1)"
-        )
-
-
 @pytest.mark.jvm
 def test_jobs_are_called_by_their_statement(acid: Session, spark: SparkSession) -> None:
     spark.sparkContext.setJobDescription("mine")

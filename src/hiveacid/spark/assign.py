@@ -7,7 +7,7 @@ decimals round half up, what cannot be converted is NULL. ``ansi`` raises instea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +34,14 @@ if TYPE_CHECKING:
 
 CONSTRAINT_TEXT: Final = "Either CHECK or NOT NULL constraint violated!"
 """Hive's words (real-hive.md 6)."""
+_INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_HIVE_INTEGERS: Final[Mapping[type, str]] = {
+    t.ByteType: "tinyint",
+    t.ShortType: "smallint",
+    t.IntegerType: "int",
+    t.LongType: "bigint",
+}
+_NUMBERS: Final = (*_HIVE_INTEGERS, t.FloatType, t.DoubleType)
 CONVERSION_MARK: Final = "HIVEACID-CONVERSION"
 """Stands in the message of the error that ``ansi`` raises inside Spark, so that the driver knows
 it.
@@ -87,8 +95,11 @@ def assigned_text(
     text, given = _by_field_name(name, given, column.type, column=column, strict=ansi)
     if isinstance(given, t.BooleanType) and isinstance(target, t.StringType):
         text = f"upper(cast({name} as string))"
+    elif not ansi and str(column.type) in _INTEGER_BITS and isinstance(given, _NUMBERS):
+        text = _wrapped(name, given, str(column.type))
     elif given != target:
-        word = "try_cast" if ansi or ansi_session else "cast"
+        raising = ansi or ansi_session or isinstance(given, t.DecimalType)  # else that one wraps
+        word = "try_cast" if raising else "cast"
         text = f"{word}({text} as {target.simpleString()})"
     if isinstance(column.type, CharType | VarcharType):
         cut = f"substring({text}, 1, {column.type.length})"
@@ -104,6 +115,27 @@ def assigned_text(
         )
     stored = stored_type(column.type)
     return text if stored == target else f"cast({text} as {stored.simpleString()})"
+
+
+def _wrapped(name: str, given: t.DataType, kind: str) -> str:
+    """A number as an integer of so many bits, as Java narrows it (real-hive.md 9): integers keep
+    their lowest bits, fractions become bigints first. Casts do not: they raise in a session with
+    ANSI on, and take doubles to the nearest integer without.
+    """
+    bits = _INTEGER_BITS[kind]
+    if isinstance(given, t.FloatType | t.DoubleType):
+        name = (
+            f"case when isnan({name}) then 0L"
+            f" when {name} >= 9223372036854775808D then 9223372036854775807L"
+            f" when {name} <= -9223372036854775808D then -9223372036854775807L - 1L"
+            f" else cast({name} as bigint) end"
+        )
+    elif _INTEGER_BITS[_HIVE_INTEGERS[type(given)]] <= bits:
+        return f"cast({name} as {kind})"
+    if kind == "bigint":
+        return name
+    sign = f"{2 ** (bits - 1)}L"
+    return f"cast((({name} & {2**bits - 1}L) ^ {sign}) - {sign} as {kind})"
 
 
 def _by_field_name(

@@ -33,7 +33,8 @@ FOREIGN_FILE_MARK: Final = "HIVEACID-FOREIGN-FILE"
 Reach = Callable[[str], tuple[FileSystem, str]]
 """Gives the file system of a location, and its path within: ``Files.at``."""
 _OURS: Final = re.compile(
-    r"hiveacid\.errors\.(?P<name>\w+): (?:\[Error \d+\]: )?(?P<message>[^\n]*)"
+    r"hiveacid\.errors\.(?P<name>\w+): (?:\[Error (?P<code>\d+)\]: )?"
+    r"(?P<message>[^\n]*?)(?= SQLSTATE: |\n|\Z)"
 )
 _TYPED: Final[dict[str, type[AcidError]]] = {
     cls.__name__: cls
@@ -44,6 +45,7 @@ _TYPED: Final[dict[str, type[AcidError]]] = {
         SnapshotExpiredError,
         StorageError,
         InternalError,
+        InvalidInputError,
         UnsupportedError,
     )
 }
@@ -92,7 +94,8 @@ def statement_error(error: Exception, *, at: Reach | None = None) -> Exception:
         row = ours["message"].partition(": ")[2]
         return CardinalityError(ours["message"], row=row)
     if ours and ours["name"] in _TYPED:
-        return _TYPED[ours["name"]](ours["message"])
+        code = None if ours["code"] is None else int(ours["code"])
+        return _TYPED[ours["name"]](ours["message"], code=code)
     return _python_error(text) or _file_error(text, at) or _death(text) or error
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import AcidMode, Table, TableKind
 from hiveacid.statements.values import (
     Delete,
@@ -48,7 +48,8 @@ def check(statement: Insert | Update | Delete | Merge, table: Table) -> None:
 
 
 def check_row_changes(table: Table, *, rows: bool = True) -> None:
-    """Rows of the table can be updated and deleted; or all of them, without ``rows``.
+    """Rows of the table can be updated and deleted; without ``rows`` only all of them, or new ones
+    inserted by a MERGE.
 
     Raises:
         InvalidInputError: 10402 (a view), 10297 (not transactional), 10414 (insert-only).
@@ -134,22 +135,14 @@ def check_merge(statement: Merge, table: Table) -> None:
             can never apply), or as
             ``check_row_changes``, ``check_assigned``, ``check_insert``.
     """
-    check_row_changes(table, rows=False)
+    only_inserts = all(isinstance(clause, NotMatchedInsert) for clause in statement.clauses)
+    check_row_changes(table, rows=not only_inserts)
     _check_aliases(statement)
     _check_reachable(statement)
     for clause in statement.clauses:
         if isinstance(clause, NotMatchedInsert):
             _check_merge_insert(clause, table)
-            if table.acid_mode is AcidMode.INSERT_ONLY:
-                raise UnsupportedError(
-                    f"MERGE into {table.name} is not supported: it is insert-only transactional",
-                    table=str(table.name),
-                    note="Say it as INSERT INTO t SELECT ... FROM s LEFT ANTI JOIN t ON ...",
-                )
-            check_row_changes(table)
-            continue
-        check_row_changes(table)
-        if isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
+        elif isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
             check_assigned([name for name, _ in clause.assignments], table)
 
 

@@ -22,15 +22,16 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyspark.sql import functions as F
 
 from hiveacid.errors import CardinalityError, InvalidInputError, cardinality_error
-from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.layout.names import default_partition_value
+from hiveacid.model.ids import StatementId, WriteId
+from hiveacid.model.tables import AcidMode, Column, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.spark.assign import assigned_text, constrained
 from hiveacid.spark.conf import is_ansi, session_conf
 from hiveacid.spark.driver_rows import arrow_frame
-from hiveacid.spark.text import quoted
+from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import ROW_ID_COLUMN
-from hiveacid.spark.write import ACTION, IDENTITY, write_events
+from hiveacid.spark.write import ACTION, IDENTITY, write_events, write_rows
 from hiveacid.statements.checks import check, columns_named, extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns
 from hiveacid.statements.evolve import with_columns
@@ -142,9 +143,11 @@ class MergeWork:
             delete_statement=next(ids) if self._has(_DELETES) else None,
             update_delete_statement=next(ids) if self._has(_UPDATES) else None,
             update_insert_statement=next(ids) if self._has(_UPDATES) else None,
-            insert_statement=next(ids) if self._has((NotMatchedInsert,)) else None,
+            insert_statement=next(ids, StatementId(0)) if self._has((NotMatchedInsert,)) else None,
         )
         plan = job.plan(self.table, predicate=self.statement.predicate)
+        if self.table.acid_mode is not AcidMode.FULL:  # rows are inserted, nothing else
+            return write_rows(spark, merge_events(job, plan, self.statement), target=target)
         # Spark takes the bytes of files for those of the rows, and with them the target for a small
         # table: 5,000,000 rows in 9 MB of ORC were 600 MB of a hash table in the driver.
         sizes = {"spark.sql.sources.fileCompressionFactor": str(compression(plan))}
@@ -181,6 +184,7 @@ class MergeWork:
 
 _IN_TARGET: Final = "__hiveacid_in_target"
 _IN_SOURCE: Final = "__hiveacid_in_source"
+_ROW_ID: Final = "struct<writeid: bigint, bucketid: int, rowid: bigint>"
 _CLAUSE: Final = "__hiveacid_clause"
 _TOUCHED: Final = -1
 
@@ -199,7 +203,8 @@ def merge_events(job: Job, plan: ScanPlan, statement: Merge) -> DataFrame:
     paired, source_columns = _paired(job, plan, statement, views, aliases=(alias, source_alias))
     # with evolve a column that the source lacks keeps its value, or gets its default
     lacking = {c.name for c in table.all_columns} - source_columns if statement.evolve else set()
-    chosen = _with_clause(paired, statement.clauses, views)
+    moves = _moves(table, source_columns, aliases=(alias, source_alias))
+    chosen = _with_clause(paired, statement.clauses, views, moves=moves)
     writing = {
         index: _values(clause, table, views, aliases=(alias, source_alias), lacking=lacking)
         for index, clause in enumerate(statement.clauses)
@@ -230,7 +235,10 @@ def _paired(
     names = {name.lower() for name in right.columns}
     check_source(statement, right.columns, plan.snapshot.table)
     right = right.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
-    left, _ = job.scan_target(plan)
+    if plan.snapshot.table.acid_mode is AcidMode.FULL:
+        left, _ = job.scan_target(plan)
+    else:
+        left = job.scan(plan).selectExpr("*", f"cast(null as {_ROW_ID}) as {ROW_ID_COLUMN}")
     left = left.selectExpr("*", f"true as {_IN_TARGET}")
     left = left.alias(aliases[0])
     inserts = any(isinstance(c, NotMatchedInsert) for c in statement.clauses)
@@ -268,8 +276,27 @@ def check_source(statement: Merge, columns: Sequence[str], table: Table) -> None
         raise extra_columns(lost, table)
 
 
+def _moves(table: Table, given: Collection[str], *, aliases: tuple[str, str]) -> str:
+    """When-branches for UPDATE SET *: an error where it would move a row to another partition or
+    bucket, as 10292 and 10302 say of columns that are named.
+    """
+    keys = {column.name: column for column in table.partition_columns}
+    buckets = () if table.bucket is None else table.bucket.columns
+    branches = []
+    for name in (name for name in (*keys, *buckets) if name in given):
+        old, new = (quoted(alias, name) for alias in aliases)
+        default = default_partition_value(keys[name].type) if name in keys else None
+        if default is not None:  # NULL is another word for the default partition
+            new = f"coalesce({new}, {literal(default)})"
+        kind, code = ("partition", 10292) if name in keys else ("bucketing", 10302)
+        text = f"Updating values of {kind} columns is not supported. Column {name}."
+        said = literal(f"hiveacid.errors.InvalidInputError: [Error {code}]: {text}")
+        branches.append(f"when not ({old} <=> {new}) then raise_error({said})")
+    return " ".join(branches)
+
+
 def _with_clause(
-    paired: DataFrame, clauses: Sequence[MergeClause], views: Mapping[str, str]
+    paired: DataFrame, clauses: Sequence[MergeClause], views: Mapping[str, str], *, moves: str
 ) -> DataFrame:
     """The number of the clause that applies; rows to which nothing happens are left out."""
     if not clauses:
@@ -288,7 +315,9 @@ def _with_clause(
                 name = f"__hiveacid_b{index}"
                 paired, condition = paired.withColumn(name, condition), name
             applies = f"{applies} and (\n{condition}\n)"
-        cases.append(f"when {applies} then {index}")
+        takes_all = isinstance(clause, MatchedUpdate) and clause.all_columns
+        number = f"case {moves} else {index} end" if takes_all and moves else index
+        cases.append(f"when {applies} then {number}")
     if any(isinstance(clause, MatchedUpdate | MatchedDelete) for clause in clauses):
         cases.append(f"when {both} then {_TOUCHED}")
     numbered = paired.withColumn(_CLAUSE, F.expr(f"case {' '.join(cases)} end"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import BucketSpec, Column, Table, TableName
 from hiveacid.model.types import PrimitiveType
 from hiveacid.statements.checks import check, check_inserts
@@ -82,11 +82,6 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def test_a_merge_that_only_inserts_is_refused_by_name_in_an_insert_only_table() -> None:
-    with pytest.raises(UnsupportedError, match="insert-only transactional"):
-        check(merge(NotMatchedInsert(all_columns=True)), INSERT_ONLY)
-
-
 @pytest.mark.parametrize(("statement", "target", "code"), REFUSED)
 def test_refused(statement: Insert | Update | Delete | Merge, target: Table, code: int) -> None:
     with pytest.raises(InvalidInputError) as caught:
@@ -106,6 +101,8 @@ ACCEPTED = [
     (Insert(NAME, rows(4), partition={"P": "1"}, dynamic_partition=("q",)), ACID),
     (Insert(NAME, rows(3), partition={"p": "1", "q": None}), ACID),
     (Insert(NAME, Query("select 1")), ACID),
+    (merge(NotMatchedInsert(all_columns=True)), INSERT_ONLY),
+    (merge(NotMatchedInsert(all_columns=True)), PLAIN),
 ]
 
 
