@@ -1,8 +1,8 @@
 """``make soak``: writer processes that are killed at random, on both databases.
 
-Each moves money between accounts of real tables, with the statements and the ledger of the
-simulation (``tests/simulation/bank.py``); on SQLite their sessions compact, too. At the end nothing
-is lost, nothing is there twice, and no lock outlives the time-out.
+Half of them move money between accounts of real tables, with the statements and the ledger of the
+simulation (``tests/simulation/bank.py``), half stream; on SQLite their sessions compact, too. At
+the end nothing is lost, nothing is there twice, and no lock outlives the time-out.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tests.simulation.bank import (
     ledger_of,
     make_tables,
 )
+from tests.soak.streamer import check_events, make_events, streamer
 from tests.soak.writer import TIMEOUT_S, open_session, writer
 
 from hiveacid.errors import AcidError
@@ -39,16 +40,20 @@ def soak(url: str, *, seconds: float, writers: int, seed: int) -> str:
     with tempfile.TemporaryDirectory() as directory:
         with open_session(url, directory) as session:
             make_tables(session, directory, "plain")
+            make_events(session)
         processes = multiprocessing.get_context("forkserver")
-        processes.set_forkserver_preload(["tests.soak.writer"])  # each would take a second to load
+        processes.set_forkserver_preload(
+            ["tests.soak.streamer"]
+        )  # each would take a second to load
         numbers = count()
 
-        def start() -> multiprocessing.process.BaseProcess:
-            process = processes.Process(target=writer, args=(url, directory, next(numbers)))
+        def start(at: int) -> multiprocessing.process.BaseProcess:
+            target = streamer if at % 2 else writer
+            process = processes.Process(target=target, args=(url, directory, next(numbers)))
             process.start()
             return process
 
-        running = [start() for _ in range(writers)]
+        running = [start(at) for at in range(writers)]
         _wait_for_the_first(Path(directory))
         until, kills = time.monotonic() + seconds, 0
         while time.monotonic() < until:
@@ -60,21 +65,23 @@ def soak(url: str, *, seconds: float, writers: int, seed: int) -> str:
             running[at].kill()
             running[at].join()
             kills += 1
-            running[at] = start()
+            running[at] = start(at)
         for one in running:
             one.kill()
             one.join()
         time.sleep(TIMEOUT_S + 1)
-        told = _told(Path(directory))
+        told, streamed = _told(Path(directory)), _told(Path(directory), "streamed")
         with open_session(url, directory) as session:
             _check_the_end(session, told)
-    return f"{len(told)} commits of {writers} writers, {kills} killed: nothing lost, nothing twice"
+            check_events(session, streamed)
+    done = f"{len(told)} commits and {len(streamed)} of streams by {writers} writers"
+    return f"{done}, {kills} killed: nothing lost, nothing twice"
 
 
-def _told(directory: Path) -> set[int]:
+def _told(directory: Path, what: str = "told") -> set[int]:
     """All commits that a writer knew of; a line may be cut where it was killed."""
     found = set()
-    for file in directory.glob("told*"):
+    for file in directory.glob(f"{what}*"):
         lines = file.read_text().splitlines(keepends=True)
         found |= {int(line) for line in lines if line.endswith("\n")}
     return found
@@ -82,7 +89,7 @@ def _told(directory: Path) -> set[int]:
 
 def _wait_for_the_first(directory: Path) -> None:
     until = time.monotonic() + _IDLE_S
-    while not _told(directory):
+    while not (_told(directory) and _told(directory, "streamed")):
         assert time.monotonic() < until, f"nobody committed anything in {_IDLE_S} s"
         time.sleep(0.2)
 
