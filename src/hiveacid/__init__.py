@@ -16,6 +16,7 @@ from hiveacid.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from hiveacid.errors import AcidError
+    from hiveacid.foreach_batch import foreach_batch
     from hiveacid.reading.arrow_dataset import dataset
     from hiveacid.reading.rows import read_arrow
     from hiveacid.session import Session, connect
@@ -31,6 +32,7 @@ _HOMES = {
     "write_arrow": "hiveacid.writing",
     "delete_arrow": "hiveacid.writing",
     "merge_arrow": "hiveacid.writing",
+    "foreach_batch": "hiveacid.foreach_batch",
     "AcidError": "hiveacid.errors",
 }
 """Public name -> the module it lives in."""
@@ -43,6 +45,7 @@ __all__ = [
     "connect",
     "dataset",
     "delete_arrow",
+    "foreach_batch",
     "merge_arrow",
     "read_arrow",
     "write_arrow",

@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import InvalidInputError, TransactionError
+from hiveacid.metastore.api import own
+from hiveacid.model.streams import StreamBatch
 from hiveacid.model.transactions import Isolation
 from hiveacid.statements.answers import Listing
 from hiveacid.statements.arguments import checked
@@ -28,6 +30,7 @@ from hiveacid.txn.manager import TransactionManager
 from hiveacid.txn.unit import UnitOfWork
 
 if TYPE_CHECKING:
+    from hiveacid.client import Client
     from hiveacid.table import AcidTable
 
 
@@ -52,6 +55,10 @@ def _checked(name: object) -> str:
 
 class Within(Protocol):
     """A session all of whose statements belong to one transaction."""
+
+    @property
+    def client(self) -> Client:
+        """Whose metastore it is."""
 
     def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
         """Runs one statement."""
@@ -104,6 +111,24 @@ class AcidTransaction:
             NotFoundError: there is none of that name.
         """
         return self._within.table(name)
+
+    def begin_batch(self, app_id: str, number: int, *, table: str) -> bool:
+        """Makes the transaction the micro-batch ``number`` of the stream ``app_id`` into a table;
+        False where that batch, or a later one, is there already: then leave it out.
+
+        The number is kept by the commit, with the rows. Numbers of a stream rise.
+
+        Raises:
+            TransactionError: the transaction is not open.
+            UnsupportedError: the metastore is a service of Hive.
+        """
+        self._unit.require_open()
+        name = self._within.table(table).name
+        last = own(self._within.client.metastore).last_batch(app_id, name)
+        if last is not None and last >= number:
+            return False
+        self._unit.txn.pending.batches.append(StreamBatch(app_id, name, number))
+        return True
 
     def savepoint(self, name: str) -> None:
         """Sets a savepoint to go back to.

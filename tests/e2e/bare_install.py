@@ -138,8 +138,17 @@ def natural_arguments(
         "abort_transactions": lambda f: f(4242),
         "reading": lambda f: f(),
         "attach": lambda f: f("/nowhere", name="taken"),
+        "stream": lambda f: streamed(f("t")),
+        "foreach_batch": lambda f: f(table.session, "t"),
+        "begin_batch": lambda f: f("a", 1, table="t"),
         "detach": lambda f: f("p"),
     }
+
+
+def streamed(stream: Any) -> None:
+    """One transaction of a stream."""
+    with stream, stream.transaction():
+        stream.write({"id": 5, "name": "s"})
 
 
 FOR_STATEMENTS = {"lease", "use_database", "control", "compactions_listing", "definition_context"}
@@ -202,6 +211,7 @@ def commands(where: Path) -> Iterator[tuple[str, list[str]]]:
         "ls": ["ls", "t", *store],
         "read": ["read", "t", *store],
         "dump": ["dump", str(files[0])],
+        "stream": ["stream", "t", "--partition", "nonsense", *store],
         "attach": ["attach", "/nowhere", "--name", "taken", *store],
         "abort": ["abort", "--lock", "4242", *store],
         "detach": ["detach", "made", *store],

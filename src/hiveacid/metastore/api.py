@@ -20,6 +20,7 @@ from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Writt
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
+from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import Column, Database, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import (
     AbortReason,
@@ -376,6 +377,7 @@ class OwnDatabase(Metastore, CompactionUpkeep, Protocol):
         reads: ReadSet | None = None,
         statistics: Sequence[StatisticsChange] = (),
         columns: Sequence[tuple[TableName, Column]] = (),
+        batches: Sequence[StreamBatch] = (),
     ) -> tuple[CommittedWrite, ...]:
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
 
@@ -385,7 +387,9 @@ class OwnDatabase(Metastore, CompactionUpkeep, Protocol):
         committed.
 
         ``statistics`` change with the commit; those of what was written without are given up.
-        ``columns`` are appended to their tables, which the transaction holds exclusively. With
+        ``columns`` are appended to their tables, which the transaction holds exclusively.
+        ``batches`` are kept as the last ones of their streams: ConflictError where one is there
+        already, or was overtaken (the transaction is then aborted). With
         ``reads``, what a serializable transaction read, it is aborted where it wrote anything and
         another transaction committed a write to what it read that it does not see; such commits
         take place one after the other.
@@ -452,6 +456,9 @@ class OwnDatabase(Metastore, CompactionUpkeep, Protocol):
 
     def perform_timeouts(self) -> tuple[TxnId, ...]:
         """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""
+
+    def last_batch(self, app_id: str, table: TableName) -> int | None:
+        """The number of the stream's last micro-batch that is in the table; None where none is."""
 
     def is_served_by_hive(self) -> bool:
         """Whether a metastore service of Hive has worked on the same database: its cleaner goes by

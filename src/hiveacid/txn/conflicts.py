@@ -25,6 +25,7 @@ from hiveacid.model.conflicts import (
 )
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import Column, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList
@@ -157,6 +158,7 @@ def commit_or_look_up(
     reads: ReadSet | None,
     statistics: Sequence[StatisticsChange],
     columns: Sequence[tuple[TableName, Column]],
+    batches: Sequence[StreamBatch],
     clock: Clock,
     retries: int,
 ) -> Sequence[CommittedWrite]:
@@ -183,6 +185,7 @@ def commit_or_look_up(
                 reads=reads,
                 statistics=statistics,
                 columns=columns,
+                batches=batches,
             )
         except MetastoreError as error:
             failure = error

@@ -13,6 +13,7 @@ from hiveacid.metastore.api import Catalog
 from hiveacid.model.conflicts import ReadSet, ReadTable, Written
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.transactions import Isolation, OperationType
 from hiveacid.model.valid import ValidTxnList
@@ -141,6 +142,8 @@ class Pending:
     statistics: list[StatisticsChange] = field(default_factory=list)
     partitions: list[tuple[TableName, Partition]] = field(default_factory=list)
     columns: list[tuple[TableName, Column]] = field(default_factory=list)
+    batches: list[StreamBatch] = field(default_factory=list)
+    """Micro-batches of streams that the whole transaction is: they stay where a part goes."""
 
     def mark(self) -> tuple[int, int, int]:
         """What ``back_to`` needs to forget what comes after now."""

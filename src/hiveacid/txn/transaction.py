@@ -454,6 +454,7 @@ class Transaction:
             reads=self._reads.as_of(self.valid_txns) if self._reads.is_serializable else None,
             statistics=tuple(self.pending.statistics),
             columns=tuple(self.pending.columns),
+            batches=tuple(self.pending.batches),
             clock=self._manager.clock,
             retries=self._manager.settings.commit_retries,
         )

@@ -29,6 +29,7 @@ from hiveacid.metastore.sql.schema import (
     WRITE_SET,
 )
 from hiveacid.metastore.sql.statistics import apply_changes
+from hiveacid.metastore.sql.stream_batches import note_batches
 from hiveacid.metastore.sql.tables import append_column
 from hiveacid.metastore.sql.txns import (
     DELETE_REBUILD_LOCKS,
@@ -49,6 +50,7 @@ from hiveacid.model.conflicts import (
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.locks import LockState
 from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import Column, TableName
 from hiveacid.model.transactions import (
     COMPACTIONS,
@@ -282,6 +284,7 @@ class SqlCommits(OwnDatabase, TxnStore):
         reads: ReadSet | None = None,
         statistics: Sequence[StatisticsChange] = (),
         columns: Sequence[tuple[TableName, Column]] = (),
+        batches: Sequence[StreamBatch] = (),
     ) -> tuple[CommittedWrite, ...]:
         if reads is not None and not self._db.options.use_min_history_level:
             raise UnsupportedError("Serializable transactions need MIN_HISTORY_LEVEL")
@@ -315,6 +318,7 @@ class SqlCommits(OwnDatabase, TxnStore):
                 check=not excl_write_enabled and not by_row,
                 only_changes=self._db.options.use_min_history_level,
             )
+            conflict = conflict or note_batches(unit, batches)
             if conflict is None:
                 for table, column in columns:
                     append_column(unit, table, column)

@@ -13,6 +13,7 @@ from hiveacid.metastore.sql.housekeeping import SqlHousekeeping
 from hiveacid.metastore.sql.locks import SqlLocks
 from hiveacid.metastore.sql.partitions import SqlPartitions
 from hiveacid.metastore.sql.statistics import SqlStatistics
+from hiveacid.metastore.sql.stream_batches import SqlStreamBatches
 from hiveacid.metastore.sql.tables import SqlTables
 from hiveacid.metastore.sql.takeover import SqlTakeover
 from hiveacid.metastore.sql.txns import SqlTxns
@@ -29,6 +30,7 @@ class SqlMetastore(
     SqlTxns,
     SqlWriteIds,
     SqlCommits,
+    SqlStreamBatches,
     SqlHousekeeping,
     SqlLocks,
     SqlCompactions,

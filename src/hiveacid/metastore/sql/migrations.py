@@ -43,6 +43,7 @@ class Migration:
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(2, tables=("TAB_COL_STATS", "PART_COL_STATS")),
+    Migration(3, tables=("HIVEACID_STREAM_BATCHES",)),
 )
 """From version 1 on, in order; the last one's version is ``schema.SCHEMA_VERSION``."""
 

@@ -22,6 +22,7 @@ from hiveacid.metastore.sql.schema import (
     COMPLETED_COMPACTIONS,
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
+    HIVEACID_STREAM_BATCHES,
     MIN_HISTORY_WRITE_ID,
     NEXT_WRITE_ID,
     TXN_COMPONENTS,
@@ -121,7 +122,11 @@ _PER_PARTITION: Final[Mapping[Table, str]] = {
     COMPLETED_COMPACTIONS: "CC",
     COMPACTION_METRICS_CACHE: "CMC",
 }
-_PER_TABLE: Final[Mapping[Table, str]] = {TXN_TO_WRITE_ID: "T2W", NEXT_WRITE_ID: "NWI"}
+_PER_TABLE: Final[Mapping[Table, str]] = {
+    TXN_TO_WRITE_ID: "T2W",
+    NEXT_WRITE_ID: "NWI",
+    HIVEACID_STREAM_BATCHES: "SB",
+}
 _RENAMED_ONLY: Final[Mapping[Table, str]] = {WRITE_SET: "WS", MIN_HISTORY_WRITE_ID: "MH"}
 
 _S = SEQUENCE_TABLE.c

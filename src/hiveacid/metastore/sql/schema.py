@@ -23,7 +23,7 @@ from sqlalchemy import (
     func,
 )
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Version of the tables declared here; a database with a higher one is refused."""
 
 METADATA: Final = MetaData()
@@ -35,6 +35,16 @@ HIVEACID_VERSION = Table(
     METADATA,
     Column("SCHEMA_VERSION", Integer, nullable=False),
 )
+
+HIVEACID_STREAM_BATCHES = Table(
+    "HIVEACID_STREAM_BATCHES",
+    METADATA,
+    Column("SB_APP_ID", String(256), primary_key=True),
+    Column("SB_DATABASE", String(128), primary_key=True),
+    Column("SB_TABLE", String(256), primary_key=True),
+    Column("SB_BATCH_ID", BigInteger, nullable=False),
+)
+"""The last micro-batch of each stream that is in a table."""
 
 TXNS = Table(
     "TXNS",

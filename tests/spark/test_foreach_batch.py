@@ -1,0 +1,172 @@
+"""Micro-batches of Structured Streaming: each once, whatever its checkpoint says."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import hiveacid
+from hiveacid import read_arrow
+from hiveacid.errors import AcidError, InvalidInputError, NotFoundError
+from hiveacid.session import Session
+from hiveacid.transaction import AcidTransaction
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+
+
+@pytest.fixture
+def acid(spark: SparkSession, tmp_path: Path) -> Any:
+    url, root = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "wh")
+    off = {"hiveacid.compactor.auto": "off"}
+    with hiveacid.connect(spark, url, warehouse=root, settings=off) as session:
+        session.sql(f"create table emp (id int, pay int) {ACID}")
+        session.sql(f"create table log (batch bigint, n bigint) {ACID}")
+        yield session
+
+
+def rows(acid: Session, table: str) -> list[tuple[Any, ...]]:
+    found = read_arrow(acid.table(table)).read_all().to_pylist()
+    return sorted(tuple(row.values()) for row in found)
+
+
+def source(tmp_path: Path, *batches: list[dict[str, Any]]) -> Path:
+    directory = tmp_path / "in"
+    directory.mkdir(exist_ok=True)
+    for batch in batches:
+        number = len(list(directory.iterdir()))
+        text = "".join(json.dumps(row) + "\n" for row in batch)
+        (directory / f"{number:03d}.json").write_text(text)
+    return directory
+
+
+def stream(
+    spark: SparkSession, tmp_path: Path, write: Callable[[DataFrame, int], None], schema: str
+) -> None:
+    """All that lies in the source, a file a batch."""
+    read = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    query = (
+        read.json(str(tmp_path / "in"))
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def set_back(tmp_path: Path) -> None:
+    """The checkpoint forgets that its last batch was done."""
+    commits = tmp_path / "checkpoint" / "commits"
+    last = max(int(one.name) for one in commits.iterdir() if one.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.jvm
+def test_a_batch_that_comes_again_is_left_out(
+    acid: Session, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source(tmp_path, [{"id": 1, "pay": 1}], [{"id": 2, "pay": 2}])
+    write = hiveacid.foreach_batch(acid, "emp")
+    stream(spark, tmp_path, write, "id int, pay int")
+    assert rows(acid, "emp") == [(1, 1), (2, 2)]
+    set_back(tmp_path)
+    source(tmp_path, [{"id": 3, "pay": 3}])
+    stream(spark, tmp_path, write, "id int, pay int")
+    assert rows(acid, "emp") == [(1, 1), (2, 2), (3, 3)]
+    assert "is in default.emp already" in caplog.text
+
+
+def test_upsert_and_its_log_are_one_transaction(
+    acid: Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    def also(txn: AcidTransaction, batch: DataFrame, number: int) -> None:
+        count = batch.count()
+        txn.sql(f"insert into log values ({number}, {count})")
+        if count == 3:
+            raise ZeroDivisionError
+
+    write = hiveacid.foreach_batch(acid, "emp", mode="upsert", on="id", app_id="a", also=also)
+    first = spark.createDataFrame([(1, 1), (2, 2)], "id int, pay int")
+    write(first, 0)
+    write(first, 0)
+    write(spark.createDataFrame([(2, 20)], "id int, pay int"), 1)
+    with pytest.raises(ZeroDivisionError):
+        write(spark.createDataFrame([(7, 7), (8, 8), (9, 9)], "id int, pay int"), 2)
+    assert rows(acid, "emp") == [(1, 1), (2, 20)]
+    assert rows(acid, "log") == [(0, 2), (1, 1)]
+    write(spark.createDataFrame([(7, 7)], "id int, pay int"), 2)
+    assert rows(acid, "emp") == [(1, 1), (2, 20), (7, 7)]
+
+
+def test_changes_delete_update_and_insert(acid: Session, spark: SparkSession) -> None:
+    acid.sql("insert into emp values (1, 1), (2, 2), (3, 3)")
+    write = hiveacid.foreach_batch(
+        acid, "emp", mode="cdc", on="id", delete_where="s.op = 'd'", app_id="a"
+    )
+    changes = [(1, 0, "d"), (2, 20, None), (4, 4, "i"), (5, 5, "d")]
+    write(spark.createDataFrame(changes, "id int, pay int, op string"), 0)
+    assert rows(acid, "emp") == [(2, 20), (3, 3), (4, 4)]
+
+
+def test_each_stream_and_table_counts_by_itself(acid: Session, spark: SparkSession) -> None:
+    acid.sql(f"create table other (id int, pay int) {ACID}")
+    frame = spark.createDataFrame([(1, 1)], "id int, pay int")
+    for table, app in (("emp", "a"), ("emp", "b"), ("other", "a"), ("emp", "a")):
+        hiveacid.foreach_batch(acid, table, app_id=app)(frame, 5)
+    assert (rows(acid, "emp"), rows(acid, "other")) == ([(1, 1)] * 2, [(1, 1)])
+    acid.sql("alter table other rename to renamed")
+    hiveacid.foreach_batch(acid, "renamed", app_id="a")(frame, 5)
+    assert rows(acid, "renamed") == [(1, 1)]
+    acid.sql("drop table renamed")
+    acid.sql(f"create table renamed (id int, pay int) {ACID}")
+    hiveacid.foreach_batch(acid, "renamed", app_id="a")(frame, 5)
+    assert rows(acid, "renamed") == [(1, 1)]
+
+
+def test_of_two_drivers_with_one_batch_one_writes(acid: Session, spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1, 1)], "id int, pay int")
+    write = hiveacid.foreach_batch(acid, "emp", app_id="a")
+
+    def quicker(txn: AcidTransaction, batch: DataFrame, number: int) -> None:
+        write(batch, number)
+
+    hiveacid.foreach_batch(acid, "emp", app_id="a", also=quicker)(frame, 3)
+    assert rows(acid, "emp") == [(1, 1)]
+
+
+def test_it_pickles_without_its_session(acid: Session, spark: SparkSession) -> None:
+    write = pickle.loads(pickle.dumps(hiveacid.foreach_batch(acid, "emp", app_id="a")))
+    write(spark.createDataFrame([(1, 1)], "id int, pay int"), 0)
+    assert rows(acid, "emp") == [(1, 1)]
+    write.session.close()
+
+
+WRONG: list[tuple[dict[str, Any], type[AcidError]]] = [
+    ({"table": "none"}, NotFoundError),
+    ({"table": "emp", "mode": "merge"}, InvalidInputError),
+    ({"table": "emp", "mode": "upsert"}, InvalidInputError),
+    ({"table": "emp", "on": "id"}, InvalidInputError),
+    ({"table": "emp", "mode": "cdc", "on": "id"}, InvalidInputError),
+    ({"table": "emp", "mode": "upsert", "on": "id", "delete_where": "x"}, InvalidInputError),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error"), WRONG)
+def test_arguments_that_do_not_fit(
+    acid: Session, arguments: dict[str, Any], error: type[AcidError]
+) -> None:
+    with pytest.raises(error):
+        hiveacid.foreach_batch(acid, **arguments)
+
+
+def test_a_stream_without_a_name(acid: Session, spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1, 1)], "id int, pay int")
+    with pytest.raises(InvalidInputError, match="not known here"):
+        hiveacid.foreach_batch(acid, "emp")(frame, 0)
