@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.machinery
 import inspect
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -211,7 +212,7 @@ def commands(where: Path) -> Iterator[tuple[str, list[str]]]:
         "ls": ["ls", "t", *store],
         "read": ["read", "t", *store],
         "dump": ["dump", str(files[0])],
-        "stream": ["stream", "t", "--partition", "nonsense", *store],
+        "stream": ["stream", "t", *store],
         "attach": ["attach", "/nowhere", "--name", "taken", *store],
         "abort": ["abort", "--lock", "4242", *store],
         "detach": ["detach", "made", *store],
@@ -250,6 +251,7 @@ def main() -> None:
     place = sys.meta_path.index(importlib.machinery.PathFinder)
     sys.meta_path[place] = WithoutExtras
     where = Path(sys.argv[1])
+    sys.stdin = Path(os.devnull).open()
     outcomes = {label: outcome(call) for label, call in functions(where)}
     from hiveacid.cli.app import app
 

@@ -35,6 +35,7 @@ THIRD_PARTY_ROOMS = {
         "progress",
         "table",
         "tabular",
+        "foreach_batch",
         "cli",
         "demo",
     },
