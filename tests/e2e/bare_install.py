@@ -251,7 +251,7 @@ def main() -> None:
     place = sys.meta_path.index(importlib.machinery.PathFinder)
     sys.meta_path[place] = WithoutExtras
     where = Path(sys.argv[1])
-    sys.stdin = Path(os.devnull).open()
+    sys.stdin = Path(os.devnull).open()  # noqa: SIM115 - until the process ends
     outcomes = {label: outcome(call) for label, call in functions(where)}
     from hiveacid.cli.app import app
 
