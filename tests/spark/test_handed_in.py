@@ -247,6 +247,31 @@ def test_fields_of_structs_are_found_by_name(
     assert found == {1: expected, 2: None, 3: expected, 4: expected, 5: None}
 
 
+WITHIN = {
+    "array<int>": ("array('1', 'x')", [1, None]),
+    "map<string,int>": ("map('a', '1', 'b', 'x')", {"a": 1, "b": None}),
+    "struct<a:int,b:int>": ("named_struct('b', 'x', 'a', '1')", {"a": 1, "b": None}),
+    "array<struct<a:smallint>>": ("array(named_struct('a', 65537))", [{"a": 1}]),
+    "array<varchar(2)>": ("array('abc', 'de')", ["ab", "de"]),
+    "struct<a:array<decimal(3,1)>>": ("named_struct('a', array(123.44))", {"a": [None]}),
+}
+"""What does not fit within a value, and what it becomes by Hive's store assignment."""
+
+
+@pytest.mark.parametrize("kind", WITHIN)
+def test_what_does_not_fit_within_a_value_is_no_silent_null(
+    acid: Session, spark: SparkSession, rows: Callable[[str], list[tuple[Any, ...]]], kind: str
+) -> None:
+    text, expected = WITHIN[kind]
+    acid.sql(f"create table t (id int, v {kind}) {ACID}")
+    with pytest.raises(ConversionError, match="column v"):
+        acid.table("t").insert(spark.sql(f"select 1 id, {text} v"))
+    acid.sql(f"insert into t select 2, {text}")
+    assert [(number, _plain(value)) for number, value in rows("select id, v from t")] == [
+        (2, expected)
+    ]
+
+
 def test_structs_with_other_fields_are_refused(acid: Session, spark: SparkSession) -> None:
     acid.sql(f"create table t (id int, v struct<a:int,b:int>) {ACID}")
     table = acid.table("t")

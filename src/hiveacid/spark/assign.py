@@ -7,7 +7,7 @@ decimals round half up, what cannot be converted is NULL. ``ansi`` raises instea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -92,29 +92,53 @@ def assigned_text(
 ) -> str:
     """What a value of type ``given``, in the column ``name``, becomes in ``column``, as text."""
     target = spark_type(column.type)
-    text, given = _by_field_name(name, given, column.type, column=column, strict=ansi)
+    part = partial(_part, column=column, ansi=ansi, ansi_session=ansi_session)
+    text, found = _assigned(name, given, column.type, part, column=column, strict=ansi)
+    if found != target:  # a struct by position, or types of which one is nested
+        text = part(text, found, column.type)
+    stored = stored_type(column.type)
+    return text if stored == target else f"cast({text} as {stored.simpleString()})"
+
+
+_Part = Callable[[str, t.DataType, HiveType], str]
+"""What a value becomes, from its text, its type and that of the column."""
+
+
+def _part(
+    name: str,
+    given: t.DataType,
+    kind: HiveType,
+    *,
+    column: Column,
+    ansi: bool,
+    ansi_session: bool,
+) -> str:
+    """What a value that is not looked into becomes: a column's own, or one within an array, a map
+    or a struct.
+    """
+    target = spark_type(kind)
+    text = name
     if isinstance(given, t.BooleanType) and isinstance(target, t.StringType):
         text = f"upper(cast({name} as string))"
-    elif not ansi and str(column.type) in _INTEGER_BITS and isinstance(given, _NUMBERS):
-        text = _wrapped(name, given, str(column.type))
+    elif not ansi and str(kind) in _INTEGER_BITS and isinstance(given, _NUMBERS):
+        text = _wrapped(name, given, str(kind))
     elif given != target:
         raising = ansi or ansi_session or isinstance(given, t.DecimalType)  # else that one wraps
         word = "try_cast" if raising else "cast"
-        text = f"{word}({text} as {target.simpleString()})"
-    if isinstance(column.type, CharType | VarcharType):
-        cut = f"substring({text}, 1, {column.type.length})"
+        text = f"{word}({name} as {target.simpleString()})"
+    if isinstance(kind, CharType | VarcharType):
+        cut = f"substring({text}, 1, {kind.length})"
         lost = f"rtrim({text}) <> rtrim({cut})" if ansi else None
         text, check = cut, lost
     else:
         check = f"{name} is not null and {text} is null" if ansi and given != target else None
-    if check is not None:
-        message = f"{CONVERSION_MARK} column {column.name} of type {column.type}: "
-        text = (
-            f"case when {check} then raise_error(concat('{message}', cast({name} as string)))"
-            f" else {text} end"
-        )
-    stored = stored_type(column.type)
-    return text if stored == target else f"cast({text} as {stored.simpleString()})"
+    if check is None:
+        return text
+    message = f"{CONVERSION_MARK} column {column.name} of type {column.type}: "
+    return (
+        f"case when {check} then raise_error(concat('{message}', cast({name} as string)))"
+        f" else {text} end"
+    )
 
 
 def _wrapped(name: str, given: t.DataType, kind: str) -> str:
@@ -138,19 +162,27 @@ def _wrapped(name: str, given: t.DataType, kind: str) -> str:
     return f"cast((({name} & {2**bits - 1}L) ^ {sign}) - {sign} as {kind})"
 
 
-def _by_field_name(
-    text: str, given: t.DataType, kind: HiveType, *, column: Column, strict: bool, depth: int = 0
+def _assigned(
+    text: str,
+    given: t.DataType,
+    kind: HiveType,
+    part: _Part,
+    *,
+    column: Column,
+    strict: bool,
+    depth: int = 0,
 ) -> tuple[str, t.DataType]:
-    """``text`` with the fields of its structs, at any depth, in the order of ``kind``, and its
-    type then: a cast of Spark's goes by position.
+    """``text`` as ``kind``, and its type then: ``part`` of each value in it, at any depth, structs
+    by the names of their fields; a cast of Spark's goes by position, and makes NULL of a value
+    within.
 
     Fields that share no name with the column's (``struct(1, 2)``) are taken by position, unless
-    ``strict``.
+    ``strict``: they, and what is nested on one side only, come back as they are.
 
     Raises:
         ConversionError: a struct has fields of other names.
     """
-    into = partial(_by_field_name, column=column, strict=strict, depth=depth + 1)
+    into = partial(_assigned, part=part, column=column, strict=strict, depth=depth + 1)
     item = f"__hiveacid_e{depth}"
     if isinstance(kind, StructType) and isinstance(given, t.StructType):
         names = [field.name.lower() for field in given.fields]
@@ -165,33 +197,35 @@ def _by_field_name(
                 )
             return text, given
         fields = [given.fields[names.index(name)] for name in wanted]
-        ordered = [
-            into(f"{text}.{quoted(field.name)}", field.dataType, child)
-            for field, (_, child) in zip(fields, kind.fields, strict=True)
+        were = [f"{text}.{quoted(field.name)}" for field in fields]
+        parts = [
+            into(was, field.dataType, child)
+            for was, field, (_, child) in zip(were, fields, kind.fields, strict=True)
         ]
-        kinds = [kind for _, kind in ordered]
-        if names == wanted and kinds == [field.dataType for field in fields]:
-            return text, given
-        pairs = ", ".join(
-            f"{literal(name)}, {part}" for name, (part, _) in zip(wanted, ordered, strict=True)
+        made = t.StructType(
+            [t.StructField(n, one) for n, (_, one) in zip(wanted, parts, strict=True)]
         )
-        made = t.StructType(list(map(t.StructField, wanted, kinds)))
+        if names == wanted and were == [one for one, _ in parts]:
+            return text, made
+        pairs = ", ".join(
+            f"{literal(name)}, {one}" for name, (one, _) in zip(wanted, parts, strict=True)
+        )
         return f"if({text} is null, null, named_struct({pairs}))", made
     if isinstance(kind, ListType) and isinstance(given, t.ArrayType):
-        part, element = into(item, given.elementType, kind.element)
-        if part == item:
-            return text, given
-        return f"transform({text}, {item} -> {part})", t.ArrayType(element)
+        one, element = into(item, given.elementType, kind.element)
+        text = text if one == item else f"transform({text}, {item} -> {one})"
+        return text, t.ArrayType(element)
     if isinstance(kind, MapType) and isinstance(given, t.MapType):
         key, key_type = into(item, given.keyType, kind.key)
         value, value_type = into(item, given.valueType, kind.value)
-        if (key, value) == (item, item):
-            return text, given
         text = f"transform_keys({text}, ({item}, {item}_v) -> {key})" if key != item else text
         if value != item:
             text = f"transform_values({text}, ({item}_k, {item}) -> {value})"
         return text, t.MapType(key_type, value_type)
-    return text, given
+    nested = (t.StructType, t.ArrayType, t.MapType)
+    if isinstance(given, nested) or isinstance(kind, StructType | ListType | MapType):
+        return text, given
+    return part(text, given, kind), spark_type(kind)
 
 
 def partition_text(column: Column) -> str:
