@@ -57,7 +57,7 @@ def bare_errors(acid: Session, where: Path) -> Iterator[str]:
     table = acid.table("t")
     url = f"sqlite:///{where}/other.db"
     given = {
-        "hiveacid": {"table": table, "url": url, "warehouse": str(where / "other")},
+        "hiveacid": {"table": table, "url": url, "warehouse": str(where / "other"), "acid": acid},
         "Session": {},
         "AcidTable": {},
         "AcidTransaction": {"text": "insert into t values (2, 'b')", "name": "s"},

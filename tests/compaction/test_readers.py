@@ -13,7 +13,7 @@ import hiveacid
 from hiveacid.errors import MissingFileError, SnapshotExpiredError
 from hiveacid.layout.resolve import Entry
 from hiveacid.model.compactions import CompactionType
-from hiveacid.storage import expiry
+from hiveacid.storage import listing
 from hiveacid.storage.filesystem import FileInfo, FileSystem
 from hiveacid.storage.listing import list_settled
 
@@ -131,7 +131,7 @@ def test_a_listing_that_a_compaction_came_in_between_is_made_again(world: World)
 def test_a_listing_that_never_settles_is_an_error(world: World) -> None:
     three(world)
     with pytest.raises(SnapshotExpiredError, match="each of the 5 times"):
-        list_settled(_Overtaken(world, expiry._LISTINGS_MAX), str(location(world)))
+        list_settled(_Overtaken(world, listing._LISTINGS_MAX), str(location(world)))
 
 
 def test_writers_do_not_disturb_a_listing(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.layout import markers, metadata, names
+from hiveacid.layout import metadata, names
 from hiveacid.model.bucket import BucketCodec, RowId
 from hiveacid.model.ids import LONG_MAX, LONG_MIN
 from hiveacid.model.types import (
@@ -190,9 +190,9 @@ def test_stats(stats: metadata.AcidStats) -> None:
     assert metadata.parse_stats(str(stats)) == stats
 
 
-@given(st.sampled_from(markers.DataFormat))
-def test_marker(data_format: markers.DataFormat) -> None:
-    assert markers.parse_marker(markers.format_marker(data_format), path="m") is data_format
+@given(st.sampled_from(metadata.DataFormat))
+def test_marker(data_format: metadata.DataFormat) -> None:
+    assert metadata.parse_marker(metadata.format_marker(data_format), path="m") is data_format
 
 
 @given(TYPES)
