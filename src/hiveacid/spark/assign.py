@@ -185,32 +185,7 @@ def _assigned(
     into = partial(_assigned, part=part, column=column, strict=strict, depth=depth + 1)
     item = f"__hiveacid_e{depth}"
     if isinstance(kind, StructType) and isinstance(given, t.StructType):
-        names = [field.name.lower() for field in given.fields]
-        wanted = [name.lower() for name, _ in kind.fields]
-        if sorted(names) != sorted(wanted):
-            if strict or not set(names).isdisjoint(wanted):
-                raise ConversionError(
-                    f"column {column.name}: a struct of the fields {', '.join(names)} does not fit"
-                    f" {kind}",
-                    column=column.name,
-                    type=str(kind),
-                )
-            return text, given
-        fields = [given.fields[names.index(name)] for name in wanted]
-        were = [f"{text}.{quoted(field.name)}" for field in fields]
-        parts = [
-            into(was, field.dataType, child)
-            for was, field, (_, child) in zip(were, fields, kind.fields, strict=True)
-        ]
-        made = t.StructType(
-            [t.StructField(n, one) for n, (_, one) in zip(wanted, parts, strict=True)]
-        )
-        if names == wanted and were == [one for one, _ in parts]:
-            return text, made
-        pairs = ", ".join(
-            f"{literal(name)}, {one}" for name, (one, _) in zip(wanted, parts, strict=True)
-        )
-        return f"if({text} is null, null, named_struct({pairs}))", made
+        return _assigned_struct(text, given, kind, into, column=column, strict=strict)
     if isinstance(kind, ListType) and isinstance(given, t.ArrayType):
         one, element = into(item, given.elementType, kind.element)
         text = text if one == item else f"transform({text}, {item} -> {one})"
@@ -226,6 +201,42 @@ def _assigned(
     if isinstance(given, nested) or isinstance(kind, StructType | ListType | MapType):
         return text, given
     return part(text, given, kind), spark_type(kind)
+
+
+def _assigned_struct(
+    text: str,
+    given: t.StructType,
+    kind: StructType,
+    into: Callable[[str, t.DataType, HiveType], tuple[str, t.DataType]],
+    *,
+    column: Column,
+    strict: bool,
+) -> tuple[str, t.DataType]:
+    """``_assigned`` of a struct; ``into`` is that of a field."""
+    names = [field.name.lower() for field in given.fields]
+    wanted = [name.lower() for name, _ in kind.fields]
+    if sorted(names) != sorted(wanted):
+        if strict or not set(names).isdisjoint(wanted):
+            raise ConversionError(
+                f"column {column.name}: a struct of the fields {', '.join(names)} does not fit"
+                f" {kind}",
+                column=column.name,
+                type=str(kind),
+            )
+        return text, given
+    fields = [given.fields[names.index(name)] for name in wanted]
+    were = [f"{text}.{quoted(field.name)}" for field in fields]
+    parts = [
+        into(was, field.dataType, child)
+        for was, field, (_, child) in zip(were, fields, kind.fields, strict=True)
+    ]
+    made = t.StructType(list(map(t.StructField, wanted, (found for _, found in parts))))
+    if names == wanted and were == [one for one, _ in parts]:
+        return text, made
+    pairs = ", ".join(
+        f"{literal(name)}, {one}" for name, (one, _) in zip(wanted, parts, strict=True)
+    )
+    return f"if({text} is null, null, named_struct({pairs}))", made
 
 
 def partition_text(column: Column) -> str:
