@@ -89,7 +89,7 @@ class TransactionBatch:
         """
         try:
             self._files.write(arrays, txn, lambda values: self._located(txn, values))
-        except AcidError:
+        except BaseException:  # Ctrl-C, too: who knows how much of it was written?
             self._is_over = True
             raise
 
@@ -105,7 +105,7 @@ class TransactionBatch:
             written = self._files.flush(
                 txn, lambda values: self._located(txn, values), is_last=self.remaining == 0
             )
-        except AcidError:
+        except BaseException:
             self._is_over = True
             raise
         _record(txn, self.table, written)

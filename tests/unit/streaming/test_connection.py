@@ -358,21 +358,29 @@ def test_arguments_that_cannot_be(
         acid.stream(**arguments)
 
 
-def full(file: FlushedFile, data: bytes) -> None:
-    """Half of it is written when the disk is full."""
-    file._out.write(bytes(data)[: len(data) // 2])
-    raise OSError(28, "No space left on device")
-
-
-def test_a_full_disk_keeps_what_was_committed(
-    acid: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (OSError(28, "No space left on device"), StorageError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_half_a_write_keeps_what_was_committed(
+    acid: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    seen: type[BaseException],
 ) -> None:
+    def half(file: FlushedFile, data: bytes) -> None:
+        file._out.write(bytes(data)[: len(data) // 2])
+        raise error
+
     with acid.stream("t", transactions_per_batch=5) as stream:
         with stream.transaction():
             stream.write({"id": 1})
         with monkeypatch.context() as patch:
-            patch.setattr(FlushedFile, "_send", full)
-            with pytest.raises(StorageError, match="no space left"), stream.transaction():
+            patch.setattr(FlushedFile, "_send", half)
+            with pytest.raises(seen), stream.transaction():
                 stream.write({"id": 2})
         assert ids(acid, "t") == [1]
         with stream.transaction():
