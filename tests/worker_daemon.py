@@ -15,7 +15,4 @@ if __name__ == "__main__":
     import pyspark.worker  # noqa: F401
     from pyspark.daemon import manager
 
-    import hiveacid.spark.bucket_task
-    import hiveacid.spark.placing  # noqa: F401
-
     manager()

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.predicates import ANYTHING
 from hiveacid.model.tables import Column, Table, TableName
-from hiveacid.reading.conditions import condition_of
+from hiveacid.reading.rows import condition_of
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.arrow_changes import ArrowChange, ArrowDelete, ArrowMerge, WhenMatched
 from hiveacid.statements.arrow_rows import typed_column

@@ -17,7 +17,7 @@ from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import Step, Worker
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 EXIT_CODE = 9
 IN_THE_MIDDLE = ("mid-rewrite", "mid-publish")

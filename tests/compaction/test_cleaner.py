@@ -16,7 +16,7 @@ from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
 from hiveacid.compaction.cleaning_report import CleaningPreview, preview_cleaning
 from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.errors import InvalidInputError, StorageError
-from hiveacid.layout.cleaning import Kept
+from hiveacid.layout.compaction import Kept
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Partition, TableName

@@ -7,7 +7,7 @@ from tests.compaction.world import MAJOR, MINOR, World
 
 from hiveacid.compaction.worker import Outcome
 from hiveacid.model.compactions import CompactionState, CompactionType
-from hiveacid.testing.faults import Fault, FaultyFiles, ScriptedFaults
+from hiveacid.testing import Fault, FaultyFiles, ScriptedFaults
 
 FAULTS = pytest.mark.parametrize("fault", list(Fault), ids=lambda one: one.value)
 

@@ -11,7 +11,7 @@ from tests.compaction.test_cleaner import DAY_MS, preview, two_deltas
 from tests.compaction.world import MAJOR, MINOR, World
 
 import hiveacid
-from hiveacid.layout.cleaning import Kept
+from hiveacid.layout.compaction import Kept
 from hiveacid.metastore.sql.schema import AUX_TABLE
 from hiveacid.model.compactions import CompactionState
 from hiveacid.session import Session

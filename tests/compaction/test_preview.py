@@ -9,7 +9,7 @@ from tests.compaction.world import MAJOR, MINOR, World
 
 from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.rewrites import rewrite
-from hiveacid.layout.cleaning import Kept
+from hiveacid.layout.compaction import Kept
 from hiveacid.model.compactions import CompactionState
 
 

@@ -28,7 +28,7 @@ from hiveacid.model.tables import Database, TableName
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 from hiveacid.txn.manager import TransactionManager
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

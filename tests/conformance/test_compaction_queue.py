@@ -25,7 +25,7 @@ from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Column, Database, Table, TableName
 from hiveacid.model.transactions import TxnType
 from hiveacid.model.types import parse_type
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 NAME = TableName("default", "t")
 MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR

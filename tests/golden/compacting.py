@@ -15,7 +15,7 @@ from hiveacid.layout.compaction import (
     plan_major,
     plan_minor,
 )
-from hiveacid.layout.metadata import VERSION_TEXT
+from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.layout.names import VERSION_FILE
 from hiveacid.layout.resolve import resolve
 from hiveacid.model.ids import TxnId

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from tests.recorded import golden_path
 
-from hiveacid.storage.json_values import json_values
+from hiveacid.reading.export import json_values
 
 ROW_ID_COLUMNS = 3
 MICROSECONDS = len("2020-01-01 00:00:00.123456")

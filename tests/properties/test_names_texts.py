@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.layout import metadata, names
+from hiveacid.layout import events, names
 from hiveacid.model.bucket import BucketCodec, RowId
 from hiveacid.model.ids import LONG_MAX, LONG_MIN
 from hiveacid.model.types import (
@@ -182,17 +182,17 @@ def test_bucket_property(bucket: int, statement: int) -> None:
 
 @given(st.lists(st.builds(RowId, LONGS, st.integers(0, 2**31 - 1), LONGS)))
 def test_key_index(rows: list[RowId]) -> None:
-    assert metadata.parse_key_index(metadata.format_key_index(rows)) == tuple(rows)
+    assert events.parse_key_index(events.format_key_index(rows)) == tuple(rows)
 
 
-@given(st.builds(metadata.AcidStats, LONGS, LONGS, LONGS))
-def test_stats(stats: metadata.AcidStats) -> None:
-    assert metadata.parse_stats(str(stats)) == stats
+@given(st.builds(events.AcidStats, LONGS, LONGS, LONGS))
+def test_stats(stats: events.AcidStats) -> None:
+    assert events.parse_stats(str(stats)) == stats
 
 
-@given(st.sampled_from(metadata.DataFormat))
-def test_marker(data_format: metadata.DataFormat) -> None:
-    assert metadata.parse_marker(metadata.format_marker(data_format), path="m") is data_format
+@given(st.sampled_from(events.DataFormat))
+def test_marker(data_format: events.DataFormat) -> None:
+    assert events.parse_marker(events.format_marker(data_format), path="m") is data_format
 
 
 @given(TYPES)

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiveacid.errors import AcidError
-from hiveacid.layout.cleaning import plan_cleaning
-from hiveacid.layout.compaction import plan_major, plan_minor
+from hiveacid.layout.compaction import plan_cleaning, plan_major, plan_minor
 from hiveacid.layout.names import BaseName, DeltaName, format_base, format_delta
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory

@@ -33,7 +33,7 @@ from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.metastore.sql.migrations import Opening
 from hiveacid.metastore.sql.postgres import PostgresDialect
 from hiveacid.metastore.sql.sqlite import SqliteDialect
-from hiveacid.testing.faults import Fault, Faults
+from hiveacid.testing import Fault, Faults
 
 _CLOSED: Final = "Cannot operate on a closed database."
 """By this SQLAlchemy tells that a connection of SQLite is lost."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 STEPS_MAX = 100_000
 

@@ -25,8 +25,7 @@ from hiveacid.clock import NoThreads
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.session import Session
 from hiveacid.settings import Settings
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.faults import Fault, FaultyFiles
+from hiveacid.testing import Fault, FaultyFiles, ManualClock
 from hiveacid.txn.manager import TransactionManager
 
 _WITHIN_A_UNIT = frozenset({"statement", "commit"})

@@ -16,8 +16,6 @@ from hiveacid import errors
 
 LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
-IN_WORKER_PROCESSES = {"hiveacid.spark.bucket_task"}
-"""Spark hands errors of its workers on as text, from which the driver makes errors of ours."""
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -111,8 +109,6 @@ def _allowed(source: Source, name: str) -> bool:
     if name == "AttributeError":  # the protocol of __getattr__
         return "def __getattr__" in source.text
     if source.room == "cli" and name in {"UsageError", "Exit", "BadParameter"}:
-        return True
-    if source.module in IN_WORKER_PROCESSES:
         return True
     return source.room == "testing" or name in _caught(source)
 

@@ -15,7 +15,7 @@ import hiveacid
 from hiveacid.client import Client, open_client
 from hiveacid.progress import bar, compactions_shown
 from hiveacid.settings import Settings
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 
 class OneByOne:

@@ -22,7 +22,7 @@ from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Column, Database, Partition, Table, TableName
 from hiveacid.model.transactions import TxnType
 from hiveacid.model.types import parse_type
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 Result = Mapping[str, Any]
 

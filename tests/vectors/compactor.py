@@ -22,7 +22,7 @@ from hiveacid.layout.compaction import RewritePlan, RewrittenFile
 from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 from hiveacid.txn.manager import TransactionManager
 
 _HOUR_MS: Final = 3_600_000

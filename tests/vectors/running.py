@@ -39,7 +39,7 @@ from hiveacid.model.locks import LockComponent, LockSemantics, LockType
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 RUNNABLE_AREAS: Final = (
     "txn",

@@ -27,7 +27,7 @@ from enum import Enum
 from hiveacid.client import Client
 from hiveacid.compaction.inputs import find_partition, find_table
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError
-from hiveacid.layout.cleaning import CleaningPlan, plan_cleaning, settled_aborts
+from hiveacid.layout.compaction import CleaningPlan, plan_cleaning, settled_aborts
 from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase

@@ -13,7 +13,7 @@ from typing import Final
 
 from hiveacid.client import Client
 from hiveacid.compaction.cleaner import Cleaned, Cleaner, is_below, keeps_all, lists_of
-from hiveacid.layout.cleaning import Kept
+from hiveacid.layout.compaction import Kept
 from hiveacid.layout.names import STAGING_PREFIX, partition_name
 from hiveacid.model.compactions import (
     NO_COMPACTION,

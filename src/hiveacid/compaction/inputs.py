@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hiveacid.errors import FormatError, NotFoundError
-from hiveacid.layout.metadata import VERSION_TEXT
+from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.layout.names import VERSION_FILE, parse_partition_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.layout.snapshot import AcidDirectory

@@ -11,11 +11,15 @@ ones; it is done here or by Spark, sorted by columns always here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from hiveacid.errors import spark_needed
 from hiveacid.layout.compaction import (
@@ -35,7 +39,7 @@ from hiveacid.layout.names import (
 )
 from hiveacid.model.tables import AcidMode
 from hiveacid.settings import Settings
-from hiveacid.spark.jobs import jobs_described
+from hiveacid.spark.jobs import StageTask, jobs_described
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter, copy_files
 from hiveacid.storage.merge.rebalance import Rebalancer
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 
 
 Make = Callable[..., BucketRewriter | Rebalancer]
+"""Makes a rewriter from a file system, ``foreign`` and ``task``."""
 
 
 class Method(Enum):
@@ -161,8 +166,6 @@ def rewrite_share(
     if method is Method.SPARK:
         if spark is None:
             raise spark_needed("A compaction by Spark")
-        from hiveacid.compaction.spark_rewrite import rewrite_with_spark  # needs pyspark
-
         with jobs_described(spark, f"hiveacid: compaction of {plan.table.name}"):
             return rewrite_with_spark(spark, fs, make)
     rewriter = make(fs)
@@ -188,3 +191,58 @@ def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) 
         events=full,
     )
     return RewrittenFile(directory, name, path, 0, file.size_bytes)
+
+
+# -------------------------------------------------------------------- the Spark rewrite
+# The Spark rewrite: one job, a task for each bucket, each doing what the Arrow rewrite does.
+#
+#     driver   plan, bucket numbers (largest first) or ranges of rows (rebalance)
+#     task     its bucket: files -> sorted events -> a staged file          (Spark's Python workers)
+#     driver   <- one row for each staged file
+#
+# Rows never cross into the JVM. A task that is run again writes files of other names; what the
+# first run left stays in the staging directory, which goes as a whole.
+
+
+def rewrite_with_spark(
+    spark: SparkSession, fs: FileSystem, make: Make
+) -> tuple[RewrittenFile, ...]:
+    """Stage the result of a compaction; ``make`` is picklable.
+
+    Raises:
+        FormatError, MissingFileError, StorageError, UnsupportedError: as the rewriter does in a
+        task.
+        AcidError: whatever else failed in Spark, as it was.
+    """
+    from hiveacid.spark.write import staged_by_spark  # needs pyspark
+
+    rewriter = make(fs)
+    works = tuple(map(pickle.dumps, rewriter.works()))
+    if not works:
+        return ()
+    task = StageTask(RewriteStage(fs, pickle.dumps(make), works, rewriter.foreign), tasks_max=None)
+    frame = spark.range(0, len(works), 1, len(works))
+    files = staged_by_spark(spark, frame, task, at=lambda path: (fs, fs.path_of(path)))
+    return tuple(sorted(files, key=attrgetter("directory", "name")))
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteStage:
+    """Does the works whose places it is given; what makes the rewriter is unpacked in the task."""
+
+    fs: FileSystem
+    make: bytes
+    works: tuple[bytes, ...]
+    foreign: frozenset[str]
+
+    def staged(
+        self, batches: Iterable[pa.RecordBatch], *, name: str, number: int
+    ) -> list[RewrittenFile]:
+        """Batches of places in, the staged files out."""
+        del number
+        make: Make = pickle.loads(self.make)
+        rewriter = make(self.fs, foreign=self.foreign, task=name)
+        places = (place for batch in batches for place in batch.column(0).to_pylist())
+        return [
+            file for place in places for file in rewriter.rewrite(pickle.loads(self.works[place]))
+        ]

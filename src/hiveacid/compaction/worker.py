@@ -33,7 +33,7 @@ from hiveacid.layout.compaction import (
     plan_minor,
     plan_rebalance,
 )
-from hiveacid.layout.metadata import DataFormat, format_marker
+from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.names import DirectoryName, format_directory, staging_name
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
@@ -46,8 +46,14 @@ from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition, with_logical_lengths
-from hiveacid.storage.publish import publish, publish_marker, publish_version, publishing
-from hiveacid.storage.target import FileKind, WrittenFile
+from hiveacid.storage.target import (
+    FileKind,
+    WrittenFile,
+    publish,
+    publish_marker,
+    publish_version,
+    publishing,
+)
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.transaction import Transaction
 

@@ -1,20 +1,217 @@
-"""What a compaction reads and what it makes (format.md 10.1, 10.2). Pure: no row is touched here.
+"""What a compaction rewrites, and what a cleaner may remove: the latter first.
 
-Inputs come from ``resolve`` with the compactor's valid list, which hides whatever holds an open id.
-The result counts from the compactor's commit on, by its visibility suffix; without one (tables that
-Hive 3 reads) readers must be kept away while it is published (format.md 11.27).
+What a cleaner may remove from a partition, and why each other entry stays (format.md 10.4).
+
+The lists decide: their watermarks must lie below every reader that could still need the state
+before the compaction. Then whatever ``resolve`` calls obsolete or aborted is needed by nobody.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from enum import Enum
 
-from hiveacid.layout.names import NO_TXN, BaseName, DeltaName
+from hiveacid.layout.names import (
+    NO_TXN,
+    BaseName,
+    DeltaName,
+    DirectoryName,
+    is_hidden,
+    is_marker,
+    parse_directory,
+)
+from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
 from hiveacid.model.compactions import CompactionType
 from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, TxnId, WriteId
-from hiveacid.model.tables import Table
-from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
+
+
+class Kept(Enum):
+    """Why an entry stays."""
+
+    CURRENT = "current"
+    """read by whoever comes now"""
+    OBSOLETE = "obsolete"
+    """replaced, but no compaction has been asked to clean it"""
+    ABORTED_LATELY = "aborted-lately"
+    """left by aborted transactions, too few and too young to be worth a cleaning"""
+    READERS = "readers"
+    """replaced, and a transaction that is open may still need it"""
+    RETENTION = "retention"
+    """replaced, and kept for some time"""
+    NO_CLEANUP = "no-cleanup"
+    """not needed, but the property ``no_cleanup`` keeps all"""
+    COMPACTION_NOT_SEEN = "compaction-not-seen"
+    """made by a compaction that is open, or later than the oldest reader"""
+    NOT_DECIDED = "not-decided"
+    """holds open write ids or such above the watermark"""
+    NOT_OURS = "not-ours"
+    """hidden, empty or with a name that says nothing"""
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPlan:
+    """``remove`` and ``keep`` hold paths relative to the partition, each entry in one of them.
+
+    ``aborted`` are those of ``remove`` that nobody ever sees. ``aborts_remain``: a directory that
+    stays holds rows of aborted transactions beside others, so their metadata must outlive this
+    cleaning (HIVE-24481).
+    """
+
+    remove: tuple[str, ...]
+    keep: tuple[tuple[str, Kept], ...]
+    aborts_remain: bool
+    aborted: tuple[str, ...] = ()
+
+
+def plan_cleaning(
+    entries: Iterable[Entry],
+    valid: ValidWriteIdList,
+    valid_txns: ValidTxnList,
+    *,
+    aborted_only: bool,
+    mode: AcidMode = AcidMode.FULL,
+) -> CleaningPlan:
+    """What goes and what stays, by the cleaner's lists (``ValidWriteIdList.for_cleaner``).
+
+    ``aborted_only`` is for what an aborted dynamic-partition write left: at a table's root
+    "obsolete" would not mean what it says.
+
+    Raises:
+        FormatError: a ``_metadata_acid`` that decides is not one.
+    """
+    listing = tuple(entries)
+    found = resolve(listing, valid, valid_txns, mode=mode)
+    left_empty = _left_empty(listing, found.ignored, valid, valid_txns)
+    keep = [(path, Kept.CURRENT) for path in _current(found)]
+    keep += [
+        (path, _why_ignored(path, valid_txns)) for path in found.ignored if path not in left_empty
+    ]
+    remove = [*found.aborted, *left_empty]
+    if aborted_only:
+        keep += [(path, Kept.OBSOLETE) for path in found.obsolete]
+    else:
+        remove += found.obsolete
+    return CleaningPlan(
+        remove=tuple(sorted(remove)),
+        keep=tuple(sorted(keep, key=lambda pair: pair[0])),
+        aborts_remain=any(
+            valid.range_aborted(delta.name.min_write_id, delta.name.max_write_id)
+            is not RangeValidity.NONE
+            for delta in found.deltas
+        ),
+        aborted=found.aborted,
+    )
+
+
+def settled_aborts(plan: CleaningPlan, valid: ValidWriteIdList) -> tuple[WriteId, ...]:
+    """The aborted write ids of which no directory is left once the plan is carried out."""
+    names = (parse_directory(path.rpartition("/")[2]) for path, _ in plan.keep)
+    ranges = [
+        (name.min_write_id, name.max_write_id) for name in names if isinstance(name, DeltaName)
+    ]
+    return tuple(
+        WriteId(one)
+        for one in valid.aborted
+        if not any(first <= one <= last for first, last in ranges)
+    )
+
+
+def is_replaced(directory: str | None, there: Collection[str]) -> bool:
+    """Whether a base or delta that a reader chose from its listing is not what counts any more.
+
+    ``there`` are the names beside it now; None asks for the files outside all of them.
+    """
+    if directory is not None and directory not in there:
+        return True
+    mine = None if directory is None else parse_directory(directory)
+    first, last = (0, 0) if mine is None else _write_ids(mine)
+    return any(
+        _write_ids(other)[0] <= first and last <= _write_ids(other)[1]
+        for name in there
+        if name != directory
+        and (other := parse_directory(name)) is not None
+        and _may_stand_for(other, mine)
+    )
+
+
+def _may_stand_for(other: DirectoryName, mine: DirectoryName | None) -> bool:
+    if isinstance(other, BaseName):
+        return True
+    if not isinstance(mine, DeltaName):
+        return False
+    return other.is_delete == mine.is_delete and other.statement_id == NO_STATEMENT
+
+
+def _write_ids(name: DirectoryName) -> tuple[int, int]:
+    """The first and the last write id that a directory holds; a base holds all before its own."""
+    if isinstance(name, BaseName):
+        return LONG_MIN, name.write_id
+    return name.min_write_id, name.max_write_id
+
+
+def _current(found: AcidDirectory) -> list[str]:
+    paths = [file.path for file in found.originals]
+    paths += [delta.path for delta in found.deltas]
+    return paths if found.base is None else [found.base.path, *paths]
+
+
+def _left_empty(
+    entries: Iterable[Entry],
+    ignored: Iterable[str],
+    valid: ValidWriteIdList,
+    valid_txns: ValidTxnList,
+) -> frozenset[str]:
+    """Directories without files that nobody fills any more: left by a writer or a cleaner that was
+    killed. No reader sees them.
+    """
+    named = {path: parse_directory(path.rpartition("/")[2]) for path in ignored}
+    empty = {path for path, name in named.items() if name is not None}
+    for entry in entries:
+        parts = entry.path.split("/")
+        if entry.is_directory or any(is_hidden(part) for part in parts):
+            continue
+        empty -= {"/".join(parts[:at]) for at in range(1, len(parts))}
+    return frozenset(
+        path
+        for path in empty
+        if not any(is_hidden(part) for part in path.split("/"))
+        and (name := named[path]) is not None
+        and _has_ended(name, valid, valid_txns)
+    )
+
+
+def _has_ended(name: DirectoryName, valid: ValidWriteIdList, valid_txns: ValidTxnList) -> bool:
+    """Whether whoever makes a directory of this name has committed or aborted."""
+    if name.visibility_txn:
+        txn = name.visibility_txn
+        return valid_txns.is_valid(txn) or valid_txns.is_aborted(txn)
+    if isinstance(name, DeltaName):
+        first, last = name.min_write_id, name.max_write_id
+    else:
+        first = last = name.write_id
+    return last <= valid.hwm and not any(first <= one <= last for one in valid.open)
+
+
+def _why_ignored(path: str, valid_txns: ValidTxnList) -> Kept:
+    parts = path.split("/")
+    name = parse_directory(parts[-1])
+    if name is None or any(is_hidden(part) or is_marker(part) for part in parts):
+        return Kept.NOT_OURS
+    if not valid_txns.is_valid(name.visibility_txn):
+        return Kept.COMPACTION_NOT_SEEN
+    return Kept.NOT_DECIDED
+
+
+# -------------------------------------------------------------------- the plan of a rewrite
+# What a compaction reads and what it makes (format.md 10.1, 10.2). Pure: no row is touched here.
+#
+# Inputs come from ``resolve`` with the compactor's valid list, which hides whatever holds an open
+# id. The result counts from the compactor's commit on, by its visibility suffix; without one
+# (tables that Hive 3 reads) readers must be kept away while it is published (format.md 11.27).
 
 
 @dataclass(frozen=True, slots=True)

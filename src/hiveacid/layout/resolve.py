@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.errors import InternalError, SnapshotExpiredError
-from hiveacid.layout.metadata import DataFormat, parse_marker
+from hiveacid.layout.events import DataFormat, parse_marker
 from hiveacid.layout.names import (
     BUCKET_PREFIX,
     METADATA_FILE,

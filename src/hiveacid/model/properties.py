@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hiveacid.errors import InvalidInputError
-from hiveacid.model.tables import AcidMode
+from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.model.tables import AcidMode, FileFormat, Table, TableKind
 
 TRANSACTIONAL: Final = "transactional"
 TRANSACTIONAL_PROPERTIES: Final = "transactional_properties"
@@ -121,3 +121,126 @@ def _below(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 def _is_true(text: str | None) -> bool:
     return text is not None and text.strip().lower() == "true"
+
+
+# -------------------------------------------------------------------- row format of text tables
+# How a text table's rows stand in its files: the separators of Hive's LazySimpleSerDe.
+#
+# They are properties: ``field.delim``, ``collection.delim``, ``mapkey.delim``, ``escape.delim``,
+# ``serialization.null.format``, ``skip.header.line.count``. Hive finds them among a table's
+# parameters as well as among those of its SerDe.
+
+
+FIELD: Final = "field.delim"
+COLLECTION: Final = "collection.delim"
+MAP_KEY: Final = "mapkey.delim"
+ESCAPE: Final = "escape.delim"
+LINE: Final = "line.delim"
+NULL_TEXT: Final = "serialization.null.format"
+ESCAPE_LINES: Final = "serialization.escape.crlf"
+HEADER_LINES: Final = "skip.header.line.count"
+_LEVELS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """Separators by level of nesting: fields, items, map keys, then ``^D`` to ``^H``; all bytes.
+
+    ``escape`` is None where nothing is escaped; ``escapes_lines`` writes line ends as ``\\n`` and
+    ``\\r``; ``null`` is the text of NULL.
+    """
+
+    separators: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
+    escape: int | None = None
+    escapes_lines: bool = False
+    null: bytes = b"\\N"
+    header_lines: int = 0
+
+    def separator(self, level: int) -> int:
+        """The byte between the parts of a value at this depth; a row's fields are at 0.
+
+        Raises:
+            UnsupportedError: nested deeper than Hive's text files can be.
+        """
+        if level >= len(self.separators):
+            raise UnsupportedError(
+                f"Number of levels of nesting supported for LazySimpleSerde is {_LEVELS - 1} "
+                f"Unable to work with level {level}"
+            )
+        return self.separators[level]
+
+
+def row_format(properties: Mapping[str, str]) -> RowFormat:
+    """The row format that a table's properties say; ``ROW FORMAT DELIMITED``'s defaults without.
+
+    Raises:
+        InvalidInputError: ``skip.header.line.count`` is not a number.
+        UnsupportedError: lines that do not end with a newline.
+    """
+    if properties.get(LINE, "\n") not in ("\n", "10"):
+        raise UnsupportedError("LINES TERMINATED BY only supports newline '\\n' right now")
+    given = [
+        _byte(properties.get(FIELD, properties.get("serialization.format")), 1),
+        _byte(properties.get(COLLECTION, properties.get("colelction.delim")), 2),
+        _byte(properties.get(MAP_KEY), 3),
+    ]
+    escape = properties.get(ESCAPE)
+    lines = properties.get(HEADER_LINES, "0")
+    if not lines.isdigit():
+        raise InvalidInputError(f"{HEADER_LINES}={lines!r} is not a number")
+    return RowFormat(
+        separators=(*given, *range(4, _LEVELS + 1)),
+        escape=None if escape is None else _byte(escape, ord("\\")),
+        escapes_lines=properties.get(ESCAPE_LINES, "").lower() == "true",
+        null=properties.get(NULL_TEXT, "\\N").encode(),
+        header_lines=int(lines),
+    )
+
+
+def _byte(text: str | None, default: int) -> int:
+    """A separator as Hive reads it: a number is the byte's, else the first character counts."""
+    if not text:
+        return default
+    try:
+        return int(text) & 0xFF
+    except ValueError:
+        return text.encode()[0]
+
+
+# -------------------------------------------------------------------- classes
+# The Java classes that stand for a file format in Hive's catalog.
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClasses:
+    """Input format, output format and SerDe; a view has no SerDe."""
+
+    input_format: str
+    output_format: str
+    serde: str | None
+
+
+STORAGE_CLASSES: Final[Mapping[FileFormat, StorageClasses]] = {
+    FileFormat.ORC: StorageClasses(
+        "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
+        "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
+        "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
+    ),
+    FileFormat.PARQUET: StorageClasses(
+        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+        "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+    ),
+    FileFormat.TEXT: StorageClasses(
+        "org.apache.hadoop.mapred.TextInputFormat",
+        "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+        "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+    ),
+}
+_TEXT: Final = STORAGE_CLASSES[FileFormat.TEXT]
+_OF_VIEW: Final = StorageClasses(_TEXT.input_format, _TEXT.output_format, None)
+
+
+def storage_classes(table: Table) -> StorageClasses:
+    """Those of the table."""
+    return _OF_VIEW if table.kind is TableKind.VIEW else STORAGE_CLASSES[table.format]

@@ -29,8 +29,7 @@ from hiveacid.model.predicates import (
     disjunction,
 )
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.reading.conditions import PartitionChoice
-from hiveacid.reading.rows import chosen_names, open_rows, schema_of
+from hiveacid.reading.rows import PartitionChoice, chosen_names, open_rows, schema_of
 from hiveacid.reading.source import Leasing, Source, source_of
 from hiveacid.statements.answers import shortened
 from hiveacid.statements.arguments import checked

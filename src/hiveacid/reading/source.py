@@ -18,7 +18,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import BUCKET_PREFIX, is_hidden, is_marker, looks_acid
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
-from hiveacid.model.row_format import RowFormat
+from hiveacid.model.properties import RowFormat
 from hiveacid.model.tables import (
     AcidMode,
     Column,

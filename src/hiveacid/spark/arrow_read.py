@@ -22,9 +22,8 @@ from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.tables import AcidMode, Column, Partition
 from hiveacid.model.types import CharType
 from hiveacid.spark.assign import key_value, stored_type
-from hiveacid.spark.driver_rows import takes_arrow, without_rows
-from hiveacid.spark.text import quoted
-from hiveacid.spark.types import ROW_ID_COLUMN, ROW_ID_TYPE, spark_type
+from hiveacid.spark.conf import takes_arrow, without_rows
+from hiveacid.spark.types import ROW_ID_COLUMN, ROW_ID_TYPE, quoted, spark_type
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan, Selection
 from hiveacid.storage.read import TableReader

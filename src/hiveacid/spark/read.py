@@ -25,10 +25,9 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
-from hiveacid.spark.conf import is_utc
-from hiveacid.spark.driver_rows import without_rows
+from hiveacid.spark.conf import is_utc, without_rows
 from hiveacid.spark.types import ROW_ID_COLUMN, ROW_ID_TYPE, spark_type
-from hiveacid.storage.orc.native import is_native, is_native_plain
+from hiveacid.storage.orc.statistics import is_native, is_native_plain
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plain.readers import parquet_has_types
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan

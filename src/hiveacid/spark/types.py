@@ -2,8 +2,7 @@
 
 char(n) and varchar(n) are strings in a DataFrame (as in Spark's own Hive support); their lengths
 are kept in the catalog and on disk. A union is a struct of ``tag``, ``field0``, ... (read only).
-Hive's ``timestamp`` is Spark's ``timestamp`` in the session's
-time zone.
+Hive's ``timestamp`` is Spark's ``timestamp`` in the session's time zone.
 """
 
 from __future__ import annotations
@@ -99,3 +98,22 @@ def hive_type(kind: t.DataType) -> HiveType:
     raise UnsupportedError(
         f"Hive has no type for Spark's {kind.simpleString()}", type=kind.simpleString()
     )
+
+
+# -------------------------------------------------------------------- pieces of Spark SQL text
+# Pieces of Spark SQL text.
+#
+# Our own expressions are text: one call to Spark for a projection, where a tree of ``Column``
+# objects costs several for every node.
+
+
+def quoted(*names: str) -> str:
+    """A name, or a path of names, in back-quotes."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def literal(value: str | None) -> str:
+    """A string literal, or NULL."""
+    if value is None:
+        return "cast(null as string)"
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

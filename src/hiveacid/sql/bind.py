@@ -8,7 +8,7 @@ from typing import Any
 
 from hiveacid.errors import NotFoundError, UnsupportedError
 from hiveacid.model.tables import Table, TableKind, TableName
-from hiveacid.spark.text import quoted
+from hiveacid.spark.types import quoted
 from hiveacid.sql.needs import aggregates_of, columns_of_statement, condition_on
 from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
 from hiveacid.sql.parsed import (

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.spark.driver_rows import given_rows
-from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.conf import given_rows
+from hiveacid.spark.types import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

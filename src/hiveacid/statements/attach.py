@@ -318,7 +318,7 @@ def _unknown_history(table: Table, location: str, reasons: Sequence[str]) -> Inv
 
 def mark_dead(attached: Attached, fs: FileSystem) -> None:
     """Let readers pass over what a compaction left that did not commit, whatever its transaction's
-    number means here: as if it had died while it published (``storage.publish.publishing``).
+    number means here: as if it had died while it published (``storage.target.publishing``).
 
     Raises:
         StorageError: the file system failed.

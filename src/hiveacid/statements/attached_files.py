@@ -15,10 +15,10 @@ from typing import Final
 import pyarrow as pa
 
 from hiveacid.errors import FormatError, InvalidInputError
-from hiveacid.layout.metadata import VERSION_TEXT
+from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.layout.names import BUCKET_PREFIX, bucket_of_file
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
-from hiveacid.model.row_format import RowFormat
+from hiveacid.model.properties import RowFormat
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.statements.ddl.columns import check_type_change

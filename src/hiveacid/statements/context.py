@@ -11,7 +11,7 @@ from hiveacid.client import Client
 from hiveacid.errors import spark_needed
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
-from hiveacid.spark.text import quoted
+from hiveacid.spark.types import quoted
 from hiveacid.statements.answers import Listing
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.storage.filesystem import Files

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Catalog
-from hiveacid.model.row_format import storage_classes
+from hiveacid.model.properties import storage_classes
 from hiveacid.model.statistics import (
     ACCURATE,
     FILES,

@@ -17,9 +17,8 @@ from hiveacid.statements.partition_values import normal_text
 from hiveacid.statements.placement import Placement
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.merge.sources import bucket_numbers
-from hiveacid.storage.publish import empty_plain
 from hiveacid.storage.stage import DELETE, EventStage, RowStage, staged_here
-from hiveacid.storage.target import WriteResult, WriteTarget
+from hiveacid.storage.target import WriteResult, WriteTarget, empty_plain
 
 
 def write_arrow(

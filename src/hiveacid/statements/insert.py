@@ -189,7 +189,7 @@ class InsertWork:
         return rows.rename_columns(names)
 
     def _source(self, job: Job, source: Query | Literals | DataFrame | pa.Table) -> DataFrame:
-        from hiveacid.spark.driver_rows import arrow_frame
+        from hiveacid.spark.conf import arrow_frame
         from hiveacid.statements.select import query_frame
 
         if isinstance(source, Literals):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan
-from hiveacid.layout.metadata import DataFormat, format_marker
+from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.names import (
     METADATA_FILE,
     BaseName,
@@ -44,8 +44,8 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
 from hiveacid.storage.orc.tails import unit_of_rewrite
-from hiveacid.storage.publish import publish as publish_files
 from hiveacid.storage.target import FileKind, WriteResult, WrittenFile
+from hiveacid.storage.target import publish as publish_files
 from hiveacid.txn.unit import UnitOfWork
 
 _Values = tuple[str | None, ...]

@@ -13,8 +13,14 @@ from hiveacid.layout.names import partition_name
 from hiveacid.model.tables import Partition, Table
 from hiveacid.statements.partition_values import normal_text
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.publish import publish, retract, with_free_names
-from hiveacid.storage.target import FileKind, WriteResult, WrittenFile
+from hiveacid.storage.target import (
+    FileKind,
+    WriteResult,
+    WrittenFile,
+    publish,
+    retract,
+    with_free_names,
+)
 
 _Values = tuple[str | None, ...]
 _COPY_BYTES: Final = 16 * 1024 * 1024
@@ -112,7 +118,7 @@ class Placement:
         """Move all staged files to their places; the staging directory goes.
 
         Raises:
-            MissingFileError, StorageError: as ``storage.publish``.
+            MissingFileError, StorageError: as ``storage.target.publish``.
         """
         staging_fs, staging_path = self.files.at(staging)
         for fs, root, keys, _, group in self._groups(written.files):

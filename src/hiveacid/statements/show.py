@@ -11,11 +11,11 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.locks import LockInfo, LockState
-from hiveacid.model.row_format import storage_classes
+from hiveacid.model.properties import storage_classes
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.transactions import TxnState
-from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.types import literal, quoted
 from hiveacid.statements.answers import Listing, matching
 from hiveacid.statements.constraints import (
     check_constraints,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.metadata import DataFormat, format_marker
+from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.names import METADATA_FILE, BaseName, format_base, partition_name
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Partition, Table, TableKind, TableName
@@ -17,8 +17,7 @@ from hiveacid.statements.checks import check
 from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import PartitionText, named_partitions
 from hiveacid.statements.values import Command, Delete, DeleteResult
-from hiveacid.storage.publish import empty_plain
-from hiveacid.storage.target import FileKind, WriteResult, WrittenFile
+from hiveacid.storage.target import FileKind, WriteResult, WrittenFile, empty_plain
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 

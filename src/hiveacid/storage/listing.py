@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hiveacid.errors import FormatError, MissingFileError, SnapshotExpiredError, StorageError
-from hiveacid.layout.cleaning import is_replaced
+from hiveacid.layout.compaction import is_replaced
 from hiveacid.layout.names import (
     FLUSH_LENGTH_SUFFIX,
     METADATA_FILE,

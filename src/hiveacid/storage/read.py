@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
-from hiveacid.model.row_format import RowFormat, row_format
+from hiveacid.model.properties import RowFormat, row_format
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type

@@ -30,9 +30,8 @@ from hiveacid.statements.placement import Placement
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.flushed_file import FlushedFile
 from hiveacid.storage.orc.output import writer_settings
-from hiveacid.storage.publish import publish_version
 from hiveacid.storage.stage import runs
-from hiveacid.storage.target import FileKind, WriteTarget
+from hiveacid.storage.target import FileKind, WriteTarget, publish_version
 from hiveacid.txn.transaction import Transaction
 
 Values = tuple[str | None, ...]

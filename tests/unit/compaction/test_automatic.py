@@ -37,7 +37,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 pytestmark = pytest.mark.slow
 

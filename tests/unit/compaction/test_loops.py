@@ -31,7 +31,7 @@ from hiveacid.model.compactions import (
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import TxnInfo, TxnState, TxnType
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 T = TableName("default", "t")
 

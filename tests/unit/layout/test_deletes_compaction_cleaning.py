@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.layout.cleaning import Kept, plan_cleaning
-from hiveacid.layout.compaction import plan_major, plan_minor
+from hiveacid.layout.compaction import Kept, plan_cleaning, plan_major, plan_minor
 from hiveacid.layout.events import applicable_delete_deltas, delete_files
 from hiveacid.layout.names import BaseName, DeltaName, format_base, format_delta
 from hiveacid.layout.resolve import Entry, resolve

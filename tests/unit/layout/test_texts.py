@@ -7,16 +7,14 @@ import pytest
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import (
     EVENT_FIELDS,
-    is_event_schema,
-    is_positional_row,
-)
-from hiveacid.layout.metadata import (
     VERSION_TEXT,
     AcidStats,
     DataFormat,
     file_metadata,
     format_key_index,
     format_marker,
+    is_event_schema,
+    is_positional_row,
     parse_key_index,
     parse_marker,
     parse_stats,

@@ -7,7 +7,7 @@ import pytest
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.metastore.sql.metastore import SqlMetastore
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 
 @pytest.fixture

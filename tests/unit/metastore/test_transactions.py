@@ -12,7 +12,7 @@ from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockState, LockType
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 T = TableName("d", "t")
 

@@ -12,9 +12,8 @@ from hiveacid.layout.resolve import resolve
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
-from hiveacid.storage.publish import publish, retract
-from hiveacid.storage.target import FileKind, WrittenFile
-from hiveacid.testing.faults import FaultyFiles, ScriptedFaults
+from hiveacid.storage.target import FileKind, WrittenFile, publish, retract
+from hiveacid.testing import FaultyFiles, ScriptedFaults
 
 FS = Files().at("/")[0]
 

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import orc
 
 from hiveacid.errors import StorageError
-from hiveacid.layout.metadata import parse_key_index
+from hiveacid.layout.events import parse_key_index
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pytest
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.row_format import RowFormat, row_format
+from hiveacid.model.properties import RowFormat, row_format
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.storage.plain.text_format import decode, encode, format_rows, java_numbers
-from hiveacid.storage.plain.text_parse import parse_rows
-from hiveacid.storage.plain.text_spans import TextBuffer
+from hiveacid.storage.plain.text_parse import TextBuffer, parse_rows
 
 COMMAS = row_format({"field.delim": ","})
 ALL_DELIMITED = row_format(

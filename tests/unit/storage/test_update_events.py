@@ -23,7 +23,7 @@ from hiveacid.storage.merge.event_merge import What, live_rows
 from hiveacid.storage.merge.merge_read import merge_read
 from hiveacid.storage.merge.sources import DirectorySources
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
-from hiveacid.storage.orc.native import is_native
+from hiveacid.storage.orc.statistics import is_native
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.target import FileKind
 

@@ -10,7 +10,7 @@ from hiveacid.clock import NoThreads
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.settings import Settings
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 
 
 @pytest.fixture

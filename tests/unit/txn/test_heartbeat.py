@@ -9,7 +9,7 @@ from hiveacid.errors import TransactionError
 from hiveacid.model.ids import LockId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import TxnState
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 from hiveacid.txn.footprint import use_table
 from hiveacid.txn.transaction import Transaction
 

@@ -19,7 +19,7 @@ from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import Isolation, OperationType, TxnState
 from hiveacid.settings import Settings
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction

@@ -18,7 +18,7 @@ from hiveacid.errors import (
 )
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import OperationType, TxnState
-from hiveacid.testing.clock import ManualClock
+from hiveacid.testing import ManualClock
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.unit import UnitOfWork
 

@@ -52,13 +52,7 @@ from hiveacid.model.locks import LockState
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import Column, TableName
-from hiveacid.model.transactions import (
-    COMPACTIONS,
-    AbortReason,
-    OperationType,
-    TxnState,
-    TxnType,
-)
+from hiveacid.model.transactions import COMPACTIONS, AbortReason, OperationType, TxnState, TxnType
 
 _C = TXN_COMPONENTS.c
 _S = WRITE_SET.c

@@ -7,7 +7,7 @@ from typing import Final
 
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.sql.dialect import Row
-from hiveacid.model.row_format import STORAGE_CLASSES
+from hiveacid.model.properties import STORAGE_CLASSES
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table, TableKind, TableName
 from hiveacid.model.types import parse_type
 

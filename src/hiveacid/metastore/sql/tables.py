@@ -56,7 +56,7 @@ from hiveacid.metastore.sql.objects import (
 )
 from hiveacid.metastore.sql.places import claim_place
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
-from hiveacid.model.row_format import storage_classes
+from hiveacid.model.properties import storage_classes
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName
 

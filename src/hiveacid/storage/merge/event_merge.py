@@ -21,8 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.events import EVENT_FIELDS, Operation
-from hiveacid.layout.metadata import KEY_INDEX_KEY, usable_key_index
+from hiveacid.layout.events import EVENT_FIELDS, KEY_INDEX_KEY, Operation, usable_key_index
 from hiveacid.layout.names import DeltaName
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import Column

@@ -20,13 +20,13 @@ from pyarrow import orc
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import (
     ROW,
+    STATS_KEY,
     SYSTEM_FIELDS,
     Operation,
     OriginalRows,
     is_event_schema,
     is_positional_row,
 )
-from hiveacid.layout.metadata import STATS_KEY
 from hiveacid.layout.names import BUCKET_PREFIX, looks_acid
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
@@ -34,7 +34,7 @@ from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.damage import check_columns, is_checkable
-from hiveacid.storage.orc.native import only_inserts
+from hiveacid.storage.orc.statistics import only_inserts
 from hiveacid.storage.orc.streams import StripeStreams, as_seconds
 from hiveacid.storage.orc.tail import OrcTail, read_tail_of
 from hiveacid.storage.orc.wide_timestamps import (

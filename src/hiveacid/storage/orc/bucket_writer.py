@@ -18,8 +18,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.errors import InternalError, InvalidInputError, UnsupportedError
-from hiveacid.layout.events import EVENT_FIELDS, FIRST_USER_COLUMN_ID, Operation
-from hiveacid.layout.metadata import KEY_INDEX_KEY, STATS_KEY, AcidStats, file_metadata
+from hiveacid.layout.events import (
+    EVENT_FIELDS,
+    FIRST_USER_COLUMN_ID,
+    KEY_INDEX_KEY,
+    STATS_KEY,
+    AcidStats,
+    Operation,
+    file_metadata,
+)
 from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (

@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hiveacid.layout.metadata import AcidStats, file_metadata
+from hiveacid.layout.events import AcidStats, file_metadata
 from hiveacid.layout.names import flush_length_file
 from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column

@@ -21,7 +21,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.metadata import STATS_KEY, parse_stats
+from hiveacid.layout.events import STATS_KEY, parse_stats
 from hiveacid.model.types import (
     CharType,
     DecimalType,

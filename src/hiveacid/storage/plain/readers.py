@@ -19,7 +19,7 @@ from pyarrow import parquet
 from hiveacid.errors import FormatError, UnsupportedError
 from hiveacid.layout.events import OriginalRows
 from hiveacid.layout.snapshot import DataFile
-from hiveacid.model.row_format import RowFormat
+from hiveacid.model.properties import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import HiveType, PrimitiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type, with_children
@@ -27,8 +27,7 @@ from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.orc.tail import tail_bytes_needed
-from hiveacid.storage.plain.text_parse import parse_rows
-from hiveacid.storage.plain.text_spans import TextBuffer
+from hiveacid.storage.plain.text_parse import TextBuffer, parse_rows
 
 PARQUET_MAGIC: Final = b"PAR1"
 ORC_MAGIC: Final = b"ORC"

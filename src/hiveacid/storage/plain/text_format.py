@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.row_format import RowFormat
+from hiveacid.model.properties import RowFormat
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
     CharType,

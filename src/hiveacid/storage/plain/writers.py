@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from hiveacid.errors import ConversionError, InvalidInputError
-from hiveacid.model.row_format import RowFormat, row_format
+from hiveacid.model.properties import RowFormat, row_format
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import CharType, HiveType
 from hiveacid.storage.arrow_types import arrow_type, with_children

@@ -16,8 +16,7 @@ from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.predicates import Constant, partition_constant
 from hiveacid.model.tables import AcidMode, Column, FileFormat
 from hiveacid.model.types import DecimalType, HiveType, PrimitiveType
-from hiveacid.storage.orc.column_ranges import column_numbers, column_range
-from hiveacid.storage.orc.native import only_inserts
+from hiveacid.storage.orc.statistics import column_numbers, column_range, only_inserts
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import tail_of
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan

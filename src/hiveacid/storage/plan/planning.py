@@ -37,8 +37,7 @@ from hiveacid.model.predicates import (
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.orc.column_ranges import later, stripe_ranges
-from hiveacid.storage.orc.native import only_inserts
+from hiveacid.storage.orc.statistics import later, only_inserts, stripe_ranges
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plan.scan_plan import Amount, PartPlan, ScanPlan, Selection

@@ -1,0 +1,317 @@
+"""What a tail's types and statistics tell: whether Spark reads the file as Hive does, and ranges of
+values.
+
+First whether Spark's own ORC reader returns a file's rows as Hive would.
+
+It finds columns by name where Hive goes by position, and reads an event file as inserts only; the
+ORC library below it converts a few types otherwise than Hive, takes wall clocks for times of the
+JVM's zone, and takes old dates for Julian ones where nobody says so. Files for which that matters
+are read through Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from hiveacid.layout.events import OPERATION, ROW, STATS_KEY, Operation, parse_stats
+from hiveacid.model.predicates import TIMESTAMP_SLACK, ColumnRange, Constant
+from hiveacid.model.tables import Column
+from hiveacid.model.types import (
+    CharType,
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
+from hiveacid.storage.orc.tail import OrcTail
+
+_GREGORIAN_DAY: Final = -141_427
+"""1582-10-15; before it, calendars differ."""
+_DAY_MS: Final = 86_400_000
+
+
+def is_native(
+    tail: OrcTail,
+    columns: Sequence[Column],
+    *,
+    utc: bool,
+    wanted: Collection[str],
+) -> bool:
+    """Whether Spark reads this file of row events rightly as a table with ``columns``.
+
+    ``utc`` says that the session's and the JVM's time zones are UTC. Of times, only those of the
+    ``wanted`` columns matter.
+    """
+    if tail.rows == 0:
+        return True
+    if not only_inserts(tail):
+        return False
+    row = {name.lower(): kind for name, kind in tail.root.fields}.get(ROW)
+    fields = row.fields if isinstance(row, StructType) else ()
+    return _same_rows(tail, fields, columns, utc=utc, wanted=wanted)
+
+
+def is_native_plain(
+    tail: OrcTail, columns: Sequence[Column], *, utc: bool, wanted: Collection[str]
+) -> bool:
+    """Whether Spark reads this file of rows without events rightly; as ``is_native``."""
+    return tail.rows == 0 or _same_rows(tail, tail.root.fields, columns, utc=utc, wanted=wanted)
+
+
+def _same_rows(
+    tail: OrcTail,
+    fields: Sequence[tuple[str, HiveType]],
+    columns: Sequence[Column],
+    *,
+    utc: bool,
+    wanted: Collection[str],
+) -> bool:
+    if len(fields) > len(columns):
+        return False
+    for (name, found), column in zip(fields, columns, strict=False):
+        if name.lower() != column.name or not _same(found, column.type):
+            return False
+    if not all(_plain(column.type) for column in columns):
+        return False
+    places = zip(column_numbers(tail), columns, strict=False)
+    return all(
+        _times_agree(tail, number, utc=utc) for number, column in places if column.name in wanted
+    )
+
+
+def only_inserts(tail: OrcTail) -> bool:
+    """Whether metadata proves that every event is an insert; False where nothing is proved."""
+    text = tail.user_metadata.get(STATS_KEY)
+    if text is not None:
+        stats = parse_stats(text.decode("ascii", "replace"))
+        return stats.updates == 0 and stats.deletes == 0
+    names = [name.lower() for name, _ in tail.root.fields]
+    number = tail.types[0].children[names.index(OPERATION)]
+    statistics = tail.footer.statistics
+    if tail.row_index_stride == 0 or number >= len(statistics):
+        return False
+    found = statistics[number].intStatistics
+    return bool(found.HasField("minimum") and found.minimum == found.maximum == Operation.INSERT)
+
+
+def _same(found: HiveType, wanted: HiveType) -> bool:
+    """The type is the table's, or the table's is a longer text."""
+    if found == wanted:
+        return True
+    if isinstance(found, VarcharType):
+        longer = isinstance(wanted, VarcharType) and found.length <= wanted.length
+        return longer or wanted == PrimitiveType("string")
+    return (
+        isinstance(found, CharType)
+        and isinstance(wanted, CharType)
+        and found.length <= wanted.length
+    )
+
+
+def _plain(kind: HiveType) -> bool:
+    return not any(isinstance(node, UnionType) for node in _nodes(kind))
+
+
+def _nodes(kind: HiveType) -> Iterator[HiveType]:
+    yield kind
+    children: tuple[HiveType, ...] = ()
+    if isinstance(kind, ListType):
+        children = (kind.element,)
+    elif isinstance(kind, MapType):
+        children = (kind.key, kind.value)
+    elif isinstance(kind, StructType):
+        children = tuple(child for _, child in kind.fields)
+    elif isinstance(kind, UnionType):
+        children = kind.alternatives
+    for child in children:
+        yield from _nodes(child)
+
+
+def _times_agree(tail: OrcTail, number: int, *, utc: bool) -> bool:
+    """Whether no date or timestamp in a column, or below it, is one that Spark reads otherwise."""
+    node = tail.types[number]
+    if not isinstance(node.type, PrimitiveType):
+        return all(_times_agree(tail, child, utc=utc) for child in node.children)
+    if node.type.name == "timestamp" and not utc:
+        return False
+    if node.type.name in _TIMES and tail.has_julian_dates != tail.java_has_julian_dates:
+        least = _least_day(tail, number)
+        return least is None or least >= _GREGORIAN_DAY
+    return True
+
+
+_TIMES: Final = ("date", "timestamp", "timestamp with local time zone")
+
+
+def _least_day(tail: OrcTail, number: int) -> int | None:
+    """The first day in a column, in days since 1970; long ago where it is not known, None where
+    there is no value.
+    """
+    unknown = 2 * _GREGORIAN_DAY
+    if tail.row_index_stride == 0 or number >= len(tail.footer.statistics):
+        return unknown
+    statistics = tail.footer.statistics[number]
+    if statistics.numberOfValues == 0:
+        return None
+    if statistics.dateStatistics.HasField("minimum"):
+        return int(statistics.dateStatistics.minimum)
+    times = statistics.timestampStatistics
+    for name in ("minimumUtc", "minimum"):
+        if times.HasField(name):
+            return int(getattr(times, name)) // _DAY_MS
+    return unknown
+
+
+# -------------------------------------------------------------------- column ranges
+# ORC column statistics -> what predicates know: a ``ColumnRange`` for each column.
+#
+# Nothing is taken for known that some writer is known to get wrong: timestamps are widened by a day
+# (writers before Hive 3.1 keep local time), floats may hide NaN, long texts may be cut.
+
+
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+_TEXT_BYTES_MAX: Final = 1000
+"""Java cuts statistics of texts above 1,024 bytes."""
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_EPOCH: Final = datetime(1970, 1, 1)
+_NOTHING: Final = ColumnRange()
+
+
+def stripe_ranges(
+    tail: OrcTail, table_columns: tuple[Column, ...], wanted: Iterable[str]
+) -> tuple[Mapping[str, ColumnRange], ...] | None:
+    """For each stripe what is known of the wanted columns; None where the file has no statistics.
+
+    The file's columns are the table's by position (format.md 5.5).
+
+    Raises:
+        FormatError: the statistics are damaged.
+    """
+    numbers = column_numbers(tail)
+    places = [
+        (column, numbers[place])
+        for place, column in enumerate(table_columns)
+        if column.name in wanted and place < len(numbers)
+    ]
+    if tail.row_index_stride == 0:
+        return None  # written without statistics (format.md 5.3)
+    stripes = tail.stripe_statistics()
+    if len(stripes) != len(tail.stripes):
+        return None
+    return tuple(
+        {
+            column.name: column_range(statistics[number], tail, number, column.type)
+            for column, number in places
+            if number < len(statistics)
+        }
+        for statistics in stripes
+    )
+
+
+def column_numbers(tail: OrcTail) -> tuple[int, ...]:
+    """The numbers of the user columns in a file with or without events."""
+    root = tail.types[0]
+    names = [name.lower() for name, _ in tail.root.fields]
+    if ROW in names and len(names) == 6:
+        return tail.types[root.children[names.index(ROW)]].children
+    return root.children
+
+
+def column_range(statistics: Any, tail: OrcTail, number: int, wanted: HiveType) -> ColumnRange:
+    """The range of one column, as values of the table's type ``wanted``."""
+    may_be_null = bool(statistics.hasNull) if statistics.HasField("hasNull") else True
+    has_count = statistics.HasField("numberOfValues")
+    if has_count and statistics.numberOfValues == 0:
+        return ColumnRange(may_be_null=True, may_have_value=False)
+    found = tail.types[number].type
+    low, high = _bounds(statistics, found, wanted, tail)
+    return ColumnRange(low, high, may_be_null)
+
+
+def _bounds(
+    statistics: Any, found: HiveType, wanted: HiveType, tail: OrcTail
+) -> tuple[Constant | None, Constant | None]:
+    name = wanted.name if isinstance(wanted, PrimitiveType) else ""
+    if name in _INTEGERS and _is(found, *_INTEGERS) and statistics.HasField("intStatistics"):
+        return _both(statistics.intStatistics)
+    if found != wanted:
+        return None, None
+    if name in ("float", "double") and statistics.HasField("doubleStatistics"):
+        low, high = _both(statistics.doubleStatistics)
+        return (low, high) if low == low and high == high else (None, None)
+    if isinstance(wanted, DecimalType) and statistics.HasField("decimalStatistics"):
+        return _decimals(statistics.decimalStatistics)
+    if (name == "string" or isinstance(wanted, VarcharType)) and statistics.HasField(
+        "stringStatistics"
+    ):
+        return tuple(_text(value) for value in _both(statistics.stringStatistics))  # type: ignore[return-value]
+    if name == "date" and statistics.HasField("dateStatistics") and not tail.has_julian_dates:
+        return tuple(_day(value) for value in _both(statistics.dateStatistics))  # type: ignore[return-value]
+    if name == "timestamp" and statistics.HasField("timestampStatistics"):
+        return _timestamps(statistics.timestampStatistics)
+    return None, None
+
+
+def _is(kind: HiveType, *names: str) -> bool:
+    return isinstance(kind, PrimitiveType) and kind.name in names
+
+
+def _both(message: Any) -> tuple[Any, Any]:
+    return (
+        message.minimum if message.HasField("minimum") else None,
+        message.maximum if message.HasField("maximum") else None,
+    )
+
+
+def _text(value: bytes | None) -> str | None:
+    if value is None or len(value) > _TEXT_BYTES_MAX:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _decimals(message: Any) -> tuple[Decimal | None, Decimal | None]:
+    try:
+        low, high = (None if text is None else Decimal(text) for text in _both(message))
+    except InvalidOperation:
+        return None, None
+    return low, high
+
+
+def _day(value: int | None) -> date | None:
+    if value is None or not 1 <= value + _EPOCH_DAY <= date.max.toordinal():
+        return None
+    return date.fromordinal(value + _EPOCH_DAY)
+
+
+def _timestamps(message: Any) -> tuple[datetime | None, datetime | None]:
+    """Bounds in UTC where they are given, else of the writer's zone; both are widened."""
+    low = message.minimumUtc if message.HasField("minimumUtc") else None
+    high = message.maximumUtc if message.HasField("maximumUtc") else None
+    if low is None or high is None:
+        low, high = _both(message)
+    return _moment(low, -TIMESTAMP_SLACK), _moment(high, TIMESTAMP_SLACK)
+
+
+def _moment(milliseconds: int | None, slack: timedelta) -> datetime | None:
+    if milliseconds is None:
+        return None
+    moment = later(_EPOCH, timedelta(milliseconds=milliseconds))
+    return None if moment is None else later(moment, slack)
+
+
+def later(moment: datetime, span: timedelta) -> datetime | None:
+    """The moment so much later; None outside the years 1 to 9999."""
+    try:
+        return moment + span
+    except OverflowError:
+        return None
