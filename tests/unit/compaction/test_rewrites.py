@@ -15,7 +15,7 @@ from tests.golden.compacting import FS, PLANS, Compacted, compact, seen_after
 
 from hiveacid.compaction.rewrites import Method, choose_method, rewrite
 from hiveacid.errors import FormatError, SparkNeededError, UnsupportedError
-from hiveacid.layout import events
+from hiveacid.layout import events as layout
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan
 from hiveacid.layout.events import Operation
 from hiveacid.layout.names import BaseName
@@ -71,7 +71,7 @@ def write(
     ]
     properties = {"orc.stripe.size": str(stripe_bytes)}
     with BucketFileWriter(FS, str(path), columns=COLUMNS, kind=kind, properties=properties) as file:
-        file.write_events(pa.record_batch(arrays, list(events.EVENT_FIELDS)))
+        file.write_events(pa.record_batch(arrays, list(layout.EVENT_FIELDS)))
 
 
 def inserts(write_id: int, rows: Iterable[int]) -> list[Event]:
@@ -131,13 +131,13 @@ def test_stripes_are_copied_byte_by_byte_and_the_tail_fits(tmp_path: Path) -> No
             start, size = stripe.offset, stripe.size_bytes
             assert path.read_bytes()[start : start + size] == data[other.offset :][:size]
     assert tail.rows == 9000 and len(tail.stripes) == 6
-    index = events.parse_key_index(tail.user_metadata[events.KEY_INDEX_KEY].decode())
+    index = layout.parse_key_index(tail.user_metadata[layout.KEY_INDEX_KEY].decode())
     assert [(row.write_id, row.row_id) for row in index[:3]] == [
         (1, 1023),
         (1, 2999),
         (2, 1023),
     ]
-    assert tail.user_metadata[events.STATS_KEY] == b"9000,0,0"
+    assert tail.user_metadata[layout.STATS_KEY] == b"9000,0,0"
     numbers, texts = (tail.footer.statistics[number] for number in (7, 8))
     assert (numbers.intStatistics.minimum, numbers.intStatistics.maximum) == (0, 2999)
     assert numbers.numberOfValues == 9000 and numbers.intStatistics.sum == 3 * 2999 * 1500
@@ -207,8 +207,8 @@ def test_files_whose_rows_lie_among_each_other_are_merged_in_windows(
     major = done(tmp_path, "major")
     assert rows(tmp_path, major).equals(before)
     name = "base_0000005_v0000051/bucket_00000"
-    index = events.parse_key_index(
-        tail_of(tmp_path, major, name).user_metadata[events.KEY_INDEX_KEY].decode()
+    index = layout.parse_key_index(
+        tail_of(tmp_path, major, name).user_metadata[layout.KEY_INDEX_KEY].decode()
     )
     assert list(index) == sorted(index)
     assert tail_of(tmp_path, major, name).rows == before.num_rows
