@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hiveacid.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from hiveacid.connectors.enable import disable, enable
     from hiveacid.errors import AcidError
     from hiveacid.foreach_batch import foreach_batch
     from hiveacid.reading.arrow_dataset import dataset
@@ -33,6 +34,8 @@ _HOMES = {
     "delete_arrow": "hiveacid.writing",
     "merge_arrow": "hiveacid.writing",
     "foreach_batch": "hiveacid.foreach_batch",
+    "enable": "hiveacid.connectors.enable",
+    "disable": "hiveacid.connectors.enable",
     "AcidError": "hiveacid.errors",
 }
 """Public name -> the module it lives in."""
@@ -45,6 +48,8 @@ __all__ = [
     "connect",
     "dataset",
     "delete_arrow",
+    "disable",
+    "enable",
     "foreach_batch",
     "merge_arrow",
     "read_arrow",

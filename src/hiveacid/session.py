@@ -23,7 +23,7 @@ from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.progress import statement_shown
 from hiveacid.settings import Settings
-from hiveacid.spark.jobs import jobs_described
+from hiveacid.spark.jobs import jobs_described, own_calls
 from hiveacid.sql import (
     Arguments,
     Statement,
@@ -70,6 +70,10 @@ if TYPE_CHECKING:
 
 _SERIAL = itertools.count()
 _NOTHING: Mapping[str, str] = {}
+
+
+def _any(bound: object) -> None:
+    del bound
 
 
 @checked
@@ -185,6 +189,18 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         state = "closed" if self._closed else f"database {self._database}"
         return f"<hiveacid.Session {shortened(self._client.metastore.url)} {shortened(state)}>"
 
+    def over(self, spark: SparkSession | None) -> Session:
+        """The same client and current database over another Spark session, such as a clone of its
+        own, with SQL transactions of its own; close only the first.
+        """
+        session = Session(self._client, self._compacting)
+        session._spark, session._database = spark, self._database
+        return session
+
+    def look(self) -> Look:
+        """The catalog as it is now, with what the session's transaction adds to it."""
+        return self._context().look()
+
     # ---------------------------------------------------------------- SQL
 
     def transaction(self, *, isolation: str | None = None) -> AcidTransaction:
@@ -194,9 +210,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         ``isolation``: ``snapshot`` or ``serializable``; None: as SET TRANSACTION or settings say.
         """
         self._prefix_of_statement()
-        within = Session(self._client, self._compacting)
-        within._spark = self._spark
-        within._database = self._database
+        within = self.over(self._spark)
         chosen = isolation_named(isolation) or self._control.take_isolation()
         unit = within._control.begin(scoped=True, isolation=chosen)
         self._control.end_with_me(unit)
@@ -213,7 +227,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
             UnsupportedError: a statement that is known and not supported.
             AcidError: whatever the statement runs into.
         """
-        return self._run(parse_one(text, setting_of=self.settings.get, args=args))
+        return self.run(parse_one(text, setting_of=self.settings.get, args=args))
 
     def script(self, text: str) -> Iterator[tuple[str, Any]]:
         """Runs the statements of a script one by one: pairs of a statement's text and its result.
@@ -222,12 +236,24 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
             SqlSyntaxError: before any statement runs; of one with variables when it is its turn.
             AcidError: as ``sql``, at the statement that fails.
         """
-        yield from ((statement.text, self._run(statement)) for statement in parse(text))
+        yield from ((statement.text, self.run(statement)) for statement in parse(text))
 
-    def _run(self, statement: Statement) -> Any:
+    def run(self, statement: Statement, *, accept: Callable[[object], None] = _any) -> Any:
+        """Carries out a statement that was read; ``accept`` may raise when it gets what the
+        statement means, before anything is done.
+
+        Raises:
+            AcidError: whatever the statement runs into.
+        """
         prefix = self._prefix_of_statement()
         complete = resolved(statement, self.settings.get)
-        return self._carry_out(lambda look: bind(complete, look, prefix=prefix))
+
+        def bind_to(look: Look) -> Any:
+            bound = bind(complete, look, prefix=prefix)
+            accept(bound)
+            return bound
+
+        return self._carry_out(bind_to)
 
     def _prefix_of_statement(self) -> str:
         """What the placeholders of the next statement begin with."""
@@ -237,7 +263,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
 
     def _carry_out(self, bind_to: Callable[[Look], Any]) -> Any:
         """Carries out what ``bind_to`` makes of the catalog's definitions."""
-        bound = Bound.to(self._context().look(), bind_to)
+        bound = Bound.to(self.look(), bind_to)
         statement, handler = bound.value, handler_of(bound.value)
         if handler.changes_definitions:
             self._control.refuse_definition(statement)
@@ -249,13 +275,15 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         context = self._context(spark=spark, isolation=isolation)
         what = f"hiveacid: {title_of(statement)}"
         with (
+            own_calls(),
             jobs_described(spark, what),
             statement_shown(self._client, spark if on_spark else None, title_of(statement)),
             spark_errors_mapped(statement),
         ):
             answer = handler.carry_out(context, bound)
         if isinstance(answer, Listing) and self._spark is not None:
-            return listing_frame(self._spark, answer)
+            with own_calls():
+                return listing_frame(self._spark, answer)
         return answer
 
     def execute(self, statement: _Built | Callable[[Look], _Built]) -> Any:
@@ -414,7 +442,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         Raises:
             NotFoundError: 10001.
         """
-        return self._context().look().definition(name)
+        return self.look().definition(name)
 
     def lease(self, expected: Table, *, keep: Keep) -> Lease:
         """A snapshot of a table without Spark, under a read transaction of its own; ``expected`` is

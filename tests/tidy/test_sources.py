@@ -106,8 +106,8 @@ def _raised(node: ast.Raise) -> str:
 
 
 def _allowed(source: Source, name: str) -> bool:
-    if name == "AttributeError":  # the protocol of __getattr__
-        return "def __getattr__" in source.text
+    if name == "AttributeError":  # the protocol of __getattr__, and of properties made at run time
+        return "def __getattr__" in source.text or "property(" in source.text
     if source.room == "cli" and name in {"UsageError", "Exit", "BadParameter"}:
         return True
     return source.room == "testing" or name in _caught(source)

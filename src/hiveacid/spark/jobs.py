@@ -1,5 +1,5 @@
 """Spark jobs: what they are called, how far they are, their end with Ctrl-C; what a task does that
-writes.
+writes; whether it is hiveacid that calls Spark.
 
 A worker imports this module for its task, so it imports little.
 """
@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
@@ -31,6 +32,24 @@ Measure = Callable[[], "tuple[int, int] | None"]
 _DESCRIPTION: Final = "spark.job.description"
 _GROUP: Final = "spark.jobGroup.id"
 _NUMBERS: Final = itertools.count()
+_OWN_CALL: Final = ContextVar("hiveacid calls Spark", default=False)
+
+
+@contextmanager
+def own_calls() -> Iterator[None]:
+    """A block in which Spark's methods do what Spark made them for, on sessions, too, whose methods
+    know tables of ours.
+    """
+    token = _OWN_CALL.set(True)
+    try:
+        yield
+    finally:
+        _OWN_CALL.reset(token)
+
+
+def is_own_call() -> bool:
+    """Whether it is within ``own_calls``."""
+    return _OWN_CALL.get()
 
 
 @contextmanager

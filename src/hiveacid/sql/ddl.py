@@ -177,6 +177,8 @@ def _create_table(cursor: Cursor) -> CreateTable:
         found = definitions.constraints.value()
         table = replace(table, columns=tuple(definitions.columns), constraints=found)
     table = _table_clauses(cursor, table)
+    if table.columns and table.partition_names:
+        table = _with_named_partitions(cursor, table)
     if cursor.accept("AS") or cursor.at_query():
         query: Any = QueryParser(cursor).query_fragment()
         return replace(table, query=query)
@@ -205,6 +207,8 @@ def _table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
             table = replace(table, properties={**told, **table.properties})
         elif cursor.accept("STORED"):
             table = replace(table, format=_stored(cursor))
+        elif cursor.accept("USING"):
+            table = _using(cursor, table)
         elif cursor.accept("LOCATION"):
             table = replace(table, location=cursor.string())
         elif cursor.accept("TBLPROPERTIES"):
@@ -213,6 +217,15 @@ def _table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
             property_list(cursor)
         else:
             return table
+
+
+def _using(cursor: Cursor, table: CreateTable) -> CreateTable:
+    """USING hiveacid, which is Spark's way to ask for a full ACID table."""
+    start = cursor.token
+    if cursor.small_name("using clause") != "hiveacid":
+        raise UnsupportedError(f"USING {start.text} is not supported")
+    properties = {"transactional": "true", **table.properties}
+    return replace(table, format=FileFormat.ORC, properties=properties)
 
 
 def _stored(cursor: Cursor) -> FileFormat:
@@ -246,6 +259,18 @@ def _partitioned_by(cursor: Cursor, table: CreateTable) -> CreateTable:
         table,
         partition_columns=tuple(definitions.columns),
         constraints=replace(table.constraints, not_null=not_null),
+    )
+
+
+def _with_named_partitions(cursor: Cursor, table: CreateTable) -> CreateTable:
+    """PARTITIONED BY (name), as Spark has it: of a column that is declared among the others."""
+    columns = {column.name: column for column in table.columns}
+    for name in table.partition_names:
+        if name not in columns:
+            raise cursor.error(f"the partition column '{name}' is none of the columns")
+    partitions = tuple(columns.pop(name) for name in table.partition_names)
+    return replace(
+        table, columns=tuple(columns.values()), partition_columns=partitions, partition_names=()
     )
 
 

@@ -11,6 +11,7 @@ from hiveacid.client import Client
 from hiveacid.errors import spark_needed
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
+from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.types import quoted
 from hiveacid.statements.answers import Listing
 from hiveacid.statements.compact import CompactionStatement
@@ -108,6 +109,7 @@ def _is_temporary_view(spark: SparkSession | None, name: str) -> bool:
     from pyspark.errors import PySparkException
 
     try:
-        return bool(spark.catalog.getTable(quoted(name)).isTemporary)
+        with own_calls():
+            return bool(spark.catalog.getTable(quoted(name)).isTemporary)
     except PySparkException:  # there is nothing of that name
         return False

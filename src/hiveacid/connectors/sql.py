@@ -1,0 +1,339 @@
+"""``spark.sql`` of a session that is enabled: which statements are ours, and how the others read
+tables of ours.
+
+    no name in it is a table of ours             Spark's, untouched: one look at the metastore
+    it reads or changes tables of ours            a statement of the session (``acid.sql``)
+    INSERT, CREATE TABLE AS, temporary views      Spark's, over the rows of its query, which the
+    of Spark's that read tables of ours           session reads
+    USE, SHOW TABLES, SHOW DATABASES              both
+
+Temporary views come first, then tables of ours, then Spark's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from hiveacid.connectors.names import first_words, relation_names
+from hiveacid.errors import SqlSyntaxError
+from hiveacid.model.tables import TableName
+from hiveacid.session import Session
+from hiveacid.spark.jobs import own_calls
+from hiveacid.sql import parse_one, with_arguments
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.lexer import Token, name_of, tokenize
+from hiveacid.sql.parse import ParsedExplain, Statement
+from hiveacid.sql.parsed import Fragment
+from hiveacid.sql.query import QueryParser
+from hiveacid.statements.ddl.views import CreateView
+from hiveacid.statements.query_columns import is_frame
+from hiveacid.statements.values import (
+    DeleteResult,
+    InsertResult,
+    Inserts,
+    MergeResult,
+    Query,
+    UpdateResult,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_Original = Callable[..., "DataFrame"]
+_NUMBERS: Final = itertools.count()
+_WORDS: Final = re.compile(
+    r"SHOW (TRANSACTIONS|LOCKS|COMPACTIONS)\b"
+    r"|ABORT (TRANSACTIONS|LOCKS|COMPACTIONS)\b|START TRANSACTION\b|(COMMIT|ROLLBACK|SAVEPOINT)\b"
+    r"|RELEASE\b|(UN)?LOCK (TABLE|DATABASE|SCHEMA)\b|BEGIN( (TRANSACTION|WORK|ISOLATION)\b.*)?$"
+    r"|SET (TRANSACTION|AUTOCOMMIT)\b|(RE)?SET (HIVECONF:)?HIVEACID\.|EXPLAIN LOCKS\b"
+)
+"""Statements that Spark lacks, by their first words."""
+_USING: Final = "HIVEACID"
+
+
+class _SparksError(Exception):
+    """The statement is Spark's; never leaves this module."""
+
+
+def sql(
+    acid: Session,
+    original: _Original,
+    sqlQuery: str,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
+    **kwargs: Any,
+) -> DataFrame:
+    """``SparkSession.sql``; of statements that change something a frame of how many rows, as that
+    of other table formats, or one without columns.
+    """
+    if isinstance(sqlQuery, str):
+        words = first_words(sqlQuery)
+        is_ours = _WORDS.match(" ".join(words)) is not None or _creates_ours(words, sqlQuery)
+        try:
+            if is_ours or _names_ours(acid, sqlQuery):
+                return _carried_out(acid, original, sqlQuery, args, kwargs, is_ours=is_ours)
+        except _SparksError:
+            pass
+    return original(sqlQuery, args, **kwargs)
+
+
+def _names_ours(acid: Session, text: str) -> bool:
+    """Whether one of the names in the text could be a table of ours."""
+    names = {_table_name(acid, parts) for parts in relation_names(text) if len(parts) <= 2}
+    return bool(names and acid.client.metastore.get_tables(names))
+
+
+def _table_name(acid: Session, parts: Sequence[str]) -> TableName:
+    return TableName(parts[0] if len(parts) == 2 else acid.database, parts[-1])
+
+
+def _creates_ours(words: Sequence[str], text: str) -> bool:
+    """CREATE TABLE ... USING hiveacid, CREATE TRANSACTIONAL TABLE, or with 'transactional'."""
+    if words[:1] not in (("CREATE",), ("REPLACE",)) or "TABLE" not in words:
+        return False
+    if "TRANSACTIONAL" in words:
+        return True
+    lower = text.lower()
+    if "hiveacid" not in lower and "transactional" not in lower:
+        return False
+    tokens = _tokens(text)
+    provider = _after(tokens, "USING")
+    if provider is not None:
+        return name_of(provider).upper() == _USING
+    return any(
+        token.text.lower().strip("'\"") == "transactional" for token in tokens if not token.key
+    )
+
+
+def _after(tokens: Sequence[Token], key: str) -> Token | None:
+    """What follows the first such word before the query of CREATE TABLE AS."""
+    for token, follower in itertools.pairwise(tokens):
+        if token.key == key:
+            return follower
+        if token.key == "AS" and follower.key in ("SELECT", "WITH", "FROM", "("):
+            return None
+    return None
+
+
+def _tokens(text: str) -> tuple[Token, ...]:
+    try:
+        return tokenize(text)
+    except SqlSyntaxError:
+        raise _SparksError from None
+
+
+# -------------------------------------------------------------------- statements
+
+
+def _carried_out(
+    acid: Session,
+    original: _Original,
+    text: str,
+    args: Mapping[str, Any] | Sequence[Any] | None,
+    kwargs: Mapping[str, Any],
+    *,
+    is_ours: bool,
+) -> DataFrame:
+    """The statement with its values in it, by the session or, over rows it reads, by Spark.
+
+    Raises:
+        _SparksError: it is Spark's after all.
+    """
+    if args:
+        text = with_arguments(text, args)
+    formatter = _formatter(acid.spark) if kwargs else None
+    try:
+        if formatter is not None:
+            text = formatter.format(text, **kwargs)
+        if not is_ours:
+            answer = _over_rows(acid, original, text)
+            if answer is not None:
+                return answer
+        statement = parse_one(text, setting_of=acid.settings.get)
+        if not is_ours:
+            _check_target(acid, statement.body)
+        return _frame(acid, acid.run(statement, accept=_accept))
+    finally:
+        if formatter is not None and hasattr(formatter, "clear"):
+            formatter.clear()
+
+
+def _formatter(spark: Any) -> Any:
+    """What puts ``{df}`` and values into a text; the views it makes on Spark Connect stay, because
+    a query is analysed again by each action.
+    """
+    if "connect" in type(spark).__module__:
+        from pyspark.sql.connect.sql_formatter import SQLStringFormatter as Remote
+
+        class Formatter(Remote):
+            def format(self, text: str, /, *args: Any, **kwargs: Any) -> str:
+                done = super().format(text, *args, **kwargs)
+                for frame, name in self._temp_views:
+                    frame.createOrReplaceTempView(name)
+                return done
+
+        return Formatter(spark)
+    from pyspark.sql.sql_formatter import SQLStringFormatter
+
+    return SQLStringFormatter(spark)
+
+
+def _accept(bound: object) -> None:
+    """A query that reads no table of ours is Spark's."""
+    query = bound.query if isinstance(bound, CreateView) else bound
+    if isinstance(query, Query) and not query.tables:
+        raise _SparksError
+
+
+def _check_target(acid: Session, body: object) -> None:
+    """A statement whose tables are none of ours is Spark's, whatever its expressions name."""
+    if isinstance(body, ParsedExplain):
+        body = body.statement.body
+    if isinstance(body, Fragment | CreateView):
+        return
+    parts = body.branches if isinstance(body, Inserts) else (body,)
+    names = [
+        value
+        for part in parts
+        for value in (getattr(part, field.name) for field in fields(part))  # type: ignore[arg-type]
+        if isinstance(value, TableName)
+    ]
+    if not any(is_table_of_ours(acid, name) for name in names):
+        raise _SparksError
+
+
+def is_table_of_ours(acid: Session, name: TableName) -> bool:
+    """Whether a name as written means a table or view of ours; a temporary view comes first."""
+    look = acid.look()
+    if look.table(name if name.database else TableName(acid.database, name.table)) is None:
+        return False
+    return bool(name.database) or not look.is_temporary_view(name.table)
+
+
+# -------------------------------------------------------------------- Spark's statements over ours
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What stands before the query of a statement of Spark's: the table that it writes (None for
+    a directory), or the temporary view that it makes, and the query's first token.
+    """
+
+    target: TableName | None
+    words: frozenset[str]
+    columns: tuple[str, ...]
+    start: int
+
+
+def _over_rows(acid: Session, original: _Original, text: str) -> DataFrame | None:
+    """What Spark makes of a statement that keeps the rows of a query over ours; None where it is
+    no such statement.
+    """
+    cursor = Cursor(source=text, tokens=_tokens(text))
+    head = _head(cursor)
+    if head is None:
+        return None
+    is_view = "VIEW" in head.words
+    if not is_view and head.target is not None and is_table_of_ours(acid, head.target):
+        return None
+    cursor.at = head.start
+    fragment = QueryParser(cursor).query_fragment()
+    cursor.accept(";")
+    cursor.end_statement()
+    rows = acid.run(Statement(fragment.text, 1, fragment), accept=_accept)
+    with own_calls():
+        if is_view:
+            return _view(acid, head, rows)
+        name = f"__hiveacid_rows_{next(_NUMBERS)}"
+        rows.createOrReplaceTempView(name)
+        try:
+            return original(f"{text[: cursor.tokens[head.start].start]} SELECT * FROM {name}")
+        finally:
+            acid.spark.catalog.dropTempView(name)
+
+
+def _head(cursor: Cursor) -> _Head | None:
+    """The head of INSERT, CREATE TABLE AS, CREATE TEMPORARY VIEW AS and CACHE TABLE AS."""
+    words = set()
+    while cursor.key in _HEAD_WORDS:
+        words.add(cursor.next().key)
+    if not words & {"INSERT", "CACHE", "TEMP", "TEMPORARY"} and not words >= {"CREATE", "TABLE"}:
+        return None
+    target = None
+    if "DIRECTORY" not in words:
+        cursor.if_not_exists()
+        parts = cursor.dotted_name()
+        if len(parts) <= 2:
+            target = TableName(parts[0] if len(parts) == 2 else "", parts[-1])
+    columns = _view_columns(cursor) if "VIEW" in words else ()
+    while not cursor.at_end():
+        if cursor.accept("AS") if "INSERT" not in words else cursor.at_nested_query():
+            return _Head(target, frozenset(words), columns, cursor.at)
+        cursor.skip_parentheses() if cursor.key == "(" else cursor.next()
+    return None
+
+
+_HEAD_WORDS: Final = frozenset(
+    {
+        "CACHE", "CREATE", "DIRECTORY", "EXTERNAL", "GLOBAL", "INSERT", "INTO", "LAZY", "LOCAL",
+        "OR", "OVERWRITE", "REPLACE", "TABLE", "TEMP", "TEMPORARY", "VIEW",
+    }
+)  # fmt: skip
+
+
+def _view_columns(cursor: Cursor) -> tuple[str, ...]:
+    if cursor.key != "(":
+        return ()
+
+    def column(_: Cursor) -> str:
+        name = cursor.name("view column")
+        if cursor.accept("COMMENT"):
+            cursor.string()
+        return name
+
+    return cursor.in_parentheses(column)
+
+
+def _view(acid: Session, head: _Head, rows: Any) -> DataFrame:
+    """The temporary view: the tables as they are now, like that of a DataFrame."""
+    assert head.target is not None
+    if head.columns:
+        rows = rows.toDF(*head.columns)
+    kind = "GlobalTempView" if "GLOBAL" in head.words else "TempView"
+    verb = "createOrReplace" if "REPLACE" in head.words else "create"
+    getattr(rows, f"{verb}{kind}")(head.target.table)
+    return _frame(acid, None)
+
+
+# -------------------------------------------------------------------- answers
+
+
+def _frame(acid: Session, answer: Any) -> DataFrame:
+    """The answer of a statement as ``spark.sql`` gives it."""
+    if is_frame(answer):
+        return answer
+    answers = answer if isinstance(answer, tuple) else (answer,)
+    with own_calls():
+        counts = {name: 0 for one in answers for name in _counts(one)}
+        if not counts:
+            return acid.spark.range(0).select()
+        for one in answers:
+            for name, count in _counts(one).items():
+                counts[name] = counts[name] + count
+        items = ", ".join(f"{count}L AS {name}" for name, count in counts.items())
+        return acid.spark.sql(f"SELECT {items} FROM VALUES (0) AS one(row)")
+
+
+def _counts(answer: object) -> dict[str, int]:
+    if isinstance(answer, MergeResult):
+        changed = (answer.updated, answer.deleted, answer.inserted)
+        names = ("num_updated_rows", "num_deleted_rows", "num_inserted_rows")
+        return {"num_affected_rows": sum(changed), **dict(zip(names, changed, strict=True))}
+    if isinstance(answer, InsertResult):
+        return {"num_affected_rows": answer.rows, "num_inserted_rows": answer.rows}
+    if isinstance(answer, UpdateResult | DeleteResult) and answer.rows is not None:
+        return {"num_affected_rows": answer.rows}
+    return {}
