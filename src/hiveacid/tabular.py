@@ -59,8 +59,8 @@ def arrow_table(data: Any, *, argument: str = "data", columns: Columns = lambda:
             rows = pa.RecordBatchReader.from_stream(data).read_all()
         elif hasattr(data, "collect_schema"):  # a LazyFrame of Polars
             rows = data.collect().to_arrow()
-        elif isinstance(data, list | tuple) and data and all(map(_is_row, data)):
-            rows = _from_dicts([_as_dict(row) for row in data], columns)
+        elif isinstance(data, list | tuple) and data and all(map(is_row, data)):
+            rows = _from_dicts([as_dict(row) for row in data], columns)
         elif isinstance(data, list | tuple) and not data:
             raise InvalidInputError(
                 f"{argument} is an empty list, which tells no columns: leave the call out, or give"
@@ -84,11 +84,13 @@ def is_tabular(data: object) -> bool:
     )
 
 
-def _is_row(row: object) -> bool:
+def is_row(row: object) -> bool:
+    """Whether it is a row with names: a mapping, a Row of Spark, a named tuple."""
     return isinstance(row, Mapping) or hasattr(row, "asDict") or hasattr(row, "_asdict")
 
 
-def _as_dict(row: Any) -> Mapping[str, object]:
+def as_dict(row: Any) -> Mapping[str, object]:
+    """Such a row by name."""
     if isinstance(row, Mapping):
         return row
     found: Mapping[str, object] = row.asDict() if hasattr(row, "asDict") else row._asdict()
@@ -118,8 +120,12 @@ def _entries(value: object, kind: HiveType | None) -> object:
             for key, item in value.items()
         ]
     if isinstance(value, dict) and isinstance(kind, StructType):
-        kinds = dict(kind.fields)
-        return {name: _entries(item, kinds.get(str(name).lower())) for name, item in value.items()}
+        kinds = {name.lower(): one for name, one in kind.fields}
+        given = {name: _entries(item, kinds.get(str(name).lower())) for name, item in value.items()}
+        lacking = kinds.keys() - {str(name).lower() for name in given}
+        if len(given) + len(lacking) == len(kinds):  # else one is unknown: an error, later
+            given |= dict.fromkeys(lacking)  # NULL, as where another row has them
+        return given
     if isinstance(value, list) and isinstance(kind, ListType):
         return [_entries(item, kind.element) for item in value]
     return value

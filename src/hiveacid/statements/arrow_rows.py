@@ -147,15 +147,24 @@ def _is_literal(default: str | None) -> bool:
     return bool(known or _PLAIN_TEXT.fullmatch(text))
 
 
+def literal_default(table: Table, column: Column) -> pa.Scalar | None:
+    """What a row without the column gets; None where only Spark can tell."""
+    text = column_default(table, column.name)
+    if not _is_literal(text):
+        return None
+    if text is None or text.strip().lower() == "null":
+        return pa.scalar(None, arrow_type(column.type))
+    plain = _PLAIN_TEXT.fullmatch(text.strip())
+    value = text.strip() if plain is None else plain.group(1) or plain.group(2) or ""
+    return typed_column(pa.table({column.name: pa.array([value], pa.string())}), column)[0]
+
+
 def _default(table: Table, column: Column, rows: pa.Table) -> pa.Array:
-    target = arrow_type(column.type)
-    text = (column_default(table, column.name) or "null").strip()
-    if text.lower() == "null":
-        return pa.nulls(rows.num_rows, target)
-    plain = _PLAIN_TEXT.fullmatch(text)
-    value = text if plain is None else plain.group(1) or plain.group(2) or ""
-    one = pa.table({column.name: pa.array([value], pa.string())})
-    return pa.repeat(typed_column(one, column)[0], rows.num_rows)
+    value = literal_default(table, column)
+    assert value is not None
+    if not value.is_valid:
+        return pa.nulls(rows.num_rows, value.type)
+    return pa.repeat(value, rows.num_rows)
 
 
 def by_field_name(given: pa.Array, kind: HiveType) -> pa.Array:

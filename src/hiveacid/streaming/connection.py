@@ -11,14 +11,16 @@ there are enough of them, or the commit comes; then they are converted together.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
@@ -33,10 +35,14 @@ from hiveacid.errors import (
 )
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName
-from hiveacid.statements.arrow_rows import refuse_what_needs_spark, stored_arrays
+from hiveacid.statements.arrow_rows import (
+    literal_default,
+    refuse_what_needs_spark,
+    stored_arrays,
+)
 from hiveacid.statements.partition_values import normal_spec, partition_texts
 from hiveacid.streaming.batch import TransactionBatch
-from hiveacid.streaming.record_writers import PythonRows, RecordWriter
+from hiveacid.streaming.record_writers import PythonRows, RecordWriter, not_given
 from hiveacid.streaming.states import TRANSITIONS, StreamState
 from hiveacid.tabular import arrow_table, is_tabular
 from hiveacid.txn.transaction import Transaction
@@ -46,6 +52,28 @@ _WAITING_MAX: Final = 1_000
 """Records that wait until they are converted together."""
 OPEN_FILES_MAX: Final = 100
 """Open files of a batch; each holds at most a stripe (``orc.stripe.size`` / 8) in memory."""
+
+
+_Method = TypeVar("_Method", bound=Callable[..., None])
+
+
+def _alone(method: _Method) -> _Method:
+    """Two threads with one batch would mix their rows: the second one gets an error."""
+
+    @functools.wraps(method)
+    def guarded(self: StreamingConnection, *args: object) -> None:
+        if not self._mutex.acquire(blocking=False):
+            raise TransactionError(
+                f"Another thread uses the stream into {self.table} now",
+                table=str(self.table),
+                note="A connection is for one thread; several may stream into one table.",
+            )
+        try:
+            method(self, *args)
+        finally:
+            self._mutex.release()
+
+    return guarded  # type: ignore[return-value]
 
 
 @dataclass(slots=True)
@@ -95,6 +123,7 @@ class StreamingConnection:
             if number < 1:
                 raise InvalidInputError(f"{name} is at least 1, not {number}", argument=name)
         self._client = client
+        self._mutex = threading.RLock()
         self._name = table
         self._partition = partition_texts(partition)
         self._per_batch = transactions_per_batch
@@ -110,6 +139,7 @@ class StreamingConnection:
         self._rejected: list[tuple[str, str]] = []
         self._rows = 0
         self._records = 0
+        self._absent: dict[str, object] = {}
         self.statistics = StreamStatistics()
         self._table = self._looked_up()
 
@@ -138,6 +168,7 @@ class StreamingConnection:
         """Transactions of the current batch that can still begin."""
         return 0 if self._batch is None else self._batch.remaining
 
+    @_alone
     def begin(self) -> None:
         """Begin the next transaction; where the batch has no more, the next batch.
 
@@ -169,6 +200,7 @@ class StreamingConnection:
         self._waiting, self._rejected, self._rows, self._records = [], [], 0, 0
         self._state = StreamState.OPEN
 
+    @_alone
     def write(self, data: object) -> None:
         """Write one record or many: what the record writer takes, or Arrow, pandas, Polars data
         with columns by name.
@@ -189,6 +221,7 @@ class StreamingConnection:
         if len(self._waiting) >= _WAITING_MAX:
             self._convert()
 
+    @_alone
     def commit(self) -> None:
         """Make the transaction's rows visible. Where it fails, the transaction is aborted.
 
@@ -208,6 +241,7 @@ class StreamingConnection:
         self.statistics.committed += 1
         self.statistics.rows += self._rows
 
+    @_alone
     def abort(self) -> None:
         """Give the transaction's rows up.
 
@@ -237,6 +271,7 @@ class StreamingConnection:
         if self._state is StreamState.OPEN:
             self.commit()
 
+    @_alone
     def close(self) -> None:
         """Abort what is open, finish the files, give the rest of the batch back; once.
 
@@ -328,7 +363,7 @@ class StreamingConnection:
         columns = self._columns_of(self._table)
         rows = records
         if not isinstance(rows, pa.Table):
-            rows = self._record_writer.rows(rows, columns)
+            rows = self._record_writer.rows(rows, columns, self._absent)
         known = {column.name for column in columns}
         unknown = [name for name in rows.schema.names if name not in known]
         if unknown:
@@ -337,15 +372,9 @@ class StreamingConnection:
                 table=str(self._name),
                 column=unknown[0],
             )
-        keys = [c.name for c in self._table.partition_columns if c in columns]
-        missing = [name for name in keys if name not in rows.schema.names]
-        if missing:
-            raise ConversionError(
-                f"the partition columns {', '.join(missing)} of {self._name} are not given",
-                table=str(self._name),
-                column=missing[0],
-                note="Give them in each record, or with stream(..., partition={...}).",
-            )
+        for name in known - set(self._absent):
+            if name not in rows.schema.names:
+                raise not_given(name)
         return stored_arrays(self._table, rows, columns)
 
     def _rejected_rows(self) -> tuple[Table, list[pa.Array]] | None:
@@ -355,7 +384,7 @@ class StreamingConnection:
         name = self._make_rejected_table()
         table = self._client.metastore.get_table(name)
         texts, reasons = zip(*self._rejected, strict=True)
-        moment = datetime.fromtimestamp(self._client.clock.now_ms() / 1000, UTC)
+        moment = datetime.fromtimestamp(self._client.clock.now_ms() / 1000, timezone.utc)
         rows = pa.table(
             {
                 "rejected_at": pa.array(
@@ -382,7 +411,11 @@ class StreamingConnection:
             )
         refuse_what_needs_spark(found, [column.name for column in found.all_columns])
         normal_spec(found, self._partition)
-        self._record_writer.check(self._columns_of(found))
+        columns = self._columns_of(found)
+        self._record_writer.check(columns)
+        keys = {column.name for column in found.partition_columns}
+        defaults = {c.name: literal_default(found, c) for c in columns if c.name not in keys}
+        self._absent = {n: one.as_py() for n, one in defaults.items() if one is not None}
         return found
 
     def _require(self, wanted: StreamState) -> None:

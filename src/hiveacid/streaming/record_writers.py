@@ -7,20 +7,26 @@ connection, which tells which record does not.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
-from pyarrow import csv
 
 from hiveacid.errors import ConversionError, InvalidInputError
 from hiveacid.model.tables import Column
-from hiveacid.model.types import ListType, MapType, StructType, UnionType
-from hiveacid.tabular import arrow_table
+from hiveacid.model.types import (
+    DecimalType,
+    HiveType,
+    ListType,
+    MapType,
+    StructType,
+    UnionType,
+)
+from hiveacid.tabular import arrow_table, as_dict, is_row
 
 _NESTED = (ListType, MapType, StructType, UnionType)
 
@@ -43,9 +49,15 @@ class RecordWriter(Protocol):
             InvalidInputError: it is nothing of that kind.
         """
 
-    def rows(self, records: Sequence[object], columns: Sequence[Column]) -> pa.Table:
+    def rows(
+        self,
+        records: Sequence[object],
+        columns: Sequence[Column],
+        absent: Mapping[str, object],
+    ) -> pa.Table:
         """The records as rows whose columns have names of the table's, of any Arrow type; one row
-        for each record. ``columns`` are those that a record may give, in the table's order.
+        for each record. ``columns`` are those that a record may give, in the table's order; one
+        that a record lacks has its value of ``absent``, and is an error where that has none.
 
         Raises:
             ConversionError: a record cannot be split, or has too many or too few values.
@@ -65,21 +77,30 @@ class PythonRows:
         Raises:
             InvalidInputError: it is neither.
         """
-        if _is_named(data) or isinstance(data, tuple):
+        if is_row(data) or isinstance(data, tuple):
             return [data]
-        if isinstance(data, list) and all(_is_named(row) or _is_values(row) for row in data):
+        if isinstance(data, list) and all(
+            is_row(row) or isinstance(row, list | tuple) for row in data
+        ):
             return data
         raise InvalidInputError(
             f"A row is a dict, a tuple, or a list of those, not {type(data).__name__}",
             note="Text needs a record writer: acid.stream(table, record_writer=JsonWriter()).",
         )
 
-    def rows(self, records: Sequence[object], columns: Sequence[Column]) -> pa.Table:
+    def rows(
+        self,
+        records: Sequence[object],
+        columns: Sequence[Column],
+        absent: Mapping[str, object],
+    ) -> pa.Table:
         """See ``RecordWriter``."""
         names = [column.name for column in columns]
-        return arrow_table(
-            [row if _is_named(row) else _by_name(names, row) for row in records], argument="rows"
-        )
+        named = [
+            as_dict(row) if is_row(row) else dict(zip(names, _values(row, columns), strict=True))
+            for row in records
+        ]
+        return _from_dicts(named, columns, absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +124,26 @@ class DelimitedWriter:
         """See ``RecordWriter``."""
         return _lines(data)
 
-    def rows(self, records: Sequence[object], columns: Sequence[Column]) -> pa.Table:
+    def rows(
+        self,
+        records: Sequence[object],
+        columns: Sequence[Column],
+        absent: Mapping[str, object],
+    ) -> pa.Table:
         """See ``RecordWriter``."""
-        names = [column.name for column in columns]
-        try:
-            return csv.read_csv(
-                io.BytesIO("\n".join(map(str, records)).encode() + b"\n"),
-                read_options=csv.ReadOptions(column_names=names, use_threads=False),
-                parse_options=csv.ParseOptions(
-                    delimiter=self.delimiter,
-                    quote_char=False,
-                    escape_char=self.escape or False,
-                    ignore_empty_lines=False,
-                ),
-                convert_options=csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()),
-                    null_values=[self.null],
-                    strings_can_be_null=True,
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            raise ConversionError(f"delimited text: {error}") from error
+        del absent
+        return _from_texts([self._split(_text(line)) for line in records], columns)
+
+    def _split(self, line: str) -> list[str | None]:
+        """What is NULL is seen before escapes are resolved, as in Hive."""
+        if self.escape is None:
+            return [None if text == self.null else text for text in line.split(self.delimiter)]
+        split, escape = re.escape(self.delimiter), re.escape(self.escape)
+        field = rf"(?:^|{split})((?:{escape}.?|[^{split}{escape}])*)"
+        return [
+            None if text == self.null else re.sub(rf"{escape}(.)", r"\1", text, flags=re.DOTALL)
+            for text in re.findall(field, line, flags=re.DOTALL)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +157,29 @@ class JsonWriter:
         """See ``RecordWriter``."""
         return _lines(data)
 
-    def rows(self, records: Sequence[object], columns: Sequence[Column]) -> pa.Table:
+    def rows(
+        self,
+        records: Sequence[object],
+        columns: Sequence[Column],
+        absent: Mapping[str, object],
+    ) -> pa.Table:
         """See ``RecordWriter``."""
-        del columns
+        exact = any("decimal" in str(column.type) for column in columns)
         try:
-            found = [json.loads(str(line)) for line in records]
+            found = [
+                json.loads(_text(line), parse_float=Decimal if exact else None) for line in records
+            ]
         except ValueError as error:
             raise ConversionError(f"JSON: {error}") from error
         if not all(isinstance(one, dict) for one in found):
             raise ConversionError("JSON: a line is not an object")
-        return arrow_table(found, argument="rows")
+        if exact:
+            kinds = {column.name: column.type for column in columns}
+            found = [
+                {name: _exact(value, kinds.get(name.lower())) for name, value in one.items()}
+                for one in found
+            ]
+        return _from_dicts(found, columns, absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,30 +211,32 @@ class RegexWriter:
         """See ``RecordWriter``."""
         return _lines(data)
 
-    def rows(self, records: Sequence[object], columns: Sequence[Column]) -> pa.Table:
+    def rows(
+        self,
+        records: Sequence[object],
+        columns: Sequence[Column],
+        absent: Mapping[str, object],
+    ) -> pa.Table:
         """See ``RecordWriter``."""
+        del absent
         pattern = re.compile(self.pattern)
-        matches = [pattern.fullmatch(str(line)) for line in records]
+        matches = [pattern.fullmatch(_text(line)) for line in records]
         groups = [one.groups() for one in matches if one is not None]
         if len(groups) < len(matches):
             raise ConversionError(f"a line does not match {self.pattern!r}")
-        return pa.table(
-            {
-                column.name: pa.array([values[at] for values in groups], pa.string())
-                for at, column in enumerate(columns)
-            }
-        )
+        return _from_texts(groups, columns)
 
 
 def _lines(data: object) -> list[object]:
-    """Lines without their ends; an end of the last one is no empty line."""
+    """Lines without their ends (``\\n``, ``\\r\\n``); an end of the last one is no empty line. One
+    that is not UTF-8 stays bytes.
+    """
     if isinstance(data, bytes | bytearray):
-        try:
-            data = bytes(data).decode()
-        except UnicodeDecodeError as error:
-            raise ConversionError(f"text is not UTF-8: {error}") from error
+        parts = bytes(data).removesuffix(b"\n").split(b"\n") if data else []
+        return [_decoded(line.removesuffix(b"\r")) for line in parts]
     if isinstance(data, str):
-        return list(data.removesuffix("\n").split("\n"))
+        lines = data.removesuffix("\n").split("\n") if data else []
+        return [line.removesuffix("\r") for line in lines]
     if isinstance(data, Iterable) and not isinstance(data, Mapping):
         return [line for part in data for line in _lines_of_part(part)]
     raise InvalidInputError(f"Text is a str, bytes, or a list of those, not {type(data).__name__}")
@@ -210,22 +245,82 @@ def _lines(data: object) -> list[object]:
 def _lines_of_part(part: object) -> list[object]:
     if not isinstance(part, str | bytes | bytearray):
         raise InvalidInputError(f"A line is a str or bytes, not {type(part).__name__}")
-    return _lines(part)
+    return _lines(part) or [""]
 
 
-def _is_named(row: object) -> bool:
-    return isinstance(row, Mapping) or hasattr(row, "asDict") or hasattr(row, "_asdict")
+def _decoded(line: bytes) -> str | bytes:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line
 
 
-def _is_values(row: object) -> bool:
-    return isinstance(row, list | tuple)
+def _text(record: object) -> str:
+    if isinstance(record, bytes):
+        raise ConversionError(f"text is not UTF-8: {record!r}")
+    return str(record)
 
 
-def _by_name(names: Sequence[str], row: object) -> Mapping[str, object]:
+def not_given(column: str) -> ConversionError:
+    """What a record must have is not there."""
+    return ConversionError(
+        f"column {column} is not given",
+        column=column,
+        note="Partition columns can be given with stream(..., partition={...}).",
+    )
+
+
+def _from_dicts(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[Column], absent: Mapping[str, object]
+) -> pa.Table:
+    """All columns of each row: what it is does not depend on the rows beside it."""
+    known = {column.name for column in columns}
+    needed = known.difference(absent)
+    whole = [{**absent, **(row if known.issuperset(row) else _lower(row))} for row in rows]
+    for name in needed:
+        if not all(name in row for row in whole):
+            raise not_given(name)
+    return arrow_table(whole, argument="rows", columns=lambda: columns)
+
+
+def _lower(row: Mapping[str, object]) -> dict[str, object]:
+    lower = {str(name).lower(): value for name, value in row.items()}
+    if len(lower) < len(row):
+        raise ConversionError(f"a name is given twice: {', '.join(map(str, row))}")
+    return lower
+
+
+def _exact(value: object, kind: HiveType | None) -> object:
+    """A number with a point, which was read as a Decimal: a float where the type is no decimal."""
+    if isinstance(value, Decimal):
+        return value if isinstance(kind, DecimalType) else float(value)
+    if isinstance(value, list):
+        element = kind.element if isinstance(kind, ListType) else None
+        return [_exact(one, element) for one in value]
+    if isinstance(value, dict):
+        fields = kind.fields if isinstance(kind, StructType) else ()
+        kinds = {name.lower(): one for name, one in fields}
+        if isinstance(kind, MapType):
+            kinds = {name.lower(): kind.value for name in value}
+        return {name: _exact(one, kinds.get(name.lower())) for name, one in value.items()}
+    return value
+
+
+def _from_texts(rows: Sequence[Sequence[object]], columns: Sequence[Column]) -> pa.Table:
+    rows = [_values(row, columns) for row in rows]
+    return pa.table(
+        {
+            column.name: pa.array([row[at] for row in rows], pa.string())
+            for at, column in enumerate(columns)
+        }
+    )
+
+
+def _values(row: object, columns: Sequence[Column]) -> Sequence[object]:
     assert isinstance(row, list | tuple)
-    if len(row) != len(names):
-        raise ConversionError(f"a row has {len(row)} values for {len(names)} columns")
-    return dict(zip(names, row, strict=True))
+    if len(row) != len(columns):
+        raise ConversionError(f"a row has {len(row)} values for {len(columns)} columns")
+    return row
 
 
 def _refuse_nested(columns: Sequence[Column], what: str) -> None:

@@ -17,6 +17,7 @@ from hiveacid.errors import (
     ConflictError,
     ConversionError,
     InvalidInputError,
+    LockError,
     NotFoundError,
     StorageError,
     TransactionError,
@@ -24,6 +25,7 @@ from hiveacid.errors import (
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableKind, TableName
 from hiveacid.session import Session
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.flushed_file import FlushedFile
 from hiveacid.streaming import (
     DelimitedWriter,
@@ -59,6 +61,28 @@ def ids(acid: Session, table: str) -> list[int]:
 def files(tmp_path: Path, table: str) -> list[str]:
     root = tmp_path / "wh" / table
     return sorted(str(one.relative_to(root)) for one in root.rglob("bucket_*"))
+
+
+def test_what_is_written_is_seen_with_the_commit_alone(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by who reads between the bytes of a file and the length that makes them count."""
+    with acid.stream("p", transactions_per_batch=3) as stream:
+        with stream.transaction():
+            stream.write({"id": 1, "k": 1})
+        append = FlushedFile._append_length
+        seen: list[list[int]] = []
+
+        def read_before_and_after(file: FlushedFile) -> None:
+            seen.append(ids(acid, "p"))
+            append(file)
+            seen.append(ids(acid, "p"))
+
+        monkeypatch.setattr(FlushedFile, "_append_length", read_before_and_after)
+        with stream.transaction():
+            stream.write([{"id": 2, "k": 1}, {"id": 3, "k": 2}])
+        assert seen == [[1]] * 6  # two files are flushed, one of them is new
+    assert ids(acid, "p") == [1, 2, 3]
 
 
 def test_each_commit_is_seen_while_the_file_is_open(acid: Session, tmp_path: Path) -> None:
@@ -108,6 +132,17 @@ def test_partitions_come_from_the_rows_or_are_given(acid: Session) -> None:
     ]
 
 
+def test_some_partition_columns_are_given_others_are_in_the_rows(acid: Session) -> None:
+    acid.sql(f"create table q (id int) partitioned by (k int, l string) {ACID}")
+    with acid.stream("q", partition={"K": 1}) as stream, stream.transaction():
+        stream.write([{"id": 1, "l": "x"}, (2, "y/z")])
+    with acid.stream("q", partition={"l": "z"}) as stream, stream.transaction():
+        stream.write([{"id": 3, "k": None}])
+    rows = read_arrow(acid.table("q")).read_all().to_pylist()
+    found = sorted((row["id"], row["k"], row["l"]) for row in rows)
+    assert found == [(1, 1, "x"), (2, 1, "y/z"), (3, None, "z")]
+
+
 def test_rows_go_to_their_buckets(acid: Session, tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array(range(1000), pa.int32())})
     with acid.stream("b") as stream:
@@ -131,6 +166,32 @@ def test_beyond_the_open_files_a_transaction_has_its_own(acid: Session, table: s
         stream.write([{"id": 1000 + k, "k": k} for k in range(5)])
         stream.abort()
     assert ids(acid, table) == list(range(40))
+
+
+def test_where_open_files_are_not_shown_each_transaction_has_its_own(
+    acid: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FileSystem, "shows_flushed", False)
+    with acid.stream("t", transactions_per_batch=3) as stream:
+        for n in range(2):
+            with stream.transaction():
+                stream.write({"id": n})
+            assert ids(acid, "t") == [*range(n + 1)]
+    assert files(tmp_path, "t") == [
+        f"delta_000000{n}_000000{n}_0001/bucket_00000_0" for n in (1, 2)
+    ]
+
+
+def test_transactions_without_rows_leave_nothing(acid: Session, tmp_path: Path) -> None:
+    with acid.stream("t", transactions_per_batch=2) as stream:
+        for rows in ([], [], pa.table({"id": pa.array([], pa.int32())})):
+            with stream.transaction():
+                stream.write(rows)
+        stream.begin()
+        stream.write({"id": 1})
+        stream.abort()
+        assert (stream.statistics.committed, stream.statistics.rows) == (3, 0)
+    assert (ids(acid, "t"), files(tmp_path, "t")) == ([], [])
 
 
 TEXTS = [
@@ -251,6 +312,23 @@ def test_a_table_changed_between_two_transactions_ends_the_batch(
     assert acid.sql("show locks").rows == ()
 
 
+IN_THE_WAY = ["drop table t", "alter table t rename to t9", "truncate table t"]
+
+
+@pytest.mark.parametrize("statement", IN_THE_WAY)
+def test_what_would_take_the_table_waits_for_an_open_transaction(
+    acid: Session, statement: str
+) -> None:
+    with acid.stream("t") as stream, stream.transaction():
+        stream.write({"id": 1})
+        soon = {**OFF, "hiveacid.lock.timeout_s": "0.01"}
+        with hiveacid.connect(None, acid.client.metastore.url, settings=soon) as other:
+            with pytest.raises(LockError) as error:
+                other.sql(statement)
+            assert error.value.context["holder"] == stream.transaction_id
+    assert ids(acid, "t") == [1]
+
+
 def test_a_dropped_partition_is_made_again(acid: Session) -> None:
     with acid.stream("p", transactions_per_batch=5) as stream:
         with stream.transaction():
@@ -346,6 +424,9 @@ ARGUMENTS: list[tuple[dict[str, Any], type[AcidError]]] = [
     ({"table": "p", "partition": {"k": "x"}}, InvalidInputError),
     ({"table": "t", "transactions_per_batch": 0}, InvalidInputError),
     ({"table": "t", "open_files_max": 0}, InvalidInputError),
+    ({"table": None}, InvalidInputError),
+    ({"table": "t", "partition": "k=1"}, InvalidInputError),
+    ({"table": "t", "strict": "no"}, InvalidInputError),
     ({"table": "t", "record_writer": RegexWriter("(a)")}, InvalidInputError),
 ]
 

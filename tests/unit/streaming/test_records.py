@@ -1,0 +1,174 @@
+"""What record writers make of text and Python's values: each type, escapes, what a record lacks."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hiveacid
+from hiveacid import read_arrow
+from hiveacid.errors import ConversionError, InvalidInputError, TransactionError
+from hiveacid.session import Session
+from hiveacid.streaming import DelimitedWriter, JsonWriter, RegexWriter, StreamState
+from hiveacid.streaming.record_writers import PythonRows
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+OFF = {"hiveacid.compactor.auto": "off"}
+ESCAPED = DelimitedWriter(escape="\\")
+
+
+@pytest.fixture
+def acid(tmp_path: Path) -> Iterator[Session]:
+    url = f"sqlite:///{tmp_path}/m.db"
+    with hiveacid.connect(None, url, warehouse=str(tmp_path / "wh"), settings=OFF) as session:
+        yield session
+
+
+def streamed(acid: Session, kind: str, writer: Any, data: Any, **options: Any) -> list[Any]:
+    """The values of ``v`` that a stream of rows (id, v) leaves, in the order of ``id``."""
+    acid.sql(f"create table t (id int, v {kind}) {ACID}")
+    with acid.stream("t", record_writer=writer, **options) as stream, stream.transaction():
+        stream.write(data)
+    rows = read_arrow(acid.table("t")).read_all().to_pylist()
+    return [row["v"] for row in sorted(rows, key=lambda row: row["id"] or 0)]
+
+
+MOMENT = datetime.datetime(2026, 11, 22, 10, 0, 0, 123456)
+TYPES: list[tuple[str, str | None, str, Any, Any]] = [
+    # type, delimited text, JSON, Python, what is read
+    ("tinyint", "7", "7", 7, 7),
+    ("bigint", "9223372036854775807", "9223372036854775807", 2**63 - 1, 2**63 - 1),
+    ("float", "1.5", "1.5", 1.5, 1.5),
+    ("double", "1e300", "1e300", 1e300, 1e300),
+    ("decimal(30,9)", *["12345678901234567890.123456789"] * 2, *[Decimal(2) / 8] * 2),
+    ("boolean", "TRUE", "true", True, True),
+    ("char(4)", "ab", '"ab"', "ab", "ab  "),
+    ("varchar(3)", "äbc", '"äbc"', "äbc", "äbc"),
+    ("date", "0001-01-01", '"0001-01-01"', *[datetime.date(1, 1, 1)] * 2),
+    ("timestamp", str(MOMENT), f'"{MOMENT}"', MOMENT, MOMENT),
+    ("binary", "abc", '"abc"', b"abc", b"abc"),
+    ("array<int>", None, "[1, null]", [1, None], [1, None]),
+    ("array<decimal(30,9)>", None, "[0.25]", [Decimal("0.25")], [Decimal("0.25")]),
+    ("map<string,int>", None, '{"a": 1}', {"a": 1}, [("a", 1)]),
+    ("map<string,int>", None, "{}", {}, []),
+    ("struct<x:int,y:string>", None, '{"Y": "q"}', {"y": "q"}, {"x": None, "y": "q"}),
+    ("struct<x:double,d:decimal(9,1)>", None, '{"x": 1e300, "d": 0.1}', None, None),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "json", "value", "expected"), TYPES)
+def test_each_type_by_each_writer(
+    acid: Session, kind: str, text: str | None, json: str, value: Any, expected: Any
+) -> None:
+    given = [(None, {"id": 1, "v": value}, expected)]
+    exact = {
+        "decimal(30,9)": Decimal("12345678901234567890.123456789"),
+        "struct<x:double,d:decimal(9,1)>": {"x": 1e300, "d": Decimal("0.1")},
+    }.get(kind, expected)
+    given.append((JsonWriter(), f'{{"id": 1, "v": {json}}}', exact))
+    if text is not None:
+        given += [(writer, f"1,{text}", exact) for writer in (DelimitedWriter(), ESCAPED)]
+        given.append((RegexWriter("([^,]*),(.*)"), f"1,{text}\r\n", exact))
+    for writer, data, wanted in given:
+        (found,) = streamed(acid, kind, writer, data)
+        acid.sql("drop table t")
+        assert found == wanted, writer
+
+
+@pytest.mark.parametrize(
+    ("writer", "text", "expected"),
+    [
+        (ESCAPED, "1,\\N\n2,a\\,b\n3,a\\\\b\n4,\\\\N\n5,", [None, "a,b", "a\\b", "\\N", ""]),
+        (DelimitedWriter(), "1,a\r\n2,\\N\r\n3,a\rb\n", ["a", None, "a\rb"]),
+        (DelimitedWriter(delimiter="^", escape="^"), "", []),
+        (DelimitedWriter(delimiter="|", null="-"), '1|-\n2|"a"', [None, '"a"']),
+        (RegexWriter(r"(\d+),(.*)"), b"1,a\r\n2,b\r\n", ["a", "b"]),
+        (JsonWriter(), '{"id":1,"v":"a"}\r\n{}\n', [None, "a"]),
+        (None, {}, [None]),
+        (None, [{"id": 1}, {"id": 2, "V": "b"}, (3, "c")], [None, "b", "c"]),
+        (None, [], []),
+    ],
+)
+def test_escapes_ends_of_lines_and_nothing(
+    acid: Session, writer: Any, text: Any, expected: list[Any]
+) -> None:
+    assert streamed(acid, "string", writer, text) == expected
+
+
+@pytest.mark.parametrize("writer", [DelimitedWriter(), JsonWriter(), RegexWriter("(.*),(.*)")])
+def test_a_line_that_is_no_text_is_one_record_that_does_not_fit(acid: Session, writer: Any) -> None:
+    good = b'{"id": 1}' if isinstance(writer, JsonWriter) else b"1,a"
+    lines = good + b"\n1,\xff\n" + good
+    with pytest.raises(ConversionError, match="UTF-8") as error:
+        streamed(acid, "string", writer, lines)
+    assert error.value.context["record"] == 1
+    acid.sql("drop table t")
+    assert len(streamed(acid, "string", writer, lines, strict=False)) == 2
+
+
+def test_what_a_record_lacks_does_not_depend_on_those_beside_it(acid: Session) -> None:
+    acid.sql(
+        "create table d (id int, n int default 7, s struct<x:int,y:int>)"
+        f" partitioned by (k int) {ACID}"
+    )
+    whole = {"id": 1, "n": None, "s": {"x": 1, "y": 2}, "k": 1}
+    bare: dict[str, Any] = {"id": 2, "s": {"x": 1}, "k": 1}
+    with acid.stream("d") as stream:
+        for rows in ([whole, bare], [bare]):
+            with stream.transaction():
+                stream.write(rows)
+        with pytest.raises(ConversionError, match="column k") as error, stream.transaction():
+            stream.write([whole, {"id": 3}])
+        assert (error.value.context["record"], error.value.context["column"]) == (1, "k")
+    found = read_arrow(acid.table("d")).read_all().to_pylist()
+    assert [(row["n"], row["s"]) for row in sorted(found, key=lambda row: row["id"])] == [
+        (None, {"x": 1, "y": 2}),
+        *[(7, {"x": 1, "y": None})] * 2,
+    ]
+
+
+def test_a_default_of_spark_is_no_silent_null(acid: Session) -> None:
+    acid.sql(f"create table d (id int, n string default concat('a', 'b')) {ACID}")
+    with acid.stream("d") as stream:
+        for rows in ([{"id": 1, "n": "x"}, {"id": 2}], pa.table({"id": [1]})):
+            with pytest.raises(ConversionError, match="column n"), stream.transaction():
+                stream.write(rows)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "text", [1, "x"], [None], {1, 2}, Path("/")])
+def test_what_is_no_row(acid: Session, wrong: object) -> None:
+    with pytest.raises(InvalidInputError, match="dict"):
+        streamed(acid, "string", None, wrong)
+    assert not read_arrow(acid.table("t")).read_all().num_rows
+
+
+def test_a_second_thread_gets_an_error(acid: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes while the first one begins."""
+    acid.sql(f"create table t (id int) {ACID}")
+    seen: list[BaseException] = []
+
+    def interfere() -> None:
+        try:
+            stream.write({"id": 2})
+        except TransactionError as error:
+            seen.append(error)
+
+    def check(columns: object) -> None:
+        thread = threading.Thread(target=interfere)
+        thread.start()
+        thread.join()
+
+    with acid.stream("t") as stream:
+        monkeypatch.setattr(PythonRows, "check", lambda _, columns: check(columns))
+        with stream.transaction():
+            stream.write({"id": 1})
+        assert stream.state is StreamState.COMMITTED
+    assert "Another thread" in str(seen[0])
+    assert read_arrow(acid.table("t")).read_all()["id"].to_pylist() == [1]
