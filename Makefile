@@ -13,7 +13,7 @@ INTEROP ?=
 export TZ := UTC
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-txn bench-rounds size sim soak test-spark-versions clean
+.PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-txn bench-stream bench-rounds size sim soak test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ soak: $(STAMP)  ## 8 writer processes killed at random, on both databases (SECON
 
 bench-txn: $(STAMP)  ## transactions a second on SQLite and PostgreSQL (BENCH='--only sqlite --part snapshot')
 	$(BIN)/python -m benchmarks.txn $(BENCH)
+
+bench-stream: java $(STAMP)  ## streams: rows, commits, visibility, micro-batches (BENCH='--part commits' or '--part upsert --seconds 600')
+	$(BIN)/python -m benchmarks.streaming $(BENCH)
 
 bench-rounds: java $(STAMP)  ## queries, commits and statements beside automatic compaction (BENCH='--scale 0.02 --rounds 3')
 	$(BIN)/python -m benchmarks.rounds $(BENCH)

@@ -11,10 +11,12 @@ do the rows of a transaction that was given up.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from hiveacid.layout.events import AcidStats, file_metadata
@@ -29,6 +31,7 @@ from hiveacid.storage.orc.tail import MAGIC, rewrite_tail
 from hiveacid.storage.target import FileKind
 
 _LENGTH_BYTES: Final = 8
+_KEPT_BYTES: Final = 31 << 20
 
 
 class FlushedFile:
@@ -53,6 +56,7 @@ class FlushedFile:
         Raises:
             StorageError: the file system failed.
         """
+        _keep_freed_memory()
         self._fs = fs
         self._path = path
         self._columns = tuple(columns)
@@ -232,6 +236,15 @@ class _Part:
 
     def close(self) -> None:
         """The file goes on."""
+
+
+@functools.cache
+def _keep_freed_memory() -> None:
+    """Each transaction's ORC writer allocates what the one before has freed; to fetch those pages
+    from the kernel anew may take as long as all the rest. glibc learns from the biggest block that
+    was freed (up to 32 MiB) how much to keep, twice as much; this one is never touched.
+    """
+    np.empty(_KEPT_BYTES, np.uint8)
 
 
 @contextmanager
