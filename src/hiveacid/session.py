@@ -56,6 +56,7 @@ from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Up
 from hiveacid.streams import StreamingMethods
 from hiveacid.takeover import TakeoverMethods
 from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named
+from hiveacid.txn.manager import HandedOn
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
@@ -209,10 +210,17 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         What goes through it (``txn.sql``, ``txn.table``) belongs to it, nothing else does.
         ``isolation``: ``snapshot`` or ``serializable``; None: as SET TRANSACTION or settings say.
         """
+        chosen = isolation_named(isolation) or self._control.take_isolation()
+        return self._transaction(chosen, None)
+
+    def take_over(self, handed: HandedOn) -> AcidTransaction:
+        """A transaction that another process began, to be ended by this one."""
+        return self._transaction(None, handed)
+
+    def _transaction(self, isolation: Isolation | None, handed: HandedOn | None) -> AcidTransaction:
         self._prefix_of_statement()
         within = self.over(self._spark)
-        chosen = isolation_named(isolation) or self._control.take_isolation()
-        unit = within._control.begin(scoped=True, isolation=chosen)
+        unit = within._control.begin(scoped=True, isolation=isolation, handed=handed)
         self._control.end_with_me(unit)
         return AcidTransaction(within, unit)
 

@@ -26,7 +26,7 @@ from hiveacid.statements.session_state import (
     SetTransaction,
     TransactionStatement,
 )
-from hiveacid.txn.manager import TransactionManager
+from hiveacid.txn.manager import HandedOn, TransactionManager
 from hiveacid.txn.unit import UnitOfWork
 
 if TYPE_CHECKING:
@@ -228,9 +228,15 @@ class TransactionControl:
         self._others = [one for one in self._others if not one.is_ended]
         self._others.append(unit)
 
-    def begin(self, *, scoped: bool = False, isolation: Isolation | None = None) -> UnitOfWork:
-        """Begin a transaction of several statements; ``isolation`` None is what SET TRANSACTION
-        said, or the settings.
+    def begin(
+        self,
+        *,
+        scoped: bool = False,
+        isolation: Isolation | None = None,
+        handed: HandedOn | None = None,
+    ) -> UnitOfWork:
+        """Begin a transaction of several statements, or take over the one that is ``handed`` on;
+        ``isolation`` None is what SET TRANSACTION said, or the settings.
 
         Raises:
             InvalidInputError: there is one.
@@ -244,6 +250,11 @@ class TransactionControl:
             )
         self._scoped = scoped
         self._isolation = isolation or self._isolation
+        if handed is not None:
+            txn = self._manager.take_over(handed)
+            self._unit = UnitOfWork(lambda: txn)
+            assert self._unit.txn is txn  # the unit's to end from now on
+            return self._unit
         self._unit = UnitOfWork(lambda: self._manager.begin(isolation=self._isolation))
         return self._unit
 

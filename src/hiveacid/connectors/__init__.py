@@ -1,6 +1,16 @@
 """How Spark's own calls reach tables of ours.
 
-What lives here: ``enable``, which lets ``spark.sql``, ``spark.table``, ``df.write`` and their like
-know tables of ours. What never comes in: a second way of reading, writing or parsing; what is here
-turns calls of Spark into statements of a session. Read ``enable.py`` first.
+    enable.py          ``spark.sql``, ``spark.table``, ``df.write`` and their like know them
+    data_source.py     ``format("hiveacid")``: what Spark asks for: the schema, a reader, a writer,
+                       a sink, a source
+    options.py         its options, and a session of the metastore that they name
+    batch_read.py      ``spark.read``: a snapshot, read in Python workers
+    write.py           ``df.write`` and ``df.writeStream``: staged in the workers, one commit
+    spool.py           rows of many partitions and buckets, each place's together
+    wall_clock.py      Spark's instants, Hive's wall clocks
+
+``enable`` turns calls of Spark into statements of a session. The objects of a data source are made
+by Spark, in Python processes of its own, for each step where it likes: they keep nothing between
+two steps but what they pickle, and have no Spark session. What never comes in: a second way of
+reading, writing or parsing. Read ``enable.py`` or ``data_source.py`` first.
 """

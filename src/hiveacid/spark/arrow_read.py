@@ -56,7 +56,7 @@ def in_workers(
     spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, row_ids: bool
 ) -> DataFrame:
     """The rows of parts of a plan, in the order of its columns, then ``ROW__ID`` if asked for."""
-    units = [unit for part in parts for unit in _units(plan, part)]
+    units = units_of(replace(plan, parts=tuple(parts)))
     count = min(len(units), _TASKS_MAX)
     make_ready(spark)
     # each task takes a run of numbers: neighbours, which are often alike, go to different ones
@@ -153,6 +153,11 @@ def _wanted(plan: ScanPlan) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
 
 def _unit(part: PartPlan) -> Unit:
     return Unit(part.part.partition, part.part.directory, part.selection)
+
+
+def units_of(plan: ScanPlan) -> list[Unit]:
+    """The units of a plan."""
+    return [unit for part in plan.parts for unit in _units(plan, part)]
 
 
 def _units(plan: ScanPlan, part: PartPlan) -> list[Unit]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from hiveacid.errors import spark_needed
+from hiveacid.errors import ConflictError, spark_needed
 from hiveacid.layout.names import partition_name
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
@@ -28,10 +28,10 @@ from hiveacid.statements.job import Job
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.placement import default_location
-from hiveacid.statements.values import Insert, InsertResult, Literals, Query
-from hiveacid.storage.target import WriteResult, WriteTarget
+from hiveacid.statements.values import Insert, InsertResult, Literals, Query, Staged
+from hiveacid.storage.target import WriteResult, WriteTarget, write_result
 from hiveacid.txn.footprint import WriteKind
-from hiveacid.txn.view import Look
+from hiveacid.txn.view import Look, is_same
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,9 +118,13 @@ class InsertWork:
         return InsertResult(written.rows_inserted, write_id)
 
     def _write_given(self, job: Job, target: WriteTarget) -> WriteResult | None:
-        """Arrow data, by the driver; None where Spark has to evaluate something."""
+        """Arrow data, by the driver, or what is staged; None where Spark has to evaluate
+        something.
+        """
         from hiveacid.statements.driver_write import write_arrow
 
+        if isinstance(self.statement.source, Staged):
+            return self._staged(self.statement.source, target)
         if not isinstance(self.statement.source, pa.Table):
             return None
         rows = self._named(self.statement.source)
@@ -130,6 +134,16 @@ class InsertWork:
         if need:
             return None
         return write_arrow(stored_arrays(self.table, rows, self.stored_columns), target=target)
+
+    def _staged(self, source: Staged, target: WriteTarget) -> WriteResult:
+        assert (source.target.write_id, source.target.staging) == (target.write_id, target.staging)
+        if not is_same(source.target.table, self.table):
+            raise ConflictError(
+                f"{self.table.name} was altered, or made anew, while rows for it were staged",
+                table=str(self.table.name),
+                note="Write them again.",
+            )
+        return write_result(target, source.files)
 
     def _write_literals(self, job: Job, target: WriteTarget) -> WriteResult | None:
         from hiveacid.statements.driver_write import write_arrow
@@ -188,7 +202,9 @@ class InsertWork:
         check_width(rows.num_columns, self.table, expected=len(names))
         return rows.rename_columns(names)
 
-    def _source(self, job: Job, source: Query | Literals | DataFrame | pa.Table) -> DataFrame:
+    def _source(
+        self, job: Job, source: Query | Literals | DataFrame | pa.Table | Staged
+    ) -> DataFrame:
         from hiveacid.spark.conf import arrow_frame
         from hiveacid.statements.select import query_frame
 
@@ -201,6 +217,7 @@ class InsertWork:
             arrays = {c.name: typed_column(rows, c) for c in self.source_columns}
             return arrow_frame(job.context.session(), pa.table(arrays))
         else:
+            assert not isinstance(source, Staged)
             frame = source
             if self.statement.by_name:
                 names = [c.name for c in self.source_columns]

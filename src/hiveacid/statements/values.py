@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
+    from hiveacid.storage.target import WriteTarget, WrittenFile
+
     Expression = str | SparkColumn
 
 
@@ -95,19 +97,27 @@ class Literals:
 
 
 @dataclass(frozen=True, slots=True)
+class Staged:
+    """Rows that are in staged files, by the write id of the transaction that they are for."""
+
+    target: WriteTarget
+    files: tuple[WrittenFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Insert:
     """INSERT INTO or INSERT OVERWRITE of one table.
 
     ``partition`` maps partition columns to their text (static; None for NULL) or to ``DYNAMIC``;
     empty: all partition columns are dynamic and come last in the source. ``columns`` is the
     optional column list. ``source``: a query, literal rows, a DataFrame (matched by position
-    unless ``by_name``), or an Arrow table (by name; written without Spark). ``also`` are the
-    queries of further branches of a multi-insert whose rows go to the same place. ``evolve`` asks
-    for the columns that the table lacks, ``added`` are these.
+    unless ``by_name``), an Arrow table (by name; written without Spark), or rows that are staged
+    already. ``also`` are the queries of further branches of a multi-insert whose rows go to the
+    same place. ``evolve`` asks for the columns that the table lacks, ``added`` are these.
     """
 
     table: TableName
-    source: Query | Literals | DataFrame | ArrowTable
+    source: Query | Literals | DataFrame | ArrowTable | Staged
     columns: tuple[str, ...] = ()
     partition: Mapping[str, str | None] = field(default_factory=dict)
     dynamic_partition: tuple[str, ...] = ()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from hiveacid.clock import Clock, DaemonThreads, Threads
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.api import Metastore, own
-from hiveacid.model.ids import LockId, TxnId
+from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import SESSION_PREFIX, LockComponent
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation, TxnType
+from hiveacid.model.valid import ValidTxnList
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.heartbeat import Heartbeat
@@ -23,6 +25,16 @@ _LOG = logging.getLogger(__name__)
 _OPEN_TRIES = 5
 CommitListener = Callable[[frozenset[TableName]], None]
 """Gets the tables that a committed transaction has written to."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """A transaction that one process begins and another ends, with its snapshot and write id."""
+
+    table: TableName
+    txn: TxnId
+    write_id: WriteId
+    valid_txns: ValidTxnList
 
 
 class TransactionManager:
@@ -100,6 +112,25 @@ class TransactionManager:
         for txn in batch:
             txn.in_batch(valid, {table: write_ids[txn.id]})
         return tuple(batch)
+
+    def begin_for_another(self, table: TableName) -> HandedOn:
+        """Open a transaction that writes to a table, for another process to end; no heartbeat is
+        sent from here.
+
+        Raises:
+            MetastoreError: the metastore failed; what was opened will time out.
+        """
+        self._housekeeping_if_due()
+        txn = self.open_txn(read_only=False)
+        valid = self.metastore.valid_txns(txn)
+        write_id = self.metastore.allocate_write_ids((txn,), table)[txn]
+        return HandedOn(table, txn, write_id, valid)
+
+    def take_over(self, handed: HandedOn) -> Transaction:
+        """The transaction that another process began, to be ended by this one."""
+        txn = Transaction(self, handed.txn, read_only=False, isolation=Isolation.SNAPSHOT)
+        txn.in_batch(handed.valid_txns, {handed.table: handed.write_id})
+        return txn
 
     def begin_compaction(self, *, rebalance: bool) -> Transaction:
         """Open a compactor's transaction: it gets no write ids, and its commit takes part in no

@@ -1,0 +1,171 @@
+"""``spark.read.format("hiveacid")``: a snapshot of the table, read by storage's reader in tasks.
+
+The transaction of a snapshot that many tasks read ends with the planning where the table's
+retention keeps what they read; elsewhere it is a lease that nobody prolongs, and what is cleaned
+before it is read is an error.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructField, StructType
+
+from hiveacid.connectors.options import Options
+from hiveacid.connectors.wall_clock import session_zone, spark_batch
+from hiveacid.errors import InvalidInputError
+from hiveacid.model.tables import Table, TableKind
+from hiveacid.spark.arrow_read import ArrowScanTask, Unit, units_of
+from hiveacid.spark.types import spark_type
+from hiveacid.storage.plan.planning import plan_scan
+from hiveacid.storage.plan.scan_plan import ScanPlan
+from hiveacid.storage.read import TableReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hiveacid.session import Session
+    from hiveacid.statements.select import Lease
+
+_TASKS_MAX: Final = 200
+_BYTES_OF_A_TASK: Final = 64 << 20
+"""A smaller table is read by one task."""
+
+
+def table_schema(options: Options) -> StructType:
+    """The columns of the table as Spark's.
+
+    Raises:
+        NotFoundError: there is no such table.
+        InvalidInputError: it is a view, or an option is wrong.
+        UnsupportedError: a column has a type that Spark does not have.
+    """
+    options.flag("fresh")
+    with options.connect() as session:
+        table = readable_table(session, options)
+        return StructType([StructField(c.name, spark_type(c.type)) for c in table.all_columns])
+
+
+def readable_table(session: Session, options: Options) -> Table:
+    """The definition of the table that is named.
+
+    Raises:
+        NotFoundError: there is no such table.
+        InvalidInputError: it is a view.
+    """
+    table = session.table(options.table).definition
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError(
+            f"{table.name} is a view: format('hiveacid') reads and writes tables",
+            view=str(table.name),
+            note="Read a view with acid.sql(...), or spark.sql after hiveacid.enable(spark).",
+        )
+    return table
+
+
+def check_schema(table: Table, schema: StructType) -> None:
+    """The table still has the columns that Spark knows of it.
+
+    Raises:
+        InvalidInputError: it lacks one, or one has another type.
+    """
+    kinds = {column.name: spark_type(column.type) for column in table.all_columns}
+    for field in schema.fields:
+        if kinds.get(field.name.lower()) != field.dataType:
+            has = kinds.get(field.name.lower())
+            raise InvalidInputError(
+                f"{table.name} has {'no column' if has is None else f'a {has.simpleString()}'}"
+                f" {field.name} where {field.dataType.simpleString()} is expected: it was altered,"
+                " or the schema is not the table's",
+                table=str(table.name),
+                column=field.name,
+                note="Load it again, without a schema.",
+            )
+
+
+@dataclass(frozen=True)
+class UnitsPartition(InputPartition):
+    """The units of one task, each pickled."""
+
+    units: tuple[bytes, ...]
+
+
+class BatchReader(DataSourceReader):
+    """Reads all rows. It is planned when Spark pickles it, to send it to the workers.
+
+    Spark does that once in the life of a DataFrame or view, whatever is asked of it later. So of a
+    table that one task can read that task takes the snapshot, and each query sees the table as it
+    is then. It takes no filters: those of the first query would be those of all.
+    """
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._fresh = options.flag("fresh")
+        self._reader: TableReader | None = None
+        self._units: Sequence[Unit] = ()
+
+    def partitions(self) -> list[InputPartition]:  # type: ignore[override]
+        """One for the whole table, or as many as there is work for."""
+        self._planned()
+        return [InputPartition(None)] if self._fresh else partitions_of(self._units)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The rows of a task."""
+        if isinstance(partition, UnitsPartition):
+            assert self._reader is not None
+            units = map(pickle.loads, partition.units)
+            yield from read_units(self._reader, units, self._schema)
+            return
+        with self._options.connect() as session:
+            lease, plan = self._plan(session)
+            yield from read_units(_reader(plan), units_of(plan), self._schema)
+            lease.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._planned()
+        return {**self.__dict__, "_units": ()}
+
+    def _planned(self) -> None:
+        if self._reader is not None or self._fresh:
+            return
+        with self._options.connect() as session:
+            _, plan = self._plan(session)
+        if self._fresh is None and plan.amount.bytes <= _BYTES_OF_A_TASK:
+            self._fresh = True
+        else:
+            self._reader, self._units = _reader(plan), units_of(plan)
+
+    def _plan(self, session: Session) -> tuple[Lease, ScanPlan]:
+        table = readable_table(session, self._options)
+        lease = session.lease(table, keep=lambda partitions: partitions)
+        check_schema(lease.snapshot.table, self._schema)
+        wanted = [name.lower() for name in self._schema.names]
+        return lease, plan_scan(lease.snapshot, files=lease.files, columns=wanted)
+
+
+def _reader(plan: ScanPlan) -> TableReader:
+    snapshot = plan.snapshot
+    return TableReader(plan.files, snapshot.table, frozenset(plan.columns), snapshot.valid)
+
+
+def partitions_of(units: Sequence[Unit]) -> list[InputPartition]:
+    """The units as tasks, neighbours in different ones; Spark needs one task at least."""
+    pickled = [pickle.dumps(unit) for unit in units]
+    count = min(len(pickled), _TASKS_MAX) or 1
+    return [UnitsPartition(tuple(pickled[first::count])) for first in range(count)]
+
+
+def read_units(
+    reader: TableReader, units: Iterable[Unit], schema: StructType
+) -> Iterator[pa.RecordBatch]:
+    """The rows of units as Spark expects them."""
+    task, zone = ArrowScanTask((), reader), session_zone()
+    for unit in units:
+        for batch in task.read(unit):
+            if batch.num_rows:
+                yield spark_batch(batch, schema, zone=zone)

@@ -1,0 +1,59 @@
+"""``HiveAcidDataSource``: what Spark asks ``format("hiveacid")`` for.
+
+Importing this module costs nothing but PySpark's own base class: Spark does it in every application
+that looks for Python data sources, with whatever is installed there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from hiveacid.connectors.options import READ, SINK, SOURCE, WRITE, Options
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+
+class HiveAcidDataSource(DataSource):
+    """A table of ours: the options name it and its metastore."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for ``format``."""
+        return "hiveacid"
+
+    def schema(self) -> StructType:
+        """The columns of the table, partition columns last.
+
+        Raises:
+            AcidError: there is no such table, or an option is wrong.
+        """
+        from hiveacid.connectors.batch_read import table_schema
+
+        known = tuple(dict.fromkeys((*READ, *SOURCE)))
+        return table_schema(Options.of(self.options, known))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads the table as it is when the query is planned."""
+        from hiveacid.connectors.batch_read import BatchReader
+
+        return BatchReader(Options.of(self.options, READ), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """What inserts the rows of a DataFrame, in one transaction."""
+        from hiveacid.connectors.write import BatchWriter
+
+        return BatchWriter(Options.of(self.options, WRITE), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """What inserts the rows of micro-batches, each in one transaction, once.
+
+        Raises:
+            UnsupportedError: the stream is to replace what the table has.
+        """
+        from hiveacid.connectors.write import stream_writer
+
+        return stream_writer(Options.of(self.options, SINK), schema, overwrite=overwrite)

@@ -1,0 +1,149 @@
+"""The options of ``format("hiveacid")``: which exist, what they mean, and the session they open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from hiveacid.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from hiveacid.session import Session
+    from hiveacid.settings import Settings
+
+VARIABLE: Final = "HIVEACID_METASTORE"
+_EVERYWHERE: Final = ("table", "metastore")
+READ: Final = (*_EVERYWHERE, "fresh")
+WRITE: Final = _EVERYWHERE
+SINK: Final = _EVERYWHERE
+SOURCE: Final = _EVERYWHERE
+_SETTINGS: Final = ("hiveacid.", "hive.")
+_SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "pathoptionenabled"})
+"""What Spark itself adds: the argument of ``load`` and ``save``, and options of its streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a reader or a writer was given; it pickles, and holds no secret.
+
+    ``metastore`` None: the environment of the process says it. ``more`` are the options of one kind
+    of reader or writer, by their names in lower case.
+    """
+
+    table: str
+    metastore: str | None
+    settings: Mapping[str, str]
+    more: Mapping[str, str]
+
+    @staticmethod
+    def of(given: Mapping[str, str], known: tuple[str, ...]) -> Options:
+        """The options, of which those that are ``known`` may be given.
+
+        Raises:
+            InvalidInputError: an option is not known, no table is named, or a password is given.
+        """
+        names = {name.lower(): name for name in known}
+        values = {key.lower(): value for key, value in given.items()}
+        settings = {key: text for key, text in values.items() if key.startswith(_SETTINGS)}
+        for key in values:
+            if key not in names and key not in _SPARKS_OWN and key not in settings:
+                raise InvalidInputError(
+                    f"format('hiveacid') has no option {key} here; there are {', '.join(known)},"
+                    " and settings (hiveacid. ...)",
+                    option=key,
+                )
+        more = {k: v for k, v in values.items() if k in names and k not in _EVERYWHERE}
+        return Options(_table(values), _without_password(values.get("metastore")), settings, more)
+
+    def connect(self) -> Session:
+        """A session without Spark, with the settings that are given.
+
+        Raises:
+            InvalidInputError: no metastore is named, or a setting is wrong.
+            MetastoreError: it cannot be opened.
+        """
+        from hiveacid.session import connect
+
+        return connect(None, self._url(), settings=dict(self.settings))
+
+    def flag(self, name: str) -> bool | None:
+        """An option that is true or false; None where it is not given.
+
+        Raises:
+            InvalidInputError: it is neither.
+        """
+        text = self.more.get(name.lower())
+        if text is None:
+            return None
+        if text.lower() not in ("true", "false"):
+            raise InvalidInputError(f"Option {name} is true or false, not {text!r}", option=name)
+        return text.lower() == "true"
+
+    def number(self, name: str) -> int | None:
+        """An option that is a number from 0 on; None where it is not given.
+
+        Raises:
+            InvalidInputError: it is none.
+        """
+        text = self.more.get(name.lower())
+        if text is None:
+            return None
+        if not text.isascii() or not text.isdigit():
+            raise InvalidInputError(f"Option {name} is a whole number, not {text!r}", option=name)
+        return int(text)
+
+    def session_settings(self) -> Settings:
+        """The settings that ``connect`` gives to its session."""
+        from hiveacid.settings import Settings
+
+        return Settings.of(dict(self.settings))
+
+    def _url(self) -> str:
+        url = self.metastore or os.environ.get(VARIABLE)
+        if not url:
+            raise InvalidInputError(
+                "format('hiveacid') does not know the metastore",
+                note=f".option('metastore', 'sqlite:///...'), or {VARIABLE} in the environment of"
+                " Spark's driver.",
+                option="metastore",
+            )
+        return url
+
+
+def _table(values: Mapping[str, str]) -> str:
+    table, path = values.get("table"), values.get("path")
+    if table and path:
+        raise InvalidInputError(
+            f"The table is named twice: by the option table ({table}), and as {path}",
+            option="table",
+        )
+    name = table or path
+    if not name:
+        raise InvalidInputError(
+            "format('hiveacid') needs the name of a table",
+            note=".option('table', 'emp'), or load('emp').",
+            option="table",
+        )
+    return name
+
+
+def _without_password(url: str | None) -> str | None:
+    """The URL of a metastore; Spark keeps options in plans, checkpoints and on its web page.
+
+    Raises:
+        InvalidInputError: there is a password in it.
+    """
+    if url is None or "://" not in url:
+        return url
+    parts = urlsplit(url)
+    if parts.password is not None or "password" in parts.query.lower():
+        raise InvalidInputError(
+            "A password does not belong into options: Spark shows them on its pages and keeps them",
+            note=f"Put the whole URL into {VARIABLE} in the environment of Spark's driver and"
+            " workers, or the password alone into PGPASSWORD.",
+            option="metastore",
+        )
+    return url

@@ -1,0 +1,394 @@
+"""``df.write`` and ``df.writeStream`` with ``format("hiveacid")``: one transaction each time.
+
+    pickled, to go to the tasks     the transaction is opened, its write id known      ``begin``
+    write, in each task             staged files, hidden; a heartbeat where it lasts   ``stage``
+    commit, in the driver's Python  an INSERT of the staged files, as any other        ``commit``
+
+These are three processes, which share nothing but ``Work``. Between them the transaction is kept
+alive by the tasks. An abort takes back what it is told of; a write of which nobody tells times out,
+and the cleaner takes its files.
+
+A sink's micro-batch is known by the query's id and its number, which a task has as its local
+properties. The commit keeps them with the rows: a batch that comes again is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import datasource
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamWriter,
+    WriterCommitMessage,
+)
+
+from hiveacid.clock import DaemonThreads
+from hiveacid.connectors.batch_read import readable_table
+from hiveacid.connectors.options import Options
+from hiveacid.connectors.spool import Chunk, Spool, in_order
+from hiveacid.connectors.wall_clock import session_zone, with_zone
+from hiveacid.errors import (
+    AcidError,
+    ConflictError,
+    InternalError,
+    InvalidInputError,
+    UnsupportedError,
+)
+from hiveacid.layout.names import staging_name
+from hiveacid.model.ids import MAX_BUCKET_ID, StatementId
+from hiveacid.model.tables import AcidMode, Table
+from hiveacid.statements.arrow_rows import lower_names, refuse_what_needs_spark, stored_arrays
+from hiveacid.statements.checks import check_has_partition_columns, extra_columns
+from hiveacid.statements.driver_write import in_places
+from hiveacid.statements.values import Insert, Staged
+from hiveacid.storage.stage import RowStage, make_staging
+from hiveacid.storage.target import WriteTarget, WrittenFile
+from hiveacid.txn.manager import HandedOn
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+    from pyspark.sql.types import StructType
+
+    from hiveacid.transaction import AcidTransaction
+
+_LOG = logging.getLogger(__name__)
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+_ROWS_AT_ONCE: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A write as all its processes know it."""
+
+    options: Options
+    handed: HandedOn
+    target: WriteTarget
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether the commit writes the files: each task has rows for each bucket, which is one
+        file.
+        """
+        return self.target.table.bucket is not None
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task did: files, or rows for the commit to write; for a sink its micro-batch too."""
+
+    work: Work
+    files: tuple[WrittenFile, ...]
+    chunks: tuple[Chunk, ...]
+    query: str | None = None
+    batch: int | None = None
+
+
+def begin(options: Options, schema: StructType, *, overwrite: bool) -> Work:
+    """Open the transaction of a write of rows with the columns of ``schema``, found by name.
+
+    Raises:
+        NotFoundError: there is no such table.
+        InvalidInputError: no rows can be written to it, or the columns are not the table's.
+    """
+    with options.connect() as session:
+        table = readable_table(session, options)
+        _check_writable(table, [name.lower() for name in schema.names])
+        client = session.client
+        handed = client.transactions.begin_for_another(table.name)
+        target = WriteTarget(
+            files=client.files,
+            table=table,
+            write_id=handed.write_id,
+            staging=f"{table.location}/{staging_name(handed.txn, '0')}",
+            insert_statement=StatementId(0),
+            overwrite=overwrite,
+        )
+        make_staging(target)
+        return Work(options, handed, target)
+
+
+def _check_writable(table: Table, given: Sequence[str]) -> None:
+    if table.acid_mode is AcidMode.NONE:
+        raise InvalidInputError(
+            f"{table.name} is not transactional: format('hiveacid') writes in a transaction",
+            table=str(table.name),
+            note="acid.table(...).insert(frame) writes to it.",
+        )
+    names = {column.name for column in table.all_columns}
+    others = [name for name in given if name not in names]
+    if others:
+        raise extra_columns(others, table)
+    check_has_partition_columns(given, table)
+    refuse_what_needs_spark(table, given)
+
+
+# -------------------------------------------------------------------- in a task
+
+
+def stage(work: Work, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Write the rows of this task, hidden.
+
+    Raises:
+        ConversionError: a value does not fit its column.
+        InvalidInputError: more tasks write than there are bucket numbers.
+        StorageError: a file could not be written.
+    """
+    context = TaskContext.get()
+    number = context.partitionId() if context is not None else 0
+    attempt = context.taskAttemptId() if context is not None else 0
+    name, table = f"{number:05d}-{attempt}", work.target.table
+    rows = _rows(work, batches)
+    keys = tuple(column.name for column in table.partition_columns)
+    stage = RowStage(work.target, keys, bucketed=False, statement=work.target.insert_statement)
+    with _kept_alive(work):
+        if not keys and not work.is_gathered:
+            files = stage.staged(_checked(rows, number), name=name, number=number)
+            return Written(work, tuple(files), ())
+        fs, staging = work.target.files.at(work.target.staging)
+        spool = Spool(fs, f"{staging}/rows-{name}", width=len(table.columns))
+        for batch in rows:
+            spool.add(batch)
+        if work.is_gathered:
+            spool.write_down()
+            return Written(work, (), tuple(spool.chunks))
+        files = stage.staged(_checked(spool.in_order(), number), name=name, number=number)
+        return Written(work, tuple(files), ())
+
+
+def _rows(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows as they are stored, with their places behind."""
+    table, zone = work.target.table, session_zone()
+    for batch in batches:
+        if batch.num_rows:
+            given = lower_names(pa.Table.from_batches([with_zone(batch, zone)]))
+            arrays = stored_arrays(table, given, table.all_columns)
+            yield in_places(arrays, table, static=())[0]
+
+
+def _checked(batches: Iterator[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if number > MAX_BUCKET_ID:
+            raise InvalidInputError(
+                f"More than {MAX_BUCKET_ID + 1} tasks write: each is a bucket number",
+                note=f"df.coalesce({MAX_BUCKET_ID + 1}).write ...",
+            )
+        yield batch
+
+
+@contextmanager
+def _kept_alive(work: Work) -> Iterator[None]:
+    """A block during which the transaction gets its heartbeats: the first after half its time-out,
+    so that a task that is quicker than that asks nothing of the metastore.
+    """
+    every_s = work.options.session_settings().txn_timeout_s / 2
+    stop = DaemonThreads().every(every_s, partial(_beat, work), name="hiveacid-task-heartbeat")
+    try:
+        yield
+    finally:
+        stop()
+
+
+def _beat(work: Work) -> None:
+    txn = work.handed.txn
+    try:
+        with work.options.connect() as session:
+            session.client.metastore.heartbeat_range(txn, txn)
+    except AcidError as error:
+        _LOG.warning("No heartbeat from this task: %s", error, extra={"txn": txn})
+
+
+# -------------------------------------------------------------------- in the driver's Python
+
+
+def commit(work: Work, written: Sequence[Written], *, batch: tuple[str, int] | None) -> None:
+    """Insert what the tasks staged; a micro-batch ``batch`` (query, number) that is there already
+    is left out.
+
+    Raises:
+        ConflictError: the table was altered or replaced since the write began.
+        NotFoundError: it was dropped or renamed.
+        TransactionError: the write took longer than the transaction's time-out.
+        AcidError: as an INSERT.
+    """
+    name = work.target.table.name
+    with work.options.connect() as session:
+        try:
+            with session.take_over(work.handed) as txn:
+                if batch is not None and not txn.begin_batch(*batch, table=str(name)):
+                    txn.rollback()
+                    _tell_done(work, batch)
+                else:
+                    _insert(txn, work, written)
+        except ConflictError as error:
+            if batch is None or "batch" not in error.context:
+                raise
+            _tell_done(work, batch)  # another driver was quicker
+        finally:
+            _drop_staging(work)
+
+
+def _insert(txn: AcidTransaction, work: Work, written: Sequence[Written]) -> None:
+    target = work.target
+    files = tuple(file for one in written for file in one.files)
+    chunks = [chunk for one in written for chunk in one.chunks]
+    if chunks:
+        keys = tuple(column.name for column in target.table.partition_columns)
+        stage = RowStage(target, keys, bucketed=True, statement=target.insert_statement)
+        fs, _ = target.files.at(target.staging)
+        files = tuple(stage.staged(in_order(fs, chunks), name="gathered"))
+    table = txn.table(str(target.table.name))
+    table.session.execute(
+        Insert(table.name, Staged(target, files), overwrite=target.overwrite, by_name=True)
+    )
+
+
+def abort(work: Work) -> None:
+    """Give a write up.
+
+    Raises:
+        MetastoreError: the metastore could not be told; the transaction will time out.
+    """
+    with work.options.connect() as session:
+        session.take_over(work.handed).rollback()
+        _drop_staging(work)
+
+
+def _drop_staging(work: Work) -> None:
+    try:
+        fs, staging = work.target.files.at(work.target.staging)
+        fs.delete_directory(staging)
+    except AcidError as error:
+        _LOG.warning("Staging directory stays: %s", error, extra={"path": work.target.staging})
+
+
+def _tell_done(work: Work, batch: tuple[str, int]) -> None:
+    query, number = batch
+    text = "Batch %d of %s is in %s already: left out"
+    _LOG.warning(text, number, query, work.target.table.name)
+
+
+# -------------------------------------------------------------------- what Spark calls
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """A write of a DataFrame. It begins when Spark pickles it, to send it to the workers."""
+
+    def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
+        self._begin = partial(begin, options, schema, overwrite=overwrite)
+        self._work: Work | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._begun()
+        return self.__dict__
+
+    def _begun(self) -> Work:
+        if self._work is None:
+            self._work = self._begin()
+        return self._work
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Stage the rows of a task."""
+        return stage(self._begun(), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make the rows visible."""
+        commit(self._begun(), _of_ours(messages), batch=None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Give the rows up."""
+        del messages
+        abort(self._begun())
+
+
+class StreamWriter(DataSourceStreamWriter):
+    """The micro-batches of a sink: Spark makes one of these for the tasks of each, which begins
+    when it is pickled, and another for its commit, which knows what the tasks tell.
+    """
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._schema = schema
+        self._begin = partial(begin, options, schema, overwrite=False)
+        self._work: Work | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._work is None:
+            self._work = self._begin()
+        return self.__dict__
+
+    def write(self, iterator: Iterator[Row]) -> Written:
+        """Stage the rows of a task."""
+        from pyspark.sql.conversion import LocalDataToArrowConversion
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            while rows := list(islice(iterator, _ROWS_AT_ONCE)):
+                table = LocalDataToArrowConversion.convert(rows, self._schema, False)
+                yield from table.to_batches()
+
+        return self._staged(batches())
+
+    def _staged(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        assert self._work is not None
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(_QUERY_ID)
+        batch = None if context is None else context.getLocalProperty(_BATCH_ID)
+        if query is None or batch is None:
+            raise InternalError("Spark does not tell which micro-batch a task belongs to")
+        done = stage(self._work, batches)
+        return Written(done.work, done.files, done.chunks, query, int(batch))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Make the rows visible, unless the batch is there."""
+        written = _of_ours(messages)
+        if not written:
+            return
+        first = written[0]
+        assert first.query is not None
+        assert first.batch == batchId
+        commit(first.work, written, batch=(first.query, batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Give the rows up; where no task tells of them, their transaction times out."""
+        del batchId
+        for one in _of_ours(messages)[:1]:
+            abort(one.work)
+
+
+if hasattr(datasource, "DataSourceStreamArrowWriter"):  # from Spark 4.1 on
+
+    class StreamArrowWriter(StreamWriter, datasource.DataSourceStreamArrowWriter):
+        """The same with Arrow data."""
+
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:  # type: ignore[override]
+            """Stage the rows of a task."""
+            return self._staged(iterator)
+
+
+def stream_writer(
+    options: Options, schema: StructType, *, overwrite: bool
+) -> DataSourceStreamWriter:
+    """The sink of this version of Spark: from 4.1 on tasks get Arrow data.
+
+    Raises:
+        UnsupportedError: the stream is to replace what the table has.
+    """
+    if overwrite:
+        raise UnsupportedError(
+            "The sink hiveacid appends: it has no output mode complete",
+            note="hiveacid.foreach_batch(acid, table, mode='upsert', on=...) updates rows.",
+        )
+    kind: type[StreamWriter] = globals().get("StreamArrowWriter", StreamWriter)
+    return kind(options, schema)
+
+
+def _of_ours(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [one for one in messages if isinstance(one, Written)]
