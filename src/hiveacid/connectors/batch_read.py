@@ -109,12 +109,12 @@ class BatchReader(DataSourceReader):
         self._reader: TableReader | None = None
         self._units: Sequence[Unit] = ()
 
-    def partitions(self) -> list[InputPartition]:  # type: ignore[override]
+    def partitions(self) -> list[InputPartition]:
         """One for the whole table, or as many as there is work for."""
         self._planned()
         return [InputPartition(None)] if self._fresh else partitions_of(self._units)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
         if isinstance(partition, UnitsPartition):
             assert self._reader is not None

@@ -368,7 +368,7 @@ if hasattr(datasource, "DataSourceStreamArrowWriter"):  # from Spark 4.1 on
     class StreamArrowWriter(StreamWriter, datasource.DataSourceStreamArrowWriter):
         """The same with Arrow data."""
 
-        def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:  # type: ignore[override]
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
             """Stage the rows of a task."""
             return self._staged(iterator)
 

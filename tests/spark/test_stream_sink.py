@@ -1,0 +1,132 @@
+"""``writeStream.format("hiveacid")``: each micro-batch once, whatever its checkpoint says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from hiveacid.errors import UnsupportedError
+from hiveacid.session import Session
+
+pytestmark = pytest.mark.skipif(
+    pyspark.__version__.startswith("3."), reason="PySpark 3.5 has no data sources in Python"
+)
+ACID = "stored as orc tblproperties ('transactional'='true')"
+INSERT_ONLY = (
+    "stored as orc tblproperties ('transactional'='true','transactional_properties'='insert_only')"
+)
+
+
+class Stream:
+    """Files of rows, each a micro-batch, into a table; AvailableNow."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self._spark = spark
+        self._root = root
+        (root / "in").mkdir()
+
+    def feed(self, *batches: list[tuple[int, int]]) -> None:
+        for batch in batches:
+            number = len(list((self._root / "in").iterdir()))
+            rows = (json.dumps({"id": id, "p": p}) + "\n" for id, p in batch)
+            (self._root / "in" / f"{number:03d}.json").write_text("".join(rows))
+
+    def run(self, table: str) -> list[int]:
+        """The numbers of the batches that were run."""
+        read = self._spark.readStream.schema("id int, p int").option("maxFilesPerTrigger", 1)
+        query = (
+            read.json(str(self._root / "in"))
+            .writeStream.format("hiveacid")
+            .options(table=table, metastore=f"sqlite:///{self._root}/metastore.db")
+            .option("checkpointLocation", str(self._root / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return [one["batchId"] for one in query.recentProgress]
+
+    def set_back(self) -> None:
+        """The checkpoint forgets that its last batch was done."""
+        commits = self._root / "checkpoint" / "commits"
+        last = max(int(one.name) for one in commits.iterdir() if one.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    return Stream(spark, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ACID,
+        f"partitioned by (p int) clustered by (id) into 2 buckets {ACID}",
+        f"partitioned by (p int) {INSERT_ONLY}",
+    ],
+)
+def test_a_batch_that_comes_again_is_left_out(
+    acid: Session, stream: Stream, rows: Callable[[str], list[Any]], tmp_path: Path, more: str
+) -> None:
+    columns = "id int" if "partitioned" in more else "id int, p int"
+    acid.sql(f"create table t ({columns}) {more}")
+    stream.feed([(1, 1), (2, 2)], [(3, 1)])
+    assert stream.run("t") == [0, 1]
+    stream.set_back()
+    stream.feed([(4, 2)])
+    assert stream.run("t") == [1, 2]
+    assert rows("select id, p from t") == [(1, 1), (2, 2), (3, 1), (4, 2)]
+    assert "OPEN" not in str(acid.sql("show transactions").collect())
+    assert not list((tmp_path / "wh").rglob("*staging*"))
+
+
+def test_a_table_that_changes_under_the_stream(
+    acid: Session, stream: Stream, rows: Callable[[str], list[Any]]
+) -> None:
+    acid.sql(f"create table t (id int, p int) {ACID}")
+    stream.feed([(1, 1)])
+    assert stream.run("t") == [0]
+    acid.sql("alter table t add columns (more string)")
+    stream.feed([(2, 2)])
+    assert stream.run("t") == [1]
+    assert rows("select * from t") == [(1, 1, None), (2, 2, None)]
+    acid.sql("alter table t rename to u")
+    stream.feed([(3, 3)])
+    with pytest.raises(Exception, match=r"Table not found default\.t"):
+        stream.run("t")
+    acid.sql("alter table u rename to t")
+    assert stream.run("t") == [2]
+    assert len(rows("select * from t")) == 3
+
+
+WRONG = {
+    "plain is not transactional": {"table": "plain"},
+    "is a view": {"table": "v"},
+    "columns that would be lost: p": {"table": "narrow"},
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_what_no_stream_can_be_written_to(acid: Session, stream: Stream, words: str) -> None:
+    acid.sql(f"create table t (id int, p int) {ACID}")
+    acid.sql(f"create table narrow (id int) {ACID}")
+    acid.sql("create table plain (id int, p int) stored as orc")
+    acid.sql("create view v as select * from t")
+    stream.feed([(1, 1)])
+    with pytest.raises(Exception, match=words):
+        stream.run(**WRONG[words])
+
+
+def test_a_stream_that_would_replace_the_table_is_refused() -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+
+    with pytest.raises(UnsupportedError, match="no output mode complete"):
+        HiveAcidDataSource({"table": "t"}).streamWriter(StructType([]), overwrite=True)
