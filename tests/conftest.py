@@ -20,6 +20,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis
 from tests.connect import OVER_CONNECT, connect_session
 from tests.postgres import PostgresServer, postgres_server
+from tests.s3 import S3Server, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,6 +154,13 @@ def shared() -> Path:
 def postgres() -> Iterator[PostgresServer]:
     """One PostgreSQL server for all tests."""
     with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """One server that speaks S3 for all tests."""
+    with s3_server() as server:
         yield server
 
 

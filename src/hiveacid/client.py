@@ -8,7 +8,7 @@ import getpass
 import os
 import socket
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hiveacid.clock import Clock, DaemonThreads, SystemClock, Threads
 from hiveacid.errors import InvalidInputError, NotFoundError
@@ -19,7 +19,8 @@ from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.metastore.sql.migrations import Opening
 from hiveacid.model.tables import Database, TableName
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import Files
+from hiveacid.storage.filesystem import Files, one_name
+from hiveacid.storage.stores import Lookup
 from hiveacid.txn.manager import TransactionManager
 
 DEFAULT_DATABASE = "default"
@@ -56,6 +57,10 @@ class Client:
         settings.check_unchanged(self.settings)
         self.transactions.use_settings(settings)
         self.own.use_compaction_options(_compaction_options(settings))
+
+    def ask_of_stores(self, hadoop: Lookup) -> None:
+        """Let Hadoop's configuration say how object stores are reached where settings do not."""
+        self.transactions.files = replace(self.files, hadoop=hadoop)
 
     @property
     def own(self) -> OwnDatabase:
@@ -166,7 +171,7 @@ def _default_location(metastore: Metastore, warehouse: str | None) -> str:
         made = Database(DEFAULT_DATABASE, warehouse, "Default Hive database")
         metastore.create_database(made, if_not_exists=True)
         location = metastore.get_database(DEFAULT_DATABASE).location
-    if warehouse is not None and _place(warehouse) != _place(location):
+    if warehouse is not None and one_name(warehouse) != one_name(location):
         raise InvalidInputError(
             f"The warehouse of the metastore {metastore.url} is {location}, not {warehouse}",
             note="leave warehouse out, or give CREATE DATABASE or CREATE TABLE a LOCATION",
@@ -188,12 +193,6 @@ def _location(warehouse: str) -> str:
             warehouse=warehouse,
         )
     return os.path.normpath(warehouse)
-
-
-def _place(location: str) -> str:
-    """A form in which two names of one local directory are the same."""
-    path = location.removeprefix("file://").removeprefix("file:")
-    return location.rstrip("/") if "://" in path else os.path.realpath(path)
 
 
 def _user() -> str:

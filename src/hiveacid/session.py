@@ -146,6 +146,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
 
         prepare(spark)
         self._spark = spark
+        self._client.ask_of_stores(lambda name: spark.conf.get(name, None))
 
     @property
     def compacting(self) -> Compacting:

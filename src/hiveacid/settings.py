@@ -12,23 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-from hiveacid.compactor_settings import CompactorSettings
 from hiveacid.errors import InvalidInputError
-from hiveacid.setting import PREFIX
+from hiveacid.s3_settings import S3Settings
+from hiveacid.setting import PREFIX, parsed
 from hiveacid.setting import setting as _setting
-
-_TRUE: Final = frozenset({"true", "1", "yes", "on"})
-_FALSE: Final = frozenset({"false", "0", "no", "off"})
-_UNITS_S: Final[Mapping[str, float]] = {
-    "ms": 0.001,
-    "s": 1.0,
-    "sec": 1.0,
-    "m": 60.0,
-    "min": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
-}
-
 
 _LOG: Final = logging.getLogger(__name__)
 _HIVE: Final = ("hive.", "metastore.", "datanucleus.", "tez.", "mapred.", "mapreduce.", "orc.")
@@ -72,7 +59,7 @@ def _warn_of_what_changes_nothing(name: str, text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(CompactorSettings):
+class Settings(S3Settings):
     """Settings with their defaults; seconds and counts are checked to be sensible.
 
     Example:
@@ -362,7 +349,8 @@ class Settings(CompactorSettings):
             if key not in self.passive:
                 _warn_of_what_changes_nothing(key, text.strip().lower())
             return replace(self, passive={**self.passive, key: text.strip()})
-        value = _parse(key, text.strip(), type(found.default))
+        as_is = found.metadata["as_is"]
+        value = text.strip() if as_is else parsed(key, text.strip(), type(found.default))
         changed: dict[str, Any] = {found.name: value}
         return replace(self, **changed)
 
@@ -396,12 +384,16 @@ class Settings(CompactorSettings):
         found = _BY_NAME.get(key)
         if found is None:
             return self.passive.get(key)
-        return _text(getattr(self, found.name))
+        return self._shown(found)
 
     def items(self) -> tuple[tuple[str, str], ...]:
         """Name and text of all settings, sorted by name."""
-        ours = {_name(one): _text(getattr(self, one.name)) for one in _ours()}
+        ours = {_name(one): self._shown(one) for one in _ours()}
         return tuple(sorted({**ours, **self.passive}.items()))
+
+    def _shown(self, one: Any) -> str:
+        value = getattr(self, one.name)
+        return "***" if value and one.metadata["secret"] else _text(value)
 
     @staticmethod
     def names() -> tuple[str, ...]:
@@ -454,46 +446,6 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _parse(name: str, text: str, kind: type) -> object:
-    lower = text.lower()
-    try:
-        if kind is bool:
-            if lower not in _TRUE | _FALSE:
-                raise ValueError(text)
-            return lower in _TRUE
-        if kind is int:
-            return int(text)
-        if kind is float:
-            return parse_seconds(lower)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"Setting {name} cannot be {text!r}: expected a {_KIND_NAMES[kind]}", setting=name
-        ) from error
-    return lower
-
-
-def parse_seconds(text: str) -> float:
-    """A length of time in seconds: a number, or one with a unit (``500ms``, ``12h``, ``7d``).
-
-    Raises:
-        ValueError: it is none, or negative.
-    """
-    text = text.strip().lower()
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = text[len(number) :]
-    if unit and unit not in _UNITS_S:
-        raise ValueError(text)
-    seconds = float(number) * _UNITS_S.get(unit, 1.0)
-    if not 0 <= seconds < float("inf"):
-        raise ValueError(text)
-    return seconds
-
-
-_KIND_NAMES: Final[Mapping[type, str]] = {
-    bool: "truth value",
-    int: "whole number",
-    float: "number of seconds",
-}
 _BY_NAME: Final[Mapping[str, Any]] = {
     name: one for one in _ours() for name in (_name(one), *one.metadata["hive"])
 }

@@ -148,7 +148,7 @@ def rewrite_share(
         SparkNeededError: ``Method.SPARK`` without a session.
         UnsupportedError: a value that cannot be written.
     """
-    fs.create_directory(fs.path_of(plan.staging))
+    fs.make_room(fs.path_of(plan.staging))
     if plan.table.acid_mode is AcidMode.INSERT_ONLY:
         return copy_files(fs, plan)
     make: Make

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,13 +13,16 @@ import pyarrow as pa
 
 from hiveacid.errors import ConversionError
 from hiveacid.storage.arrow_types import arrow_type, hive_type
+from hiveacid.storage.filesystem import root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
+_LOG: Final = logging.getLogger(__name__)
 _UTC = frozenset({"UTC", "Z", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu"})
+_REACHED: weakref.WeakKeyDictionary[SparkSession, dict[str, bool]] = weakref.WeakKeyDictionary()
 _JVM_ZONES: weakref.WeakKeyDictionary[SparkSession, str] = weakref.WeakKeyDictionary()
 
 
@@ -34,6 +39,36 @@ def is_utc(spark: SparkSession) -> bool:
         zone = "java_method('java.time.ZoneId', 'systemDefault')"
         _JVM_ZONES[spark] = spark.sql(f"select {zone}").collect()[0][0]
     return _JVM_ZONES[spark] in _UTC
+
+
+def reads_files(spark: SparkSession, location: str) -> bool:
+    """Whether Spark itself reads files of the place where a location is, which exists.
+
+    Asked once for each bucket or name node and session, by having Spark look: its JVM may lack the
+    library (``hadoop-aws``), or the credentials that are known here.
+    """
+    root = root_of(location)
+    if root == "/":
+        return True
+    known = _REACHED.setdefault(spark, {})
+    if root not in known:
+        reader = spark.read.format("text").schema("value string").option("__globPaths__", "false")
+        try:
+            known[root] = bool(reader.load(spark_path(location)).schema)
+        except Exception as error:  # PySpark's, or py4j's: whatever it is, Spark does not reach it
+            text = "Spark reads no files of %s, so hiveacid does: %s"
+            _LOG.info(text, root, str(error).partition("\n")[0], extra={"root": root})
+            known[root] = False
+    return known[root]
+
+
+def spark_path(location: str) -> str:
+    """A location as Spark must be told it: a bare path is a local file, whatever the default file
+    system, and Hadoop's name for S3 is ``s3a``.
+    """
+    if location.startswith("/"):
+        return f"file://{location}"
+    return re.sub("^s3n?:", "s3a:", location)
 
 
 @contextmanager

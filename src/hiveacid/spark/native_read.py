@@ -27,7 +27,7 @@ from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.assign import key_value
-from hiveacid.spark.conf import given_rows, session_conf
+from hiveacid.spark.conf import given_rows, session_conf, spark_path
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.types import ROW_ID_COLUMN, literal, quoted, spark_type
 from hiveacid.storage.filesystem import FileSystem
@@ -94,7 +94,7 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
         if in_place:
             reader = _reader(spark, with_keys)
             if keys:
-                reader = reader.option("basePath", _spark_path(table.location))
+                reader = reader.option("basePath", spark_path(table.location))
             frame = _load(reader.format(format), in_place)
             values = [
                 f"{key_value(quoted(c.name), c)} as {quoted(c.name)}"
@@ -208,7 +208,7 @@ def _read_events(
 
 
 def _paths(partition: Partition, files: Iterable[DataFile]) -> list[str]:
-    return [_spark_path(join(partition.location, file.path)) for file in files]
+    return [spark_path(join(partition.location, file.path)) for file in files]
 
 
 def _joined(
@@ -348,13 +348,6 @@ def _load(reader: DataFrameReader, paths: list[str]) -> DataFrame:
     if not any(letter in path for path in paths for letter in _GLOB):
         return reader.load(paths)
     return reduce(lambda a, b: a.unionAll(b), [reader.load([path]) for path in paths])
-
-
-def _spark_path(location: str) -> str:
-    """A location as Spark must be told it: a bare path is a local file, whatever the default file
-    system.
-    """
-    return f"file://{location}" if location.startswith("/") else location
 
 
 def join(location: str, relative: str) -> str:

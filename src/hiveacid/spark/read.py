@@ -8,7 +8,7 @@
 What is left are original files and raw deltas (their row ids are positions), streaming files with a
 logical length, tables whose files may name their columns otherwise (Spark finds fields of ``row``
 by name, Hive by position), text, times that Spark takes for others; and what is faster so: a few
-stripes of large files, very many small files.
+stripes of large files, very many small files. And all that lies where Spark's JVM reads no files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
-from hiveacid.spark.conf import is_utc, without_rows
+from hiveacid.spark.conf import is_utc, reads_files, without_rows
 from hiveacid.spark.types import ROW_ID_COLUMN, ROW_ID_TYPE, spark_type
 from hiveacid.storage.orc.statistics import is_native, is_native_plain
 from hiveacid.storage.orc.tails import event_tail, tail_of
@@ -153,6 +153,9 @@ def _chosen(
     native: list[PartPlan] = []
     other: list[PartPlan] = []
     for part in parts:
+        if not reads_files(spark, part.part.partition.location):
+            other.append(part)
+            continue
         if has_events:
             whole = not part.reduced.directory.originals
             whole = whole and all(_is_native(plan, part, file, utc=utc) for file in part.files)

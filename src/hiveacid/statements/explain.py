@@ -27,13 +27,14 @@ from hiveacid.statements.values import (
     Query,
     Update,
 )
+from hiveacid.storage.filesystem import root_of
+from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.txn.footprint import Footprint, lock_components
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +106,23 @@ class _Explanation:
             (ref,) = query.tables.values()
             return ["== Tables ==", f"{ref.name}: answered from metadata", "", *plan]
         plan = _plan(query_frame(reader, query), self.mode)
-        read = [f"{one.snapshot.table.name}: {one.summary()}" for one in reader.plans]
+        read = [
+            f"{one.snapshot.table.name}: {one.summary()}{_unreached(self.context.session(), one)}"
+            for one in reader.plans
+        ]
         return ["== Tables ==", *read, "", *plan]
 
     def _reader(self) -> Reader:
         return Reader(context=self.context, txn=self.txn, view=self.look)
+
+
+def _unreached(spark: SparkSession, plan: ScanPlan) -> str:
+    """What hiveacid's reader reads because Spark's cannot; the rest Spark's plan tells."""
+    from hiveacid.spark.conf import reads_files
+
+    places = [part.part.partition.location for part in plan.parts]
+    roots = {root_of(place) for place in places if not reads_files(spark, place)}
+    return "".join(f", {root} by hiveacid: Spark reads no files there" for root in sorted(roots))
 
 
 def _plan(frame: DataFrame, mode: str) -> list[str]:

@@ -289,7 +289,7 @@ class LoadWork:
         target = job.target(insert_statement=insert_statement, overwrite=self.statement.overwrite)
         directory = row_directory(target, statement=insert_statement)
         fs, staging = job.files.at(job.staging)
-        fs.create_directory(staging)
+        fs.make_room(staging)
         values = tuple(self.static[key] for key in self.table.partition_keys)
         written = []
         for number, file in enumerate(self.files):

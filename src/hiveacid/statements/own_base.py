@@ -164,7 +164,7 @@ def _move_all(fs: FileSystem, source: str, target: str) -> None:
     for entry in fs.list_recursive(source):
         if not entry.is_directory:
             path = f"{target}{entry.path[len(source) :]}"
-            fs.create_directory(path.rpartition("/")[0])
+            fs.make_room(path.rpartition("/")[0])
             fs.rename(entry.path, target=path)
 
 
@@ -186,7 +186,7 @@ def _fold(
     valid = job.txn.valid_write_ids(job.table)
     directory = _base_and_deltas(fs, root, base, deltas, valid)
     staging = f"{root}/{_hidden(job)}_base"
-    fs.create_directory(staging)
+    fs.make_room(staging)
     try:
         files = _merged(job, partition, directory, valid, staging)
         _set_aside(job, unit, partition.location)
@@ -194,7 +194,7 @@ def _fold(
         if files:
             publish_files(fs, root, files, staging=staging)
         else:
-            fs.create_directory(f"{root}/{base}")
+            fs.make_room(f"{root}/{base}")
             text = format_marker(DataFormat.TRUNCATED).encode()
             fs.write_bytes(f"{root}/{base}/{METADATA_FILE}", data=text)
     finally:

@@ -158,7 +158,7 @@ def _brought_over(
     for file in files:
         name = file.staged_path.rpartition("/")[2]
         copy = f"{root}/_hiveacid_staging_{file.directory}_{name}"
-        target.create_directory(root)
+        target.make_room(root)
         with source.open_input(file.staged_path) as given, target.open_output(copy) as out:
             while block := given.read(_COPY_BYTES):
                 out.write(block)

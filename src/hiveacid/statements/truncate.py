@@ -86,7 +86,7 @@ class TruncateWork:
         directory = format_base(BaseName(job.write_id))
         text = format_marker(DataFormat.TRUNCATED).encode()
         fs, staging = job.files.at(job.staging)
-        fs.create_directory(staging)
+        fs.make_room(staging)
         files = []
         for number, part in enumerate(parts):
             path = f"{staging}/truncated-{number:06d}"

@@ -1,16 +1,18 @@
 """The one door to files: ``Files`` gives the ``FileSystem`` of a location, over ``pyarrow.fs``.
 
 A location is an absolute path, ``file:/...`` or any URI that ``pyarrow.fs`` knows (s3, hdfs, gs,
-abfs). A ``Client`` holds the ``Files`` of its process and hands them on; plans and targets carry
-them to other processes. Errors of the library become ``MissingFileError`` (not there) or
-``StorageError`` (context ``detail``: ``no-space``, ``no-permission`` or ``io``).
+abfs); ``s3a:`` and ``s3n:`` are ``s3:``. A ``Client`` holds the ``Files`` of its process and hands
+them on; plans and targets carry them to other processes. Errors of the library become
+``MissingFileError`` (not there) or ``StorageError`` (context ``detail``: ``no-space``,
+``no-permission``, ``no-bucket`` or ``io``).
 """
 
 from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +22,26 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
+from hiveacid.storage.stores import (
+    Lookup,
+    S3Access,
+    is_s3,
+    opened_root,
+    s3_of_environment,
+    s3_of_hadoop,
+)
 
 _URI: Final = re.compile(
     r"(?P<root>[A-Za-z][A-Za-z0-9+.-]*://[^/?]*)(?P<path>/[^?]*)?(?P<query>\?.*)?"
 )
 
 _LOCAL: Final = "/"
+_OBJECT_STORES: Final = ("s3", "gcs", "abfs")
+_COPIES_AT_ONCE: Final = 16
+_NO_PERMISSION: Final = re.compile(
+    "ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE_DOES_NOT_MATCH|EXPIRED_TOKEN"
+    "|MISSING_AUTHENTICATION|HTTP status 40[13]|ExpiredToken|InvalidToken|Permission denied"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +64,25 @@ class FileSystem:
     process builds it anew.
     """
 
-    def __init__(self, root: str) -> None:
-        """Build from any location in the file system.
+    def __init__(self, root: str, s3: S3Access | None = None) -> None:
+        """Build from any location in the file system; ``s3`` says how it is reached where it is
+        S3, the environment where nothing does.
 
         Raises:
             InvalidInputError: no file system of that scheme, or a relative path.
+            StorageError: it cannot be reached.
         """
         self._root = root_of(root)
-        self._fs, prefix = _from_root(self._root)
+        self.s3 = s3 or s3_of_environment()
+        self._fs, prefix = pafs.LocalFileSystem(), ""
+        if self._root != _LOCAL:
+            with _mapped(self._root):
+                self._fs, prefix = opened_root(self._root, self.s3)
         self._prefix = prefix.rstrip("/")
+        self._is_there = not self.is_object_store
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (FileSystem, (self._root,))
+        return (FileSystem, (self._root, self.s3))
 
     def __eq__(self, other: object) -> bool:
         is_plain = type(self) is type(other) is FileSystem
@@ -80,7 +103,10 @@ class FileSystem:
         Raises:
             InvalidInputError: a relative path.
         """
-        return f"{self._prefix}/{_split(location)[1].strip('/')}".rstrip("/") or "/"
+        path = _split(location)[1].strip("/")
+        if self.is_object_store:
+            path = re.sub("/+", "/", path)  # as Hadoop takes it, and a disk does
+        return f"{self._prefix}/{path}".rstrip("/") or "/"
 
     @property
     def shows_flushed(self) -> bool:
@@ -88,6 +114,13 @@ class FileSystem:
         nothing before it is closed.
         """
         return self._fs.type_name in ("local", "hdfs")
+
+    @property
+    def is_object_store(self) -> bool:
+        """Whether files are objects under keys: there are no directories, and what is renamed is
+        copied.
+        """
+        return self._fs.type_name in _OBJECT_STORES
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """All files and directories below ``path``, sorted by path; empty where it does not
@@ -121,7 +154,22 @@ class FileSystem:
             stream.write(data)
 
     def rename(self, source: str, *, target: str) -> None:
-        """Move a file or directory; the target's parent must exist."""
+        """Move a file or directory; the target's parent must exist.
+
+        Of a directory in an object store all files are copied before the first is deleted: to do
+        it again after a failure, or the other way, loses none.
+        """
+        below = self.list_recursive(source) if self.is_object_store else ()
+        if below:
+            moves = [
+                (info.path, f"{target}{info.path[len(source) :]}")
+                for info in below
+                if not info.is_directory
+            ]
+            self.create_directory(target)
+            self.copy_files(moves)
+            self.delete_directory(source)
+            return
         with _mapped(source):
             self._fs.move(source, target)
 
@@ -129,6 +177,12 @@ class FileSystem:
         """Copy a file's bytes; object stores do it without sending them here."""
         with _mapped(source):
             self._fs.copy_file(source, target)
+
+    def copy_files(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Copy files, each from the first of a pair to the second, several at once."""
+        with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
+            for _ in threads.map(lambda pair: self.copy_file(pair[0], target=pair[1]), pairs):
+                pass
 
     def delete_file(self, path: str) -> None:
         """Delete one file."""
@@ -146,6 +200,11 @@ class FileSystem:
         """Create a directory and its parents; nothing happens where it exists."""
         with _mapped(path):
             self._fs.create_dir(path, recursive=True)
+
+    def make_room(self, directory: str) -> None:
+        """Let files be created in a directory: object stores need none."""
+        if not self.is_object_store:
+            self.create_directory(directory)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory."""
@@ -174,6 +233,8 @@ class FileSystem:
         selector = pafs.FileSelector(path, recursive=recursive, allow_not_found=True)
         with _mapped(path):
             infos = self._fs.get_file_info(selector)
+        if not self._is_there:
+            self._check_bucket(seen=bool(infos))
         return tuple(
             sorted(
                 (
@@ -189,15 +250,26 @@ class FileSystem:
             )
         )
 
+    def _check_bucket(self, *, seen: bool) -> None:
+        """A listing of a bucket that is not there is empty; nobody may take it for a table's."""
+        if not seen and self._info(self._prefix).type == pafs.FileType.NotFound:
+            raise StorageError(
+                f"There is no bucket {self._prefix}", path=self._prefix, detail="no-bucket"
+            )
+        self._is_there = True
+
 
 @dataclass(frozen=True, slots=True)
 class Files:
     """All files that a process reaches, as a value that is handed on and pickles.
 
     Two of them are equal where they reach the same files in the same way. Those of a test give
-    another ``FileSystem``.
+    another ``FileSystem``. How S3 is reached is said by ``s3``, then by ``hadoop``, then by the
+    environment; other processes get the answer.
     """
 
+    s3: S3Access = field(default=S3Access(), kw_only=True)
+    hadoop: Lookup | None = field(default=None, kw_only=True, repr=False, compare=False)
     _systems: dict[str, FileSystem] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -221,10 +293,22 @@ class Files:
         Raises:
             InvalidInputError: no file system of that scheme.
         """
-        return FileSystem(root)
+        return FileSystem(root, self._s3_access() if is_s3(root) else self.s3)
+
+    def _s3_access(self) -> S3Access:
+        known = next((fs.s3 for root, fs in self._systems.items() if is_s3(root)), None)
+        if known is not None:
+            return known
+        asked = S3Access() if self.hadoop is None else s3_of_hadoop(self.hadoop)
+        return self.s3.or_else(asked).or_else(s3_of_environment())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Files, ())
+        has_s3 = any(map(is_s3, self._systems))
+        return (_files_of, (self._s3_access() if has_s3 else self.s3,))
+
+
+def _files_of(s3: S3Access) -> Files:
+    return Files(s3=s3)
 
 
 def one_name(location: str) -> str:
@@ -238,7 +322,7 @@ def one_name(location: str) -> str:
     if root == _LOCAL:
         return str(Path(f"/{path.strip('/')}").resolve())
     parts = [part for part in path.split("/") if part]
-    return "/".join([re.sub("^s3[an]:", "s3:", root.partition("?")[0].rstrip("/")), *parts])
+    return "/".join([root.partition("?")[0].rstrip("/"), *parts])
 
 
 def root_of(location: str) -> str:
@@ -257,19 +341,8 @@ def _split(location: str) -> tuple[str, str]:
     match = _URI.fullmatch(location)
     if match is None:
         raise InvalidInputError(f"location {location!r} is not absolute", location=location)
-    return f"{match['root']}/{match['query'] or ''}", match["path"] or ""
-
-
-def _from_root(root: str) -> tuple[pafs.FileSystem, str]:
-    """The library's file system, and what its paths begin with, such as a bucket."""
-    if root == _LOCAL:
-        return pafs.LocalFileSystem(), ""
-    try:
-        with _mapped(root):
-            file_system, path = pafs.FileSystem.from_uri(root)
-    except (ValueError, pa.ArrowException) as error:
-        raise InvalidInputError(f"no file system for location {root!r}", location=root) from error
-    return file_system, path
+    root = re.sub("^s3[an]:", "s3:", match["root"])
+    return f"{root}/{match['query'] or ''}", match["path"] or ""
 
 
 @contextmanager
@@ -288,6 +361,9 @@ def storage_error(error: OSError, *, path: str) -> StorageError:
         return MissingFileError(f"file {path} does not exist", path=path)
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in text:
         return StorageError(f"no space left while writing {path}", path=path, detail="no-space")
-    if isinstance(error, PermissionError) or "Permission denied" in text:
+    if isinstance(error, PermissionError) or _NO_PERMISSION.search(text):
         return StorageError(f"no permission for {path}", path=path, detail="no-permission")
+    if "NO_SUCH_BUCKET" in text:
+        bucket = path.partition("/")[0]
+        return StorageError(f"There is no bucket {bucket}", path=path, detail="no-bucket")
     return StorageError(f"input or output on {path} failed: {text}", path=path, detail="io")

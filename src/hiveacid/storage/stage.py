@@ -253,7 +253,7 @@ def make_staging(target: WriteTarget) -> None:
         StorageError: the file system failed.
     """
     fs, path = target.files.at(target.staging)
-    fs.create_directory(path)
+    fs.make_room(path)
 
 
 def stage_nothing(target: WriteTarget) -> WriteResult:

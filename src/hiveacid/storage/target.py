@@ -203,7 +203,7 @@ def partition_values(
 # Move staged files into a table's directories, and take them back.
 #
 #     <table>/<staging>/...           written by tasks, hidden from every reader
-#        | rename
+#        | rename; in an object store a copy, made there
 #     <table>/[p=x/]delta_W_W_S/bucket_N  +  _orc_acid_version
 #
 # Publishing makes nothing visible: a directory counts only once its write id is committed. Both
@@ -228,9 +228,13 @@ def publish(
         StorageError: the file system failed, or another file is in the way.
     """
     for directory in _directories(table_location, files, partition_columns):
-        fs.create_directory(directory)
-    for file in files:
-        _move(fs, file, final_path(table_location, file, partition_columns))
+        fs.make_room(directory)
+    moves = [(file, final_path(table_location, file, partition_columns)) for file in files]
+    if fs.is_object_store:
+        _copy(fs, moves)
+    else:
+        for file, target in moves:
+            _move(fs, file, target)
     for directory in _directories(
         table_location,
         (file for file in files if file.kind is not FileKind.PLAIN),
@@ -253,7 +257,7 @@ def publishing(fs: FileSystem, directories: Iterable[str]) -> Iterator[None]:
     """
     marks = [f"{directory}/{PUBLISHING_FILE}" for directory in directories]
     for mark in marks:
-        fs.create_directory(mark.rpartition("/")[0])
+        fs.make_room(mark.rpartition("/")[0])
     for mark in marks:
         fs.write_bytes(mark, data=b"")
     yield
@@ -267,7 +271,7 @@ def publish_version(fs: FileSystem, directory: str) -> None:
     Raises:
         StorageError: the file system failed.
     """
-    fs.create_directory(directory)
+    fs.make_room(directory)
     fs.write_bytes(f"{directory}/{VERSION_FILE}", data=VERSION_TEXT.encode())
 
 
@@ -277,7 +281,7 @@ def publish_marker(fs: FileSystem, directory: str, *, text: str) -> None:
     Raises:
         StorageError: the file system failed.
     """
-    fs.create_directory(directory)
+    fs.make_room(directory)
     fs.write_bytes(f"{directory}/{METADATA_FILE}", data=text.encode())
 
 
@@ -326,6 +330,27 @@ def _move(fs: FileSystem, file: WrittenFile, target: str) -> None:
             f"staged file {file.staged_path} does not exist", path=file.staged_path
         )
     fs.rename(file.staged_path, target=target)
+
+
+def _copy(fs: FileSystem, moves: Sequence[tuple[WrittenFile, str]]) -> None:
+    """Copies take the place of renames in object stores; staged files go with their directory.
+
+    A directory of a write id is one statement's, so nothing else is in the way; in a table without
+    transactions it may be.
+    """
+    todo = []
+    for file, target in moves:
+        if not file.directory and fs.exists(target):
+            if fs.exists(file.staged_path) or fs.size_bytes(target) != file.size_bytes:
+                raise StorageError(f"{target} exists already", path=target, detail="exists")
+            continue
+        todo.append((file.staged_path, target))
+    try:
+        fs.copy_files(todo)
+    except MissingFileError:
+        sizes = {target: file.size_bytes for file, target in moves}
+        if any(not fs.exists(t) or fs.size_bytes(t) != sizes[t] for _, t in todo):
+            raise
 
 
 def _directories(

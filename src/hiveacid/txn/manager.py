@@ -17,6 +17,7 @@ from hiveacid.model.transactions import Isolation, TxnType
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files
+from hiveacid.storage.stores import s3_of_settings
 from hiveacid.txn.heartbeat import Heartbeat
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
@@ -61,7 +62,7 @@ class TransactionManager:
         """as they are now"""
         self.user = user
         self.host = host
-        self.files = files or Files()
+        self.files = files or Files(s3=s3_of_settings(settings))
         """what snapshots are read from"""
         self.agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
         """what lock requests name as their session, as SHOW LOCKS EXTENDED prints it"""

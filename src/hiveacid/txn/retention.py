@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import RETENTION, AcidMode, Table
-from hiveacid.settings import Settings, parse_seconds
+from hiveacid.setting import parse_seconds
+from hiveacid.settings import Settings
 from hiveacid.txn.transaction import Transaction
 
 

@@ -25,7 +25,7 @@ from hiveacid.model.tables import (
     TableKind,
 )
 from hiveacid.model.transactions import Isolation
-from hiveacid.settings import parse_seconds
+from hiveacid.setting import parse_seconds
 from hiveacid.storage.target import check_bucket_count
 
 _OURS: Final[Mapping[str, tuple[str, str]]] = {

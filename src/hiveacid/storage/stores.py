@@ -1,0 +1,158 @@
+"""File systems that are no local disk: how they are reached, and the library's object for each.
+
+What a place needs (endpoint, region, keys) is known where the user is: hiveacid's settings first,
+then Spark's ``fs.s3a.*``, then the environment. It is a value, ``S3Access``, which goes to other
+processes with the ``Files`` that they get. What nobody says is left to the library, which looks
+into ``~/.aws`` and asks the machine for its role, on each machine by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.settings import Settings
+
+Lookup = Callable[[str], str | None]
+"""Answers what a name is set to: one of Hadoop's, with Spark's prefix."""
+_ATTEMPTS: Final = 5
+"""Of a request that the server is too busy for, or that gets lost; pauses grow between them."""
+_HADOOP: Final = ("spark.hadoop.fs.s3a.", "fs.s3a.")
+"""What Spark's names for S3 begin with: of an application, and of a session."""
+_SCHEMES: Final = ("s3:", "s3a:", "s3n:")
+"""One place; Hadoop knows the second, Hive writes it into its catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Keys:
+    """Credentials; those of one source stay together."""
+
+    access_key: str = field(repr=False)
+    secret_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """How S3 is reached; None is what nobody has said."""
+
+    endpoint: str | None = None
+    """``host:port`` or a URL with ``http:`` or ``https:``"""
+    region: str | None = None
+    path_style: bool | None = None
+    """the bucket in the path, not in the host's name; where there is an endpoint it is so"""
+    timeout_s: float | None = None
+    keys: S3Keys | None = None
+
+    def or_else(self, other: S3Access) -> S3Access:
+        """This, and what it does not say as the other says it."""
+        names = ("endpoint", "region", "path_style", "timeout_s", "keys")
+        said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return replace(other, **said)
+
+
+def s3_of_settings(settings: Settings) -> S3Access:
+    """What a session's settings say."""
+    return S3Access(
+        endpoint=settings.s3_endpoint or None,
+        region=settings.s3_region or None,
+        path_style={"true": True, "false": False}.get(settings.s3_path_style),
+        timeout_s=settings.s3_timeout_s or None,
+        keys=_keys(settings.s3_access_key, settings.s3_secret_key, settings.s3_session_token),
+    )
+
+
+def s3_of_environment(environment: Mapping[str, str] = os.environ) -> S3Access:
+    """What the variables of AWS say."""
+
+    def first(*names: str) -> str | None:
+        return next((environment[name] for name in names if environment.get(name)), None)
+
+    return S3Access(
+        endpoint=first("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        region=first("AWS_REGION", "AWS_DEFAULT_REGION"),
+        keys=_keys(
+            first("AWS_ACCESS_KEY_ID"), first("AWS_SECRET_ACCESS_KEY"), first("AWS_SESSION_TOKEN")
+        ),
+    )
+
+
+def s3_of_hadoop(lookup: Lookup) -> S3Access:
+    """What Spark's configuration says."""
+
+    def first(name: str) -> str | None:
+        return next((text for text in (lookup(prefix + name) for prefix in _HADOOP) if text), None)
+
+    endpoint, path_style = first("endpoint"), first("path.style.access")
+    if endpoint and "://" not in endpoint and first("connection.ssl.enabled") == "false":
+        endpoint = f"http://{endpoint}"
+    return S3Access(
+        endpoint=endpoint,
+        region=first("endpoint.region"),
+        path_style=None if path_style is None else path_style.lower() == "true",
+        keys=_keys(first("access.key"), first("secret.key"), first("session.token")),
+    )
+
+
+def _keys(access_key: str | None, secret_key: str | None, token: str | None) -> S3Keys | None:
+    return S3Keys(access_key, secret_key, token or None) if access_key and secret_key else None
+
+
+def is_s3(root: str) -> bool:
+    """Whether the root of a location is a bucket of S3."""
+    return root.startswith(_SCHEMES)
+
+
+@lru_cache(maxsize=64)
+def opened_root(root: str, s3: S3Access) -> tuple[pafs.FileSystem, str]:
+    """The library's file system of a root, and what its paths begin with, such as a bucket.
+
+    Raises:
+        InvalidInputError: there is none of that scheme.
+        OSError: the library cannot reach it.
+    """
+    if is_s3(root):
+        bucket = root.partition("://")[2].partition("/")[0].partition("?")[0]
+        if "?" not in root and "@" not in bucket:
+            return _s3(bucket, s3), bucket
+    try:
+        file_system, path = pafs.FileSystem.from_uri(root)
+    except (ValueError, pa.ArrowException) as error:
+        raise InvalidInputError(f"no file system for location {root!r}", location=root) from error
+    return file_system, path
+
+
+def _s3(bucket: str, access: S3Access) -> pafs.FileSystem:
+    scheme, _, host = (access.endpoint or "").rpartition("://")
+    region = access.region or ("us-east-1" if host else None)
+    options: dict[str, Any] = {
+        "region": region or pafs.resolve_s3_region(bucket),
+        "retry_strategy": pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+    }
+    if host:
+        options |= {
+            "endpoint_override": host.rstrip("/"),
+            "scheme": scheme or "https",
+            "force_virtual_addressing": access.path_style is False,
+        }
+    if access.timeout_s:
+        timeout_s = max(1, round(access.timeout_s))  # less than a second would be for ever
+        options |= {"request_timeout": timeout_s, "connect_timeout": timeout_s}
+    if access.keys is not None:
+        options |= {
+            "access_key": access.keys.access_key,
+            "secret_key": access.keys.secret_key,
+            "session_token": access.keys.session_token,
+        }
+    try:
+        # a small file is one request then, not three
+        return pafs.S3FileSystem(allow_delayed_open=True, **options)
+    except TypeError:  # Arrow before it knew this option
+        return pafs.S3FileSystem(**options)

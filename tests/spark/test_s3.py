@@ -1,0 +1,116 @@
+"""Tables on a server that speaks S3, through Spark, whose JVM has no file system for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.s3 import S3Server
+
+import hiveacid
+from hiveacid.errors import InvalidInputError
+from hiveacid.spark.conf import session_conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid.session import Session
+
+
+@pytest.fixture
+def acid(spark: SparkSession, s3: S3Server, tmp_path: Path) -> Iterator[Session]:
+    """A session whose warehouse is a bucket, in which small tables are read as large ones are."""
+    with hiveacid.connect(
+        spark,
+        f"sqlite:///{tmp_path}/metastore.db",
+        warehouse=f"s3://{s3.bucket()}/a warehouse/50%+ü",
+        settings={**s3.settings, "hiveacid.reads.local_bytes": "0"},
+    ) as session:
+        yield session
+
+
+@pytest.mark.parametrize("source", ["environment", "spark"])
+def test_where_a_bucket_is_need_not_be_a_setting(
+    spark: SparkSession,
+    s3: S3Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    source: str,
+) -> None:
+    caplog.set_level("DEBUG")
+    conf = {
+        "fs.s3a.endpoint": s3.endpoint,
+        "fs.s3a.access.key": s3.environment["AWS_ACCESS_KEY_ID"],
+        "fs.s3a.secret.key": s3.environment["AWS_SECRET_ACCESS_KEY"],
+    }
+    with session_conf(spark, conf if source == "spark" else {}), monkeypatch.context() as patch:
+        for name, text in s3.environment.items() if source == "environment" else ():
+            patch.setenv(name, text)
+        warehouse = f"s3a://{s3.bucket()}/wh"
+        url = f"sqlite:///{tmp_path}/metastore.db"
+        with hiveacid.connect(spark, url, warehouse=warehouse) as acid:
+            acid.sql("create table t (id bigint) tblproperties ('transactional'='true')")
+            acid.table("t").insert(spark.range(3).repartition(2))
+            assert rows(acid, "select * from t") == [(0,), (1,), (2,)]
+            with pytest.raises(InvalidInputError, match="is not free"):
+                acid.sql(
+                    f"create table u (id int) location '{warehouse.replace('s3a', 's3')}/t'"
+                    " tblproperties ('transactional'='true')"
+                )
+            plan = "\n".join(row[0] for row in acid.sql("explain select * from t").collect())
+            assert "by hiveacid: Spark reads no files there" in plan
+    logged = [one.getMessage() for one in caplog.records if one.name.startswith("hiveacid")]
+    assert any("Spark reads no files of s3://" in text for text in logged)
+    assert not any(s3.environment["AWS_SECRET_ACCESS_KEY"] in text for text in logged)
+
+
+def rows(acid: Session, sql: str) -> list[tuple[object, ...]]:
+    """Sorted."""
+    return sorted((tuple(row) for row in acid.sql(sql).collect()), key=str)
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "stored as orc tblproperties ('transactional'='true')",
+        "clustered by (id) into 2 buckets stored as orc tblproperties ('transactional'='true')",
+        "stored as parquet tblproperties ('transactional'='true',"
+        " 'transactional_properties'='insert_only')",
+        "stored as orc",
+    ],
+    ids=["full", "bucketed", "insert-only", "plain"],
+)
+def test_statements_compaction_and_cleaning(
+    spark: SparkSession, acid: Session, clauses: str
+) -> None:
+    acid.sql(f"create table t (id int, v string) partitioned by (p string) {clauses}")
+    source = spark.range(6).selectExpr("cast(id as int) id", "concat('v', id) v", "'a b/%+é' p")
+    acid.table("t").insert(source)
+    acid.sql("insert into t partition (p) select id + 10, v, 'b' from t")
+    expected = {n: (n, f"v{n}", "a b/%+é") for n in range(6)}
+    expected |= {n + 10: (n + 10, f"v{n}", "b") for n in range(6)}
+    assert rows(acid, "select * from t") == sorted(expected.values(), key=str)
+    if "insert_only" in clauses or "transactional" not in clauses:
+        assert rows(acid, "select count(*) from t where p = 'b'") == [(6,)]
+        return
+    acid.sql("update t set v = 'new' where id in (1, 11)")
+    acid.sql("delete from t where id = 2")
+    acid.sql(
+        "merge into t using (select id + 3 as id, v, p from t where id < 2) s on t.id = s.id"
+        " when matched and t.id = 3 then delete when matched then update set v = s.v"
+        " when not matched then insert values (s.id, s.v, s.p)"
+    )
+    del expected[2], expected[3]
+    for n, text in ((1, "new"), (11, "new"), (4, "new")):
+        expected[n] = (n, text, expected[n][2])
+    assert rows(acid, "select * from t") == sorted(expected.values(), key=str)
+    for kind in ("minor", "major"):
+        for p in ("a b/%+é", "b"):
+            acid.sql(f"alter table t partition (p='{p}') compact '{kind}' and wait")
+        assert rows(acid, "select * from t") == sorted(expected.values(), key=str)
+    acid.sql("set hiveacid.retention_s = 0")
+    acid.clean()
+    assert rows(acid, "select * from t") == sorted(expected.values(), key=str)

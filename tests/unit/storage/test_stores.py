@@ -1,0 +1,270 @@
+"""How object stores are reached, and what they answer."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from tests.s3 import S3Server
+
+from hiveacid.client import open_client
+from hiveacid.errors import InvalidInputError, StorageError
+from hiveacid.settings import Settings
+from hiveacid.storage import stores
+from hiveacid.storage.filesystem import Files, FileSystem, one_name
+from hiveacid.storage.stores import (
+    S3Access,
+    S3Keys,
+    s3_of_environment,
+    s3_of_hadoop,
+    s3_of_settings,
+)
+
+KEYS = S3Keys("the-key", "the-secret", "the-token")
+
+
+def test_s3_s3a_and_s3n_are_one_place(s3: S3Server) -> None:
+    files = Files(s3=s3_of_settings(Settings.of(s3.settings)))
+    bucket = s3.bucket()
+    places = [files.at(f"{scheme}://{bucket}/a b//%2B/+é") for scheme in ("s3", "s3a", "s3n")]
+    assert len(set(places)) == 1
+    assert places[0][1] == f"{bucket}/a b/%2B/+é"
+    assert one_name("s3n://b//x/") == one_name("s3a://b/x") == "s3://b/x"
+
+
+def access(source: str) -> S3Access:
+    if source == "settings":
+        names = {
+            "endpoint": "https://Here:1",
+            "region": "r",
+            "path_style": "false",
+            "timeout_s": "7s",
+            "access_key": "the-key",
+            "secret_key": "the-secret",
+            "session_token": "the-token",
+        }
+        return s3_of_settings(Settings.of({f"hiveacid.s3.{k}": v for k, v in names.items()}))
+    if source == "spark":
+        conf = {
+            "spark.hadoop.fs.s3a.endpoint": "Here:1",
+            "fs.s3a.endpoint.region": "r",
+            "spark.hadoop.fs.s3a.path.style.access": "false",
+            "fs.s3a.access.key": "the-key",
+            "spark.hadoop.fs.s3a.secret.key": "the-secret",
+            "fs.s3a.session.token": "the-token",
+        }
+        return s3_of_hadoop(conf.get)
+    return s3_of_environment(
+        {
+            "AWS_ENDPOINT_URL": "https://elsewhere",
+            "AWS_ENDPOINT_URL_S3": "https://Here:1",
+            "AWS_DEFAULT_REGION": "r",
+            "AWS_ACCESS_KEY_ID": "the-key",
+            "AWS_SECRET_ACCESS_KEY": "the-secret",
+            "AWS_SESSION_TOKEN": "the-token",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("settings", S3Access("https://Here:1", "r", False, 7.0, KEYS)),
+        ("spark", S3Access("Here:1", "r", False, None, KEYS)),
+        ("environment", S3Access("https://Here:1", "r", None, None, KEYS)),
+    ],
+)
+def test_what_each_source_says(source: str, expected: S3Access) -> None:
+    assert access(source) == expected
+    assert "the-" not in repr(expected)
+
+
+def test_a_host_without_tls_is_said_apart_in_sparks_configuration() -> None:
+    conf = {"fs.s3a.endpoint": "here:1", "fs.s3a.connection.ssl.enabled": "false"}
+    assert s3_of_hadoop(conf.get).endpoint == "http://here:1"
+
+
+def test_settings_go_before_spark_and_that_before_the_environment() -> None:
+    lent = S3Access(region="r", keys=S3Keys("other", "other", "other"))
+    assert S3Access("e").or_else(lent) == S3Access("e", "r", keys=lent.keys)
+    own = S3Access(keys=S3Keys("k", "s"))
+    assert own.or_else(lent).keys == S3Keys("k", "s"), "the token belongs to the other key"
+
+
+def test_other_processes_get_what_was_found_out_here(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in s3.environment.items():
+        monkeypatch.setenv(name, text)
+    bucket = s3.bucket()
+    asked: list[str] = []
+    files = Files(hadoop=lambda name: asked.append(name))
+    assert pickle.loads(pickle.dumps(files)) == Files()
+    assert not asked, "nobody is asked before it matters"
+    fs, path = files.at(f"s3a://{bucket}/x")
+    fs.write_bytes(path, data=b"1")
+    carried = pickle.dumps((files, fs))
+    for name in s3.environment:
+        monkeypatch.delenv(name)
+    there, fs_there = pickle.loads(carried)
+    assert isinstance(there, Files) and isinstance(fs_there, FileSystem)
+    assert there.at(f"s3://{bucket}/x")[0].read_bytes(path) == fs_there.read_bytes(path) == b"1"
+    assert "secret" not in repr((files, fs, there))
+
+
+def test_keys_are_never_shown_and_stay(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = Settings.of(
+        {"hiveacid.s3.secret_key": "Se cRet", "hiveacid.s3.endpoint": "HTTP://Host"}
+    )
+    assert settings.s3_secret_key == "Se cRet"
+    shown = dict(settings.items())
+    assert shown["hiveacid.s3.secret_key"] == settings.get("hiveacid.s3.secret_key") == "***"
+    assert shown["hiveacid.s3.endpoint"] == "HTTP://Host"
+    assert shown["hiveacid.s3.access_key"] == ""
+    assert "Se cRet" not in repr(settings)
+    root = tmp_path_factory.mktemp("keys")
+    client = open_client(f"sqlite:///{root}/m.db", warehouse=str(root), settings=settings)
+    with pytest.raises(InvalidInputError, match="secret_key cannot be changed"):
+        client.use_settings(client.settings.with_("hiveacid.s3.secret_key", "other"))
+    client.close()
+
+
+def test_the_warehouse_of_a_metastore_is_one_place_however_it_is_spelled(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    url = f"sqlite:///{tmp_path_factory.mktemp('m')}/m.db"
+    open_client(url, warehouse="s3a://b/wh").close()
+    open_client(url, warehouse="s3://b//wh/").close()
+    with pytest.raises(InvalidInputError, match="is s3a://b/wh, not s3://b/other"):
+        open_client(url, warehouse="s3://b/other")
+
+
+# -------------------------------------------------------------------- objects are no files
+
+
+def test_names_directories_and_markers(s3: S3Server) -> None:
+    root = f"s3://{s3.bucket()}/t"
+    fs, path = Files(s3=s3_of_settings(Settings.of(s3.settings))).at(root)
+    names = ["p=a%2Fb/f", "p=1+1/f g", "p=é/f%41", "p='\"&/f"]
+    for name in names:
+        fs.write_bytes(f"{path}/{name}", data=name.encode())
+    files = [info for info in fs.list_recursive(path) if not info.is_directory]
+    assert [info.path for info in files] == sorted(f"{path}/{name}" for name in names)
+    assert all(fs.read_bytes(f"{path}/{name}") == name.encode() for name in names)
+    fs.create_directory(f"{path}/empty/one")
+    assert fs.is_directory(f"{path}/empty/one")
+    assert [info.path for info in fs.list_directory(f"{path}/empty")] == [f"{path}/empty/one"]
+    assert fs.list_recursive(f"{path}/empty/one") == ()
+    fs.rename(f"{path}/p=é", target=f"{path}/q=é")
+    assert fs.read_bytes(f"{path}/q=é/f%41") == b"p=\xc3\xa9/f%41"
+    assert not fs.exists(f"{path}/p=é")
+    fs.rename(f"{path}/p=1+1/f g", target=f"{path}/f")
+    assert fs.size_bytes(f"{path}/f") == len("p=1+1/f g")
+    fs.delete_directory(path)
+    assert not any(not info.is_directory for info in fs.list_recursive(path))
+
+
+@pytest.mark.slow
+def test_more_objects_than_one_page_of_a_listing(s3: S3Server) -> None:
+    fs, path = Files(s3=s3_of_settings(Settings.of(s3.settings))).at(f"s3://{s3.bucket()}/t")
+    fs.write_bytes(f"{path}/source", data=b"")
+    fs.copy_files([(f"{path}/source", f"{path}/many/{n:04d}") for n in range(1001)])
+    with s3.requests() as made:
+        assert len(fs.list_recursive(f"{path}/many")) == 1001
+    assert [one.partition(" ")[0] for one in made] == ["LIST", "LIST"]
+
+
+# -------------------------------------------------------------------- servers that refuse
+
+
+@contextmanager
+def answering(answer: Callable[[str, int], tuple[int, str]]) -> Iterator[tuple[Files, list[str]]]:
+    """Files on a server that answers each request with a status and a body."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def respond(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            asked.append(self.command)
+            status, body = answer(self.command, len(asked))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body.encode())
+
+        do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = respond
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    host = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield Files(s3=S3Access(host, "r", keys=S3Keys("key", "the-secret"))), asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def error_body(code: str) -> str:
+    return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>"
+
+
+@pytest.mark.parametrize("code", ["AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"])
+def test_no_permission_is_told_and_not_tried_again(code: str) -> None:
+    with answering(lambda _, __: (403, error_body(code))) as (files, asked):
+        fs, path = files.at("s3://bucket/t")
+        for step in (
+            lambda: fs.list_recursive(path),
+            lambda: fs.write_bytes(f"{path}/x", data=b"1"),
+            lambda: fs.read_bytes(f"{path}/x"),
+        ):
+            asked.clear()
+            with pytest.raises(StorageError, match="no permission for bucket/t") as raised:
+                step()
+            assert raised.value.context["detail"] == "no-permission"
+            assert len(asked) == 1
+            assert "the-secret" not in str(raised.value)
+
+
+def test_a_bucket_that_is_not_there_is_no_empty_table(s3: S3Server) -> None:
+    files = Files(s3=s3_of_settings(Settings.of(s3.settings)))
+    fs, path = files.at("s3://no-such-bucket/t")
+    for step in (
+        lambda: fs.list_recursive(path),
+        lambda: fs.list_directory(path),
+        lambda: fs.write_bytes(f"{path}/x", data=b"1"),
+    ):
+        with pytest.raises(StorageError, match="There is no bucket no-such-bucket"):
+            step()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_too_busy_is_asked_again() -> None:
+    def busy(verb: str, number: int) -> tuple[int, str]:
+        return (503, error_body("SlowDown")) if number < 3 else (200, "")
+
+    with answering(busy) as (files, asked):
+        fs, path = files.at("s3://bucket/t")
+        fs.write_bytes(f"{path}/x", data=b"1")
+        assert asked == ["PUT"] * 3
+
+
+@pytest.mark.slow
+def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "_ATTEMPTS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host = f"http://127.0.0.1:{server.getsockname()[1]}"
+        files = Files(s3=S3Access(host, "r", timeout_s=0.5, keys=S3Keys("k", "s")))
+        fs, path = files.at("s3://bucket/t")
+        with pytest.raises(StorageError, match="Timeout was reached"):
+            fs.list_recursive(path)
