@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from benchmarks.data import COLUMNS, SUMS_SQL, Sums
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

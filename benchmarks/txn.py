@@ -22,8 +22,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from hiveacid.clock import SystemClock
-from hiveacid.metastore.connect import connect
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.schema import TXN_TO_WRITE_ID, TXNS
 from hiveacid.model.tables import TableName
 

@@ -40,18 +40,21 @@ from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.answers import Listing, listing_frame, shortened
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import CompactionStatement
-from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.context import Bound, ExecutionContext, spark_errors_mapped
 from hiveacid.statements.create_as import create_from
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, make_table
+from hiveacid.statements.evolve import columns_of_struct
 from hiveacid.statements.handlers import handler_of, title_of, without_spark
 from hiveacid.statements.load import Load
-from hiveacid.statements.lock import AbortLocks, AbortTransactions, LockStatement
-from hiveacid.statements.query_columns import columns_of_struct
 from hiveacid.statements.run import commit as commit_unit
 from hiveacid.statements.select import Keep, Lease, open_lease
-from hiveacid.statements.session_state import TransactionStatement
-from hiveacid.statements.spark_errors import spark_errors_mapped
+from hiveacid.statements.session_state import (
+    AbortLocks,
+    AbortTransactions,
+    LockStatement,
+    TransactionStatement,
+)
 from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
 from hiveacid.streams import StreamingMethods
 from hiveacid.takeover import TakeoverMethods

@@ -15,8 +15,8 @@ from hiveacid.statements.answers import shortened
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import Clean, Compact, CompactionStatement, WhyCompact
 from hiveacid.statements.load import Load
-from hiveacid.statements.lock import LockTable, UnlockTable
 from hiveacid.statements.partition_values import partition_texts
+from hiveacid.statements.session_state import LockTable, UnlockTable
 from hiveacid.statements.values import (
     Delete,
     DeleteResult,

@@ -14,7 +14,7 @@ from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, ListType, MapType, StructType
 from hiveacid.statements.arguments import wrong_argument
 from hiveacid.statements.arrow_rows import lower_names
-from hiveacid.statements.query_columns import is_frame
+from hiveacid.statements.evolve import is_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,10 +15,10 @@ from hiveacid.model.streams import StreamBatch
 from hiveacid.model.transactions import Isolation
 from hiveacid.statements.answers import Listing
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.lock import LockStatement
 from hiveacid.statements.session_state import (
     Begin,
     Commit,
+    LockStatement,
     ReleaseSavepoint,
     Rollback,
     Savepoint,

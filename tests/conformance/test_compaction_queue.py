@@ -10,9 +10,8 @@ import pytest
 
 from hiveacid.errors import InvalidInputError, MetastoreError
 from hiveacid.metastore.compaction_queue import CompactionOptions
-from hiveacid.metastore.connect import connect
+from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionId,

@@ -17,8 +17,7 @@ from tests.postgres import PostgresServer
 from hiveacid.client import Client, open_client
 from hiveacid.clock import SystemClock
 from hiveacid.errors import ConflictError
-from hiveacid.metastore.connect import connect
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.types import parse_type

@@ -14,8 +14,7 @@ from tests.proxy import Cut, Proxy, proxy
 from hiveacid.client import open_client
 from hiveacid.clock import SystemClock
 from hiveacid.errors import MetastoreError
-from hiveacid.metastore.connect import connect
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.model.tables import Database, TableName
 from hiveacid.model.transactions import TxnState

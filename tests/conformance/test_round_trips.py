@@ -13,7 +13,7 @@ from tests.postgres import PostgresServer
 from tests.proxy import Proxy, proxy
 
 import hiveacid
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.tables import Table, TableName
 from hiveacid.session import Session
 from hiveacid.table import AcidTable

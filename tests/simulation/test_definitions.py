@@ -13,11 +13,10 @@ from tests.simulation import definitions
 from tests.simulation.definitions import DefinitionHistory, make_tables
 from tests.simulation.world import World, emptied, scratch
 
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.tables import Table, TableName
-from hiveacid.statements import handlers
+from hiveacid.statements import handlers, locked
 from hiveacid.statements.context import Bound
-from hiveacid.statements.ddl import change
 from hiveacid.txn.view import Look
 
 ROOMS = ("txn", "metastore", "statements", "compaction")
@@ -63,10 +62,10 @@ def _stale_for_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> Table:
         return real(self, name, lambda now: make(mine.table or now), **more)
 
-    def define(context: Any, bound: Bound, plan: change.Plan) -> Any:
+    def define(context: Any, bound: Bound, plan: locked.Plan) -> Any:
         planned = plan(context, bound.value, bound.look)
         mine.table = bound.look.table(bound.value.name)
-        return change.define(context, bound, lambda *_: planned)
+        return locked.define(context, bound, lambda *_: planned)
 
     monkeypatch.setattr(definitions, "MOVED", ("a", "b"))  # so that they meet
     monkeypatch.setattr(SqlMetastore, "alter_table", alter_table)

@@ -20,7 +20,7 @@ from hiveacid.metastore.sql import cleaning, conflicts
 from hiveacid.metastore.sql.engine import Database
 from hiveacid.model.ids import LONG_MAX, TxnId
 from hiveacid.model.valid import ListKind, ValidWriteIdList
-from hiveacid.statements import own_base
+from hiveacid.statements import placement
 from hiveacid.txn import conflicts as txn_conflicts
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
@@ -119,7 +119,7 @@ def _files_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _deltas_beside_own_base(monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement after an overwrite of the same transaction writes a delta that is obsolete."""
-    monkeypatch.setattr(own_base, "_own_bases", lambda *_: frozenset())
+    monkeypatch.setattr(placement, "_own_bases", lambda *_: frozenset())
 
 
 def _write_skew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from hiveacid import read_arrow
 from hiveacid.errors import AcidError, InvalidInputError
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.session import Session, connect
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

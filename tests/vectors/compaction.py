@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hiveacid.layout.names import parse_partition_name
 from hiveacid.metastore.compaction_queue import CompactionOptions
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionId,

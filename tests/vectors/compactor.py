@@ -19,7 +19,7 @@ from hiveacid.compaction.initiator import Initiator
 from hiveacid.compaction.worker import Worker
 from hiveacid.errors import StorageError
 from hiveacid.layout.compaction import RewritePlan, RewrittenFile
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.testing import ManualClock

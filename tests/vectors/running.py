@@ -31,9 +31,8 @@ from hiveacid.errors import (
     TransactionError,
 )
 from hiveacid.metastore.api import LockResponse
-from hiveacid.metastore.connect import connect
+from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockSemantics, LockType
 from hiveacid.model.tables import TableName

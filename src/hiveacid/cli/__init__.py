@@ -1,11 +1,11 @@
 """The command line: text in, text out.
 
-What lives here: ``group``: the group of commands, shared options, how errors are spelled; a module
-for each kind of command (``app``: sql and demo, with ``query``; ``files``; ``compaction``;
-``administration``); ``output``: tables, CSV and JSON. What never comes in: decisions about tables;
-a command calls the public handles or one function of a lower room and prints the answer. Every
-command imports what it needs when it runs, so that those without Spark start at once. Read
-``group.py`` first.
+What lives here: ``output``: the group of commands, shared options, how errors are spelled, tables,
+CSV and JSON; a module for each kind of command (``app``: sql, stream and demo; ``files``;
+``administration``: also of compactions). What never comes in: decisions about tables; a command
+calls the public handles or one function of a lower room and prints the answer. Every command
+imports what it needs when it runs, so that those without Spark start at once. Read ``output.py``
+first.
 """
 
 from __future__ import annotations

@@ -10,11 +10,10 @@ from typing import Any
 
 import click
 
-from hiveacid.cli import administration, compaction, files
-from hiveacid.cli.group import app, format_option, metastore_option, pairs, required
-from hiveacid.cli.output import Format
+from hiveacid.cli import administration, files
+from hiveacid.cli.output import Format, app, format_option, metastore_option, pairs, required
 
-__all__ = ["administration", "app", "compaction", "files"]
+__all__ = ["administration", "app", "files"]
 
 
 @app.command()

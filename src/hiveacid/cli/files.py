@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hiveacid.cli.group import (
+from hiveacid.cli.output import (
+    Format,
     app,
     format_option,
     json_option,
     metastore_option,
     open_metastore,
     open_session,
+    print_rows,
+    to_json,
 )
-from hiveacid.cli.output import Format, print_rows, to_json
 from hiveacid.errors import InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:

@@ -1,14 +1,28 @@
-"""Rows as a table, as CSV or as JSON lines."""
+"""The group of commands, the options that several share, how errors are spelled, and how rows are
+printed: as a table, as CSV or as JSON lines.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+import hiveacid
+from hiveacid.errors import AcidError
+
+if TYPE_CHECKING:
+    from hiveacid.metastore.connect import SqlMetastore
+    from hiveacid.session import Session
 
 
 class Format(Enum):
@@ -102,3 +116,128 @@ def _plain(value: object) -> object:
 def _key(key: object) -> str:
     plain = _plain(key)
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+_PHRASES: Final = (
+    (r"hiveacid\.connect with a warehouse", "`hiveacid sql --warehouse DIR`"),
+    (r"hiveacid\.connect\(spark, url, warehouse='([^']*)'\)", r"give --warehouse \1"),
+    (r"Please, fix `args` and provide .*", "Give it by --arg NAME=VALUE."),
+    (r"leave warehouse out", "leave --warehouse out"),
+    (r"partition=\{\"(\w+)\": ([^}]+)\}", r"--partition \1=\2"),
+)
+"""What errors say in Python, and how a command line says it."""
+_NOT_IN_SQL: Final = (
+    (r"acid\.attach\b", "`hiveacid attach`"),
+    (r"goes with a schema, which", "goes with --schema, which"),
+    (r"; in SQL the table properties .*", "."),
+    (r"CLUSTERED INTO and ORDER BY are for a", "--buckets and --order-by are for a"),
+    (r"^SHOW LOCKS$", "`hiveacid locks` lists them"),
+)
+"""The same of what statements say in SQL, for commands that are not written in it."""
+
+
+class Commands(click.Group):
+    """Spells errors of ours as a command line does."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command.
+
+        Raises:
+            AcidError: as the command does.
+        """
+        try:
+            return super().invoke(ctx)
+        except AcidError as error:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            names = {} if command is None else _options(command)
+            in_sql = ctx.invoked_subcommand == "sql"
+            error.message = spelled(error.message, names, in_sql=in_sql)
+            if hasattr(error, "__notes__"):
+                notes = (spelled(note, names, in_sql=in_sql) for note in error.__notes__)
+                error.__notes__ = list(notes)
+            raise
+
+
+def _options(command: click.Command) -> dict[str, str]:
+    """The options of a command, and of those below it, by the name of their parameter."""
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    found = {name: text for one in below for name, text in _options(one).items()}
+    for param in command.params:
+        if isinstance(param, click.Option) and param.name is not None:
+            found[param.name] = max(param.opts, key=len)
+    return found
+
+
+def spelled(text: str, options: Mapping[str, str], *, in_sql: bool) -> str:
+    """A message with options in place of arguments of Python: ``accept_all_write_ids=True`` is
+    ``--accept-all-write-ids``.
+    """
+    for pattern, command in _PHRASES if in_sql else (*_NOT_IN_SQL, *_PHRASES):
+        text = re.sub(pattern, command, text)
+    for name, option in options.items():
+        if not in_sql and "_" in name:
+            text = re.sub(rf"(?<![\w.-]){name}(?:=True)?(?![\w.])", option, text)
+    return text
+
+
+metastore_option = click.option(
+    "--metastore",
+    "url",
+    envvar="HIVEACID_METASTORE",
+    metavar="URL",
+    help="Where the metastore is, as sqlite:///path [env: HIVEACID_METASTORE].",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice([form.value for form in Format]),
+    default=Format.TABLE.value,
+    show_default=True,
+    help="How rows are printed; json is one object a line.",
+)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(hiveacid.__version__, prog_name="hiveacid")
+def app() -> None:
+    """Apache Hive's ACID tables: SQL, and a look into tables, transactions and locks."""
+
+
+def pairs(texts: tuple[str, ...], *, option: str) -> dict[str, str]:
+    """``NAME=VALUE`` texts by name."""
+    for text in texts:
+        if "=" not in text:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
+    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def required(url: str | None) -> str:
+    """The URL of a metastore, for a command that cannot do without."""
+    if not url:
+        raise click.UsageError("which metastore? give --metastore or set HIVEACID_METASTORE")
+    return url
+
+
+def open_metastore(url: str | None) -> SqlMetastore:
+    """The metastore at ``url``, which must exist: to look at one never makes one.
+
+    Raises:
+        NotFoundError: there is none.
+        MetastoreError: it is not a metastore of ours.
+    """
+    from hiveacid.clock import SystemClock
+    from hiveacid.metastore.connect import connect
+    from hiveacid.metastore.sql.migrations import Opening
+
+    return connect(required(url), clock=SystemClock(), opening=Opening.EXISTING)
+
+
+@contextmanager
+def open_session(url: str | None, **settings: str) -> Iterator[Session]:
+    """A session on a metastore that is there; a command is over too soon to compact in the
+    background.
+    """
+    chosen = {**settings, "hiveacid.compactor.auto": "off"}
+    with hiveacid.connect(None, required(url), settings=chosen) as session:
+        yield session

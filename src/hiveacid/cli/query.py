@@ -13,8 +13,8 @@ from hiveacid.errors import SparkNeededError, TransactionError
 from hiveacid.session import Session, connect
 from hiveacid.spark.local import local_session
 from hiveacid.sql import parse, with_arguments
+from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parse import Body, ParsedExplain, ParsedLater
-from hiveacid.sql.parsed import Fragment
 from hiveacid.statements.answers import Listing
 from hiveacid.statements.handlers import handler_of
 from hiveacid.statements.values import Insert, Literals

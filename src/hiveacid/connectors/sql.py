@@ -24,13 +24,12 @@ from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.spark.jobs import own_calls
 from hiveacid.sql import parse_one, with_arguments
-from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.lexer import Token, name_of, tokenize
+from hiveacid.sql.cursor import Cursor, Token, name_of, tokenize
+from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parse import ParsedExplain, Statement
-from hiveacid.sql.parsed import Fragment
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.ddl.views import CreateView
-from hiveacid.statements.query_columns import is_frame
+from hiveacid.statements.evolve import is_frame
 from hiveacid.statements.values import (
     DeleteResult,
     InsertResult,

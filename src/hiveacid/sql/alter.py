@@ -16,7 +16,14 @@ from hiveacid.sql.ddl import (
     partition_condition,
     partition_spec,
 )
-from hiveacid.statements.ddl.columns import AddColumns, AddConstraints, ChangeColumn, DropConstraint
+from hiveacid.statements.ddl.columns import (
+    AddColumns,
+    AddConstraints,
+    ChangeColumn,
+    DropConstraint,
+    SetTableProperties,
+    UnsetTableProperties,
+)
 from hiveacid.statements.ddl.databases import SetDatabaseProperties
 from hiveacid.statements.ddl.partitions import (
     AddPartitions,
@@ -24,7 +31,6 @@ from hiveacid.statements.ddl.partitions import (
     PartitionToAdd,
     RenamePartition,
 )
-from hiveacid.statements.ddl.properties import SetTableProperties, UnsetTableProperties
 from hiveacid.statements.ddl.tables import RenameTable, SetLocation
 from hiveacid.statements.partition_values import PartitionCondition
 from hiveacid.statements.values import Command

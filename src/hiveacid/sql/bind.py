@@ -9,9 +9,7 @@ from typing import Any
 from hiveacid.errors import NotFoundError, UnsupportedError
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.spark.types import quoted
-from hiveacid.sql.needs import aggregates_of, columns_of_statement, condition_on
-from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
-from hiveacid.sql.parsed import (
+from hiveacid.sql.expressions import (
     DefaultKeyword,
     Fragment,
     ParsedExpression,
@@ -19,6 +17,8 @@ from hiveacid.sql.parsed import (
     Relation,
     Scope,
 )
+from hiveacid.sql.needs import aggregates_of, columns_of_statement, condition_on
+from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
 from hiveacid.sql.splice import Names, Splicer
 from hiveacid.statements.constraints import column_default
 from hiveacid.statements.ddl.tables import CreateTable

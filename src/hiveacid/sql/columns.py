@@ -20,8 +20,7 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.lexer import TokenKind
+from hiveacid.sql.cursor import Cursor, TokenKind
 from hiveacid.statements.constraints import Constraints, KeyConstraint
 
 _PRIMITIVES = {

@@ -13,31 +13,28 @@ from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.sql.columns import property_keys, property_list
-from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.cursor import Cursor, TokenKind, tokenize
 from hiveacid.sql.ddl import optional_partition, partition_condition
 from hiveacid.sql.dml import partition_pair
-from hiveacid.sql.lexer import TokenKind, tokenize
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactions, SortItem
-from hiveacid.statements.ddl.repair import RepairTable
+from hiveacid.statements.ddl.partitions import RepairTable
 from hiveacid.statements.describe import DescribeDatabase, DescribeTable
 from hiveacid.statements.load import Load
-from hiveacid.statements.lock import (
-    AbortLocks,
-    AbortTransactions,
-    LockDatabase,
-    LockTable,
-    UnlockDatabase,
-    UnlockTable,
-)
 from hiveacid.statements.partition_values import PartitionCondition, PartitionText
 from hiveacid.statements.session_state import (
+    AbortLocks,
+    AbortTransactions,
     Begin,
     Commit,
+    LockDatabase,
+    LockTable,
     ReleaseSavepoint,
     Rollback,
     SetAutocommit,
     SetTransaction,
+    UnlockDatabase,
+    UnlockTable,
 )
 from hiveacid.statements.show import (
     ShowColumns,

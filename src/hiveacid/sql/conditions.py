@@ -26,8 +26,8 @@ from hiveacid.model.predicates import (
     conjunction,
     disjunction,
 )
-from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.lexer import (
+from hiveacid.sql.cursor import (
+    Cursor,
     Token,
     TokenKind,
     date_value,

@@ -14,9 +14,8 @@ from hiveacid.sql.columns import (
     property_keys,
     property_list,
 )
-from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.cursor import Cursor, TokenKind
 from hiveacid.sql.dml import partition_pair, partition_text
-from hiveacid.sql.lexer import TokenKind
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase
 from hiveacid.statements.ddl.tables import CreateTable, DropTable

@@ -7,15 +7,14 @@ from typing import Any
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
-from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.expressions import at_clause
-from hiveacid.sql.lexer import TokenKind, date_value, number_value, timestamp_value
-from hiveacid.sql.parsed import (
+from hiveacid.sql.cursor import Cursor, TokenKind, date_value, number_value, timestamp_value
+from hiveacid.sql.expressions import (
     DefaultKeyword,
     Fragment,
     ParsedRows,
     Relation,
     Scope,
+    at_clause,
 )
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.values import (

@@ -23,9 +23,8 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Table
 from hiveacid.sql.conditions import ColumnOf, parse_condition
-from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor
-from hiveacid.sql.lexer import TokenKind, name_of, tokenize
-from hiveacid.sql.parsed import Relation, Scope
+from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, TokenKind, name_of, tokenize
+from hiveacid.sql.expressions import Relation, Scope
 from hiveacid.statements.values import Aggregate
 
 _BEFORE_STAR = frozenset({"SELECT", "DISTINCT", "ALL", "(", ",", "."})

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.ids import LONG_MAX
-from hiveacid.sql.lexer import TokenKind, name_of, syntax_error, tokenize
+from hiveacid.sql.cursor import TokenKind, name_of, syntax_error, tokenize
 
 Arguments = Mapping[str, Any] | Sequence[Any]
 """Values by name for ``:name``, or in order for ``?``."""

@@ -31,7 +31,7 @@ from hiveacid.sql.commands import (
     parse_start,
     parse_unlock,
 )
-from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.cursor import Cursor, Token, TokenKind, position, syntax_error, tokenize
 from hiveacid.sql.ddl import (
     column_definitions,
     parse_create,
@@ -46,7 +46,7 @@ from hiveacid.sql.dml import (
     parse_query,
     parse_update,
 )
-from hiveacid.sql.lexer import Token, TokenKind, position, syntax_error, tokenize
+from hiveacid.sql.expressions import Fragment, Scope
 from hiveacid.sql.parameters import (
     Arguments,
     SettingOf,
@@ -54,7 +54,6 @@ from hiveacid.sql.parameters import (
     substituted,
     with_arguments,
 )
-from hiveacid.sql.parsed import Fragment, Scope
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.session_state import (
     ResetProperties,

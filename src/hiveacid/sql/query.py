@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.expressions import ExpressionParser, Stop, at_clause
-from hiveacid.sql.lexer import Token, TokenKind, name_of
-from hiveacid.sql.parsed import Edit, Fragment, Item, Relation, Scope, Star
+from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
+from hiveacid.sql.expressions import (
+    Edit,
+    ExpressionParser,
+    Fragment,
+    Item,
+    Relation,
+    Scope,
+    Star,
+    Stop,
+    at_clause,
+)
 
 _TRAVEL = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")

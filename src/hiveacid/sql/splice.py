@@ -14,10 +14,9 @@ from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.spark.types import quoted
-from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.lexer import tokenize
+from hiveacid.sql.cursor import Cursor, tokenize
+from hiveacid.sql.expressions import Edit, Fragment, Relation, Scope, Star, VirtualName
 from hiveacid.sql.needs import Conditions, columns_of_statement
-from hiveacid.sql.parsed import Edit, Fragment, Relation, Scope, Star, VirtualName
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.values import TableRef, VirtualColumn
 

@@ -2,29 +2,32 @@
 
 Columns of ORC and text files go by position, those of Parquet files by name (real-hive.md 3, j05).
 A column that an ALTER TABLE of Hive could have made of the files' one is read as Hive reads it; the
-newest file has the last word on what the column is.
+newest file has the last word on what the column is. Directories that are newer than the metastore
+are told, as after a restore of an older one: from the commit on to which their write ids and
+transactions are given out again they would count as a part of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
-from hiveacid.errors import FormatError, InvalidInputError
+from hiveacid.errors import FormatError, InvalidInputError, MissingFileError
 from hiveacid.layout.events import VERSION_TEXT
-from hiveacid.layout.names import BUCKET_PREFIX, bucket_of_file
+from hiveacid.layout.names import BUCKET_PREFIX, BaseName, bucket_of_file, parse_directory
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
+from hiveacid.metastore.api import Metastore
 from hiveacid.model.properties import RowFormat
-from hiveacid.model.tables import AcidMode, Column, FileFormat, Table
+from hiveacid.model.tables import AcidMode, Column, FileFormat, Table, TableName
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.statements.ddl.columns import check_type_change
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import evolve_column
-from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
@@ -285,3 +288,45 @@ def _check_hashes(fs: FileSystem, table: Table, files: Sequence[FoundFile]) -> N
                 path=file.path,
                 note="Leave the buckets out, or say the 'bucketing_version' ('1' before Hive 3).",
             )
+
+
+def unknown_directories(metastore: Metastore, files: Files) -> Iterator[str]:
+    """A line for each directory of a transactional table whose name has a write id, or the id of a
+    transaction, that the metastore has not given out.
+
+    Raises:
+        StorageError: a directory could not be listed.
+    """
+    for database in metastore.list_databases():
+        for name in metastore.list_tables(database):
+            table = metastore.get_table(TableName(database, name))
+            if table.acid_mode is AcidMode.NONE:
+                continue
+            found = tuple(_directories(metastore, table, files))
+            # Asked afterwards: an id is given out before its directory is made.
+            last, last_txn = metastore.last_write_id(table.name), metastore.valid_txns().hwm
+            for path, write_id, txn in found:
+                if write_id > last:
+                    yield f"{path} is of write id {write_id}, {table.name} has given out {last}"
+                elif txn > last_txn:
+                    yield f"{path} is of transaction {txn}, the last one is {last_txn}"
+
+
+def _directories(
+    metastore: Metastore, table: Table, files: Files
+) -> Iterator[tuple[str, int, int]]:
+    locations = [table.location]
+    if table.partition_columns:
+        locations = [part.location for part in metastore.list_partitions(table.name)]
+    for location in locations:
+        fs, path = files.at(location)
+        try:
+            entries = tuple(fs.list_directory(path))
+        except MissingFileError:
+            continue
+        for info in entries:
+            name = parse_directory(info.path.rpartition("/")[2]) if info.is_directory else None
+            if name is None:
+                continue
+            highest = name.write_id if isinstance(name, BaseName) else name.max_write_id
+            yield info.path, highest, name.visibility_txn

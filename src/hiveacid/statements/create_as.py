@@ -10,10 +10,10 @@ from hiveacid.model.types import PrimitiveType
 from hiveacid.statements import insert, run, select
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.ddl import tables, views
-from hiveacid.statements.ddl.change import define
 from hiveacid.statements.ddl.tables import CreateTable, check_query_columns
 from hiveacid.statements.ddl.views import CreateView
-from hiveacid.statements.query_columns import columns_of, columns_of_rows, renamed
+from hiveacid.statements.evolve import columns_of, columns_of_rows, renamed
+from hiveacid.statements.locked import define
 from hiveacid.statements.values import Insert
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind

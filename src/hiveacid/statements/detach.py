@@ -13,7 +13,7 @@ from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.statements.answers import shortened
 from hiveacid.statements.attach import VALID_TXNS, VALID_WRITE_IDS
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
-from hiveacid.statements.ddl.change import Change, define
+from hiveacid.statements.locked import Change, define
 from hiveacid.statements.show import create_table_text
 from hiveacid.storage.filesystem import one_name
 from hiveacid.txn import footprint

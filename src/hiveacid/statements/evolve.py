@@ -1,4 +1,5 @@
-"""Columns that a statement adds to its table: those that its rows have and the table lacks.
+"""Columns that a query or other rows have, and those that a statement adds to its table because it
+lacks them.
 
 They are appended as ADD COLUMNS CASCADE does, under its lock, and become the table's with the
 commit: a statement that fails, is rolled back or is killed leaves none behind. Columns that are
@@ -11,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar, cast
 
 import pyarrow as pa
 
@@ -25,7 +26,6 @@ from hiveacid.statements.checks import (
     refuse_repeated,
 )
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.query_columns import is_frame
 from hiveacid.statements.select import query_schema
 from hiveacid.statements.values import (
     Insert,
@@ -39,7 +39,9 @@ from hiveacid.storage.arrow_types import hive_type as type_of_arrow
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
+    from pyarrow import Table as ArrowTable
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType as SparkStruct
 
 _Evolving = TypeVar("_Evolving", Insert, Merge)
 _Given = Sequence[tuple[str, Callable[[], HiveType]]]
@@ -216,3 +218,47 @@ def _new_fields(given: HiveType, known: HiveType) -> list[str]:
         if name in there
         for one in _new_fields(child, there[name])
     ]
+
+
+_PLAIN_NAME = re.compile(r"(?!\d+\Z)\w+")
+
+
+def columns_of(schema: SparkStruct) -> tuple[Column, ...]:
+    """The columns of a query as a table gets them; Hive calls those without a name _c0, _c1, ..."""
+    from hiveacid.spark.types import hive_type
+
+    return tuple(
+        Column(
+            field.name.lower() if _PLAIN_NAME.fullmatch(field.name) else f"_c{number}",
+            hive_type(field.dataType),
+        )
+        for number, field in enumerate(schema.fields)
+    )
+
+
+def columns_of_struct(schema: SparkStruct) -> tuple[Column, ...]:
+    """The columns of a schema, under the names that they have there."""
+    from hiveacid.spark.types import hive_type
+
+    return tuple(Column(f.name.lower(), hive_type(f.dataType)) for f in schema.fields)
+
+
+def is_frame(rows: object) -> TypeGuard[DataFrame]:
+    """Whether it is a DataFrame of Spark's."""
+    return type(rows).__module__.startswith("pyspark.sql") and hasattr(rows, "toDF")
+
+
+def renamed(rows: Any, columns: Sequence[Column]) -> DataFrame | ArrowTable:
+    """The rows under the names of these columns."""
+    names = [column.name for column in columns]
+    return rows.toDF(*names) if is_frame(rows) else rows.rename_columns(names)
+
+
+def columns_of_rows(rows: DataFrame | ArrowTable) -> tuple[Column, ...]:
+    """The columns of a table that is made from rows."""
+    if is_frame(rows):
+        return columns_of(rows.schema)
+    from hiveacid.storage.arrow_types import hive_type
+
+    schema = cast("ArrowTable", rows).schema
+    return tuple(Column(field.name, hive_type(field.type)) for field in schema)

@@ -5,7 +5,7 @@ which shows what would be done; nobody else decides by the kind of a statement. 
 
     ``_changes(plan)``          writes rows: run.change, the loop of DML
     ``_QUERY``                  reads rows: select.open_query, a lazy DataFrame
-    ``_defines(plan)``          changes definitions: ddl.change.define, committed at once
+    ``_defines(plan)``          changes definitions: locked.define, committed at once
     ``_says(answer)``           neither: answered by the metastore or the session, without a lock
 """
 
@@ -26,7 +26,6 @@ from hiveacid.statements import (
     explain,
     insert,
     load,
-    lock,
     run,
     select,
     session_state,
@@ -41,15 +40,12 @@ from hiveacid.statements.ddl import (
     columns,
     databases,
     partitions,
-    properties,
-    repair,
     tables,
     views,
 )
-from hiveacid.statements.ddl.change import Plan, define
 from hiveacid.statements.evolve import evolved
 from hiveacid.statements.job import Work
-from hiveacid.statements.locked import Needs
+from hiveacid.statements.locked import Needs, Plan, define
 from hiveacid.txn.footprint import Footprint
 from hiveacid.txn.view import Look
 
@@ -249,14 +245,14 @@ _DEFINITIONS: Final[Mapping[type, Handler]] = {
     columns.ChangeColumn: _defines(columns.change_column),
     columns.AddConstraints: _defines(columns.add_constraints),
     columns.DropConstraint: _defines(columns.drop_constraint),
-    properties.SetTableProperties: _defines(properties.set_properties),
-    properties.UnsetTableProperties: _defines(properties.unset_properties),
+    columns.SetTableProperties: _defines(columns.set_properties),
+    columns.UnsetTableProperties: _defines(columns.unset_properties),
     partitions.AddPartitions: _defines(partitions.add_partitions),
     partitions.DropPartitions: _defines(partitions.drop_partitions),
     partitions.RenamePartition: _defines(partitions.rename_partition),
     views.AlterView: _defines(views.alter_view),
     views.DropView: _defines(views.drop_view),
-    repair.RepairTable: _defines(repair.repair),
+    partitions.RepairTable: _defines(partitions.repair),
 }
 
 
@@ -279,17 +275,21 @@ def _explain(context: ExecutionContext, bound: Bound) -> Listing:
 
 def _locks_taken(context: ExecutionContext, statement: Any, look: Look) -> Footprint:
     del look
-    component: LockComponent = lock.component(context.client.metastore, statement)
+    component: LockComponent = session_state.component(context.client.metastore, statement)
     return Footprint(definitions=(component,))
 
 
 _lock = Handler(
-    carry_out=lambda context, bound: lock.execute(context.client.transactions, bound.value),
+    carry_out=lambda context, bound: session_state.execute(
+        context.client.transactions, bound.value
+    ),
     needs=_locks_taken,
     changes_definitions=True,
 )
 _unlock = Handler(
-    carry_out=lambda context, bound: lock.execute(context.client.transactions, bound.value),
+    carry_out=lambda context, bound: session_state.execute(
+        context.client.transactions, bound.value
+    ),
     changes_definitions=True,
 )
 _ANSWERS: Final[Mapping[type, Handler]] = {
@@ -299,16 +299,16 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
     session_state.SetProperty: _says(session_state.set_property),
     session_state.ResetProperties: _says(session_state.reset),
     session_state.UseDatabase: _says(session_state.use_database),
-    lock.AbortTransactions: _says(
-        lambda context, value: lock.abort_transactions(context.client.metastore, value)
+    session_state.AbortTransactions: _says(
+        lambda context, value: session_state.abort_transactions(context.client.metastore, value)
     ),
-    lock.AbortLocks: _says(
-        lambda context, value: lock.abort_locks(context.client.metastore, value.locks)
+    session_state.AbortLocks: _says(
+        lambda context, value: session_state.abort_locks(context.client.metastore, value.locks)
     ),
-    lock.LockTable: _lock,
-    lock.LockDatabase: _lock,
-    lock.UnlockTable: _unlock,
-    lock.UnlockDatabase: _unlock,
+    session_state.LockTable: _lock,
+    session_state.LockDatabase: _lock,
+    session_state.UnlockTable: _unlock,
+    session_state.UnlockDatabase: _unlock,
     compact.Compact: _says(
         lambda context, value: context.owner.compactions_listing(value), commits=True
     ),

@@ -4,6 +4,9 @@ Between the two somebody else may have renamed, dropped, altered or converted a 
 its partitions. Then the statement is bound anew, to the definitions as they are, and takes the
 locks that it needs now: a table of the same name that still fits is the one it goes to, a name that
 is gone ends in NotFoundError.
+
+So a definition is changed (``define``): planned, locked, planned again under the locks, done,
+committed. Only the locks of the first plan count.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from hiveacid.errors import ConflictError
+from hiveacid.errors import ConflictError, InvalidInputError
 from hiveacid.layout.names import partition_name
+from hiveacid.model.locks import LockComponent
 from hiveacid.model.predicates import Predicate, columns_of
-from hiveacid.model.tables import Table
+from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.locations import undo_killed
 from hiveacid.txn.footprint import PARTITIONS_MAX, Footprint, lock_components
@@ -139,3 +143,75 @@ def locked_partitions(
     if len(found) in (0, len(known)) or len(found) > PARTITIONS_MAX:
         return None
     return tuple(partition_name(keys, part.values) for part in known if part.values in found)
+
+
+Locks = tuple[LockComponent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The plan of a statement: ``locks``, and what ``run`` does in a transaction that holds them.
+
+    ``guards`` are locked, too, and not told by EXPLAIN LOCKS: names that are to be taken, which
+    nobody else may take, or be about to leave, at the same time.
+    """
+
+    locks: Locks
+    run: Callable[[Transaction], Any]
+    guards: Locks = ()
+
+
+Plan = Callable[[ExecutionContext, Any, Look], Change | None]
+"""What a statement changes, given the definitions of a look or of a view; None where all is as it
+wants it (IF EXISTS, IF NOT EXISTS).
+"""
+
+
+def define(context: ExecutionContext, bound: Bound, plan: Plan) -> Any:
+    """Carries out what ``plan`` says under its locks; its answer, None where there was nothing to
+    do.
+
+    Raises:
+        LockError: a lock could not be had in time.
+        ConflictError: the definitions changed again and again.
+        AcidError: as ``plan`` and what it runs.
+    """
+    change, planned_from = plan(context, bound.value, bound.look), bound.look
+    if change is None:
+        return None
+
+    def needs(_: ExecutionContext, value: Any, look: Look) -> Footprint:
+        nonlocal change, planned_from
+        if look is not planned_from:
+            change, planned_from = plan(context, value, look), look
+        return Footprint(definitions=() if change is None else change.locks + change.guards)
+
+    held = locked(context, bound, needs)  # the plan is now that of its view
+    with held.txn as txn:
+        if change is None:
+            txn.abort("somebody else has done it")
+            return None
+        answer = change.run(txn)
+        txn.commit()
+    return answer
+
+
+def table_to_alter(look: Look, name: TableName) -> Table:
+    """The table of this name, for ALTER TABLE.
+
+    Raises:
+        NotFoundError: 10001 no such table.
+        InvalidInputError: 10131 it is a view.
+    """
+    table = look.definition(name)
+    if table.kind is TableKind.VIEW:
+        raise InvalidInputError(
+            "To alter a view you need to use the ALTER VIEW command.", code=10131, view=str(name)
+        )
+    return table
+
+
+def use_write_id(transaction: Transaction, table: Table) -> None:
+    """Lets a change of the definition use up a write id, as Hive does (real-hive.md 9)."""
+    if table.acid_mode is not AcidMode.NONE:
+        transaction.write_id(table.name)

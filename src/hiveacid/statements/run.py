@@ -17,13 +17,12 @@ from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import Column, Partition, Table, TableName
-from hiveacid.statements import own_base
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.insert import InsertWork
 from hiveacid.statements.job import Job, Work, is_transactional
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.locked import Needs, locked
-from hiveacid.statements.placement import Placement, under_known_names
+from hiveacid.statements.placement import Placement, publish_written, under_known_names
 from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Result
 from hiveacid.storage.merge.overlap import overlapping_rows
@@ -251,7 +250,7 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
     placement = Placement.of(table, touched, known=known, files=job.files)
     if not is_transactional(table):
         written = placement.with_free_names(written)
-    remade = own_base.publish(job, unit, placement, written)
+    remade = publish_written(job, unit, placement, written)
     if table.partition_columns:
         statistics = initial_statistics(()) if owns_files(table) else {}
         txn.pending.add_partitions(

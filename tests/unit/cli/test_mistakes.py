@@ -10,7 +10,7 @@ from tests.unit.cli.running import run
 
 import hiveacid
 from hiveacid.cli.app import app
-from hiveacid.cli.group import spelled
+from hiveacid.cli.output import spelled
 
 LIST = "it has the form table:hwm:minOpen:open:aborted"
 

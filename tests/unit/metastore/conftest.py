@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hiveacid.metastore.connect import connect
+from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.testing import ManualClock
 
 

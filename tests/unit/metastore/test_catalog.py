@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import (
     BucketSpec,

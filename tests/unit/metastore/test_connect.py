@@ -13,9 +13,8 @@ from sqlalchemy import delete, select
 from hiveacid.clock import SystemClock
 from hiveacid.errors import InvalidInputError, MetastoreError, UnsupportedError
 from hiveacid.metastore.api import own
-from hiveacid.metastore.connect import connect
+from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql import sqlite
-from hiveacid.metastore.sql.metastore import SqlMetastore
 from hiveacid.metastore.sql.schema import TXNS
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange, initial_statistics
 from hiveacid.model.tables import Column, Database, Partition, Table, TableName

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import delete
 
 from hiveacid.errors import InvalidInputError, NotFoundError, TransactionError
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockState, LockType

@@ -20,35 +20,36 @@ from hiveacid.model.types import (
 )
 from hiveacid.sql import parse, parse_columns, parse_one, parse_table_name
 from hiveacid.sql.columns import parse_column_type
-from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.lexer import tokenize
+from hiveacid.sql.cursor import Cursor, tokenize
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactions, SortItem
 from hiveacid.statements.constraints import Constraints, KeyConstraint
-from hiveacid.statements.ddl.columns import AddColumns, AddConstraints, ChangeColumn, DropConstraint
+from hiveacid.statements.ddl.columns import (
+    AddColumns,
+    AddConstraints,
+    ChangeColumn,
+    DropConstraint,
+    SetTableProperties,
+    UnsetTableProperties,
+)
 from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase, SetDatabaseProperties
 from hiveacid.statements.ddl.partitions import (
     AddPartitions,
     DropPartitions,
     PartitionToAdd,
     RenamePartition,
+    RepairTable,
 )
-from hiveacid.statements.ddl.properties import SetTableProperties, UnsetTableProperties
-from hiveacid.statements.ddl.repair import RepairTable
 from hiveacid.statements.ddl.tables import CreateTable, DropTable, RenameTable, SetLocation
 from hiveacid.statements.describe import DescribeDatabase, DescribeTable
 from hiveacid.statements.explain import Explain
-from hiveacid.statements.lock import (
-    AbortTransactions,
-    LockDatabase,
-    LockTable,
-    UnlockDatabase,
-    UnlockTable,
-)
 from hiveacid.statements.partition_values import PartitionCondition
 from hiveacid.statements.session_state import (
+    AbortTransactions,
     Begin,
     Commit,
+    LockDatabase,
+    LockTable,
     ReleaseSavepoint,
     ResetProperties,
     Rollback,
@@ -56,6 +57,8 @@ from hiveacid.statements.session_state import (
     SetAutocommit,
     SetProperty,
     SetTransaction,
+    UnlockDatabase,
+    UnlockTable,
     UseDatabase,
 )
 from hiveacid.statements.show import (

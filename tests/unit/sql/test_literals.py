@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.sql.catalog import bound
 
-from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.cursor import Cursor, TokenKind, string_value, tokenize
 from hiveacid.sql.dml import literal_rows
-from hiveacid.sql.lexer import TokenKind, string_value, tokenize
-from hiveacid.sql.parsed import Scope
+from hiveacid.sql.expressions import Scope
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.values import Insert, Literals, Query
 

@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.errors import InvalidInputError, SqlSyntaxError
 from hiveacid.sql import parse, parse_one, resolved, with_arguments
-from hiveacid.sql.lexer import TokenKind, number_value, string_value, tokenize
+from hiveacid.sql.cursor import TokenKind, number_value, string_value, tokenize
 from hiveacid.sql.parameters import literal_of, substituted
 from hiveacid.statements.values import Insert
 

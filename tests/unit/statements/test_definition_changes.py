@@ -18,13 +18,13 @@ from tests.e2e.tables import committed, rows_of
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.session import Session
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 _CONVERT = """
 import os, hiveacid
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 SqlMetastore.alter_table = lambda *_, **__: os._exit(9)
 with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
     session.sql("alter table t set tblproperties ('transactional'='true',"
@@ -96,7 +96,7 @@ def test_a_conversion_that_is_killed_loses_nothing_and_can_be_repeated(
 
 _RENAME = """
 import os, hiveacid
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 alter, calls = SqlMetastore.alter_table, []
 def killed(self, name, change, **more):
     calls.append(name)
@@ -138,7 +138,7 @@ def test_a_rename_that_is_killed_loses_no_rows(
 
 _RENAME_PARTITION = """
 import os, hiveacid
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 {killed}
 with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
     session.sql("alter table p partition (k='x') rename to partition (k='y')")
@@ -241,7 +241,7 @@ def test_properties_that_two_set_for_a_database_at_once_are_both_there(
 
 _DROP_PARTITION = """
 import os, hiveacid
-from hiveacid.metastore.sql.metastore import SqlMetastore
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.statements.ddl import partitions
 {killed} = lambda *_: os._exit(9)
 with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:

@@ -28,8 +28,7 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
     WRITE_SET,
 )
-from hiveacid.metastore.sql.statistics import apply_changes
-from hiveacid.metastore.sql.stream_batches import note_batches
+from hiveacid.metastore.sql.statistics import apply_changes, note_batches
 from hiveacid.metastore.sql.tables import append_column
 from hiveacid.metastore.sql.txns import (
     DELETE_REBUILD_LOCKS,

@@ -1,5 +1,6 @@
-"""Databases and tables by name: their ids, or Hive's error; the sequence of catalog ids; what the
-transaction tables do when one of them, or a partition, is dropped or renamed (metastore.md 2.14).
+"""Databases and tables by name: their ids, or Hive's error, their definitions from rows; the
+sequence of catalog ids; where tables and partitions lie, and how one of them only claims a place;
+what the transaction tables do when one of them is dropped or renamed (metastore.md 2.14).
 """
 
 from __future__ import annotations
@@ -8,13 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, insert, select, update
-from sqlalchemy.schema import Table
+from sqlalchemy import and_, bindparam, delete, insert, literal, select, update
+from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
-from hiveacid.errors import NotFoundError
-from hiveacid.metastore.sql.catalog_schema import DBS, SDS, SEQUENCE_TABLE, TBLS
-from hiveacid.metastore.sql.dialect import Answer
+from hiveacid.errors import MetastoreError, NotFoundError
+from hiveacid.metastore.api import Claim, Place
+from hiveacid.metastore.sql.catalog_schema import (
+    DBS,
+    PARTITIONS,
+    SDS,
+    SEQUENCE_TABLE,
+    TABLE_PARAMS,
+    TBLS,
+)
+from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Unit
 from hiveacid.metastore.sql.schema import (
     COMPACTION_METRICS_CACHE,
@@ -29,7 +38,17 @@ from hiveacid.metastore.sql.schema import (
     TXN_TO_WRITE_ID,
     WRITE_SET,
 )
-from hiveacid.model.tables import TableName
+from hiveacid.model.properties import STORAGE_CLASSES
+from hiveacid.model.tables import (
+    RENAMING_TO,
+    BucketSpec,
+    Column,
+    FileFormat,
+    Table,
+    TableKind,
+    TableName,
+)
+from hiveacid.model.types import parse_type
 
 CATALOG: Final = "hive"
 _DATABASE: Final = select(DBS.c.DB_ID).where(
@@ -115,19 +134,19 @@ def no_such_table(name: TableName) -> NotFoundError:
     return NotFoundError(f"Table not found {name}", code=10001, table=str(name))
 
 
-_PER_PARTITION: Final[Mapping[Table, str]] = {
+_PER_PARTITION: Final[Mapping[SqlTable, str]] = {
     TXN_COMPONENTS: "TC",
     COMPLETED_TXN_COMPONENTS: "CTC",
     COMPACTION_QUEUE: "CQ",
     COMPLETED_COMPACTIONS: "CC",
     COMPACTION_METRICS_CACHE: "CMC",
 }
-_PER_TABLE: Final[Mapping[Table, str]] = {
+_PER_TABLE: Final[Mapping[SqlTable, str]] = {
     TXN_TO_WRITE_ID: "T2W",
     NEXT_WRITE_ID: "NWI",
     HIVEACID_STREAM_BATCHES: "SB",
 }
-_RENAMED_ONLY: Final[Mapping[Table, str]] = {WRITE_SET: "WS", MIN_HISTORY_WRITE_ID: "MH"}
+_RENAMED_ONLY: Final[Mapping[SqlTable, str]] = {WRITE_SET: "WS", MIN_HISTORY_WRITE_ID: "MH"}
 
 _S = SEQUENCE_TABLE.c
 _TAKE: Final = (
@@ -195,7 +214,141 @@ def rename_table(unit: Unit, old: TableName, new: TableName) -> None:
     )
 
 
-def _of_table(table: Table, prefix: str, name: TableName) -> ColumnElement[bool]:
+def _of_table(table: SqlTable, prefix: str, name: TableName) -> ColumnElement[bool]:
     return and_(
         table.c[f"{prefix}_DATABASE"] == name.database, table.c[f"{prefix}_TABLE"] == name.table
     )
+
+
+_NAMED: Final = (DBS.c.NAME, TBLS.c.TBL_NAME)
+_TABLES: Final = (
+    select(*_NAMED, SDS.c.LOCATION, TABLE_PARAMS.c.PARAM_VALUE)
+    .join_from(TBLS, DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
+    .join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
+    .join(
+        TABLE_PARAMS,
+        (TABLE_PARAMS.c.TBL_ID == TBLS.c.TBL_ID) & (TABLE_PARAMS.c.PARAM_KEY == "transactional"),
+        isouter=True,
+    )
+    .where(TBLS.c.TBL_TYPE != TableKind.VIEW.value)
+)
+_OF_PARTITION = SDS.alias("of_partition")
+_ELSEWHERE: Final = (
+    select(*_NAMED, _OF_PARTITION.c.LOCATION, PARTITIONS.c.PART_NAME)
+    .join_from(PARTITIONS, _OF_PARTITION, _OF_PARTITION.c.SD_ID == PARTITIONS.c.SD_ID)
+    .join(TBLS, TBLS.c.TBL_ID == PARTITIONS.c.TBL_ID)
+    .join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
+    .join(DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
+    .where(_OF_PARTITION.c.LOCATION != SDS.c.LOCATION + literal("/") + PARTITIONS.c.PART_NAME)
+)
+"""Partitions that are not where their names say."""
+_MOVING: Final = (
+    select(*_NAMED, TABLE_PARAMS.c.PARAM_VALUE)
+    .join_from(TBLS, DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
+    .join(TABLE_PARAMS, TABLE_PARAMS.c.TBL_ID == TBLS.c.TBL_ID)
+    .where(TABLE_PARAMS.c.PARAM_KEY == RENAMING_TO)
+)
+"""Where a RENAME is about to move files to."""
+
+
+def read_places(unit: Unit) -> tuple[Place, ...]:
+    """As ``OwnDatabase.places``."""
+    asked, moving, elsewhere = unit.ask(_TABLES), unit.ask(_MOVING), unit.ask(_ELSEWHERE)
+    tables = asked.rows()
+    transactional = {
+        TableName(database, table): (value or "").lower() == "true"
+        for database, table, _, value in tables
+    }
+    found = [(TableName(*row[:2]), row[2], None) for row in (*tables, *moving.rows())]
+    found += [(TableName(*row[:2]), row[2], row[3]) for row in elsewhere.rows()]
+    return tuple(
+        Place(name, partition, location, transactional.get(name, False))
+        for name, location, partition in found
+        if location
+    )
+
+
+def claim_place(unit: Unit, claim: Claim | None) -> None:
+    """Let ``claim`` refuse the place that was written in this unit, as ``Catalog.create_table``.
+
+    Who claims holds the sequence of tables, which every new table holds too, until the commit: so
+    of two who claim one place at the same time the second sees the first.
+    """
+    if claim is not None:
+        take_ids(unit, "MTable", 0)
+        claim(read_places(unit))
+
+
+_COMMENT: Final = "comment"
+_BUCKETING_VERSION: Final = "bucketing_version"
+
+
+_FORMATS: Final = {classes.input_format: kind for kind, classes in STORAGE_CLASSES.items()}
+
+
+def stored_parameters(table: Table) -> dict[str, str]:
+    """The TABLE_PARAMS of a table: its properties, comment and bucketing version."""
+    parameters = dict(table.properties)
+    if table.comment is not None:
+        parameters[_COMMENT] = table.comment
+    if table.bucket is not None:
+        parameters[_BUCKETING_VERSION] = str(table.bucket.version)
+    if table.kind is TableKind.EXTERNAL:
+        parameters.setdefault("EXTERNAL", "TRUE")
+    return parameters
+
+
+def table_from_rows(
+    name: TableName,
+    head: Row,
+    *,
+    columns: list[Row],
+    partition_columns: list[Row],
+    parameters: Mapping[str, str],
+    bucket_columns: list[Row],
+    sort_columns: list[Row],
+) -> Table:
+    """Build a table; ``head`` is owner, create time, kind, a view's text and its expanded text,
+    location, input format, buckets.
+    """
+    owner, created_s, kind, view_text, expanded, location, input_format, buckets = head
+    properties = dict(parameters)
+    comment = properties.pop(_COMMENT, None)
+    bucket = None
+    if bucket_columns and buckets > 0:
+        version = int(properties.get(_BUCKETING_VERSION, "1"))
+        bucket = BucketSpec(tuple(row[0] for row in bucket_columns), buckets, version)
+    return Table(
+        name=name,
+        columns=tuple(_column(row) for row in columns),
+        location=location or "",
+        partition_columns=tuple(_column(row) for row in partition_columns),
+        bucket=bucket,
+        sort_columns=tuple(row[0] for row in sort_columns),
+        format=_format(name, kind, input_format),
+        kind=TableKind(kind),
+        properties=properties,
+        comment=comment,
+        view_text=view_text,
+        owner=owner or "",
+        created_at_ms=created_s * 1000,
+        view_expanded=expanded,
+    )
+
+
+def _column(row: Row) -> Column:
+    name, type_text, comment = row
+    return Column(name, parse_type(type_text), comment)
+
+
+def _format(name: TableName, kind: str, input_format: str | None) -> FileFormat:
+    if input_format is None or kind == TableKind.VIEW.value:
+        return FileFormat.ORC
+    found = _FORMATS.get(input_format)
+    if found is None:
+        raise MetastoreError(
+            f"Table {name} has the input format {input_format}, which is not supported",
+            table=str(name),
+            found=input_format,
+        )
+    return found

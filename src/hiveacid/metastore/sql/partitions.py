@@ -26,13 +26,13 @@ from hiveacid.metastore.sql.objects import (
     NAMED_TABLE,
     TableIds,
     ask_table,
+    claim_place,
     forget_partition,
     found_table,
     rename_partition,
     table_ids,
     take_ids,
 )
-from hiveacid.metastore.sql.places import claim_place
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Partition, TableName

@@ -1,4 +1,5 @@
-"""Statistics of tables and partitions: kept in step with commits, asked for under a snapshot.
+"""What commits keep: statistics of tables and partitions, asked for under a snapshot, and the last
+micro-batch of each stream in each table.
 
 Each commit writes its write id beside the statistics of what it changed, while it holds the row's
 lock. So the write id there is that of the last commit, and a snapshot that sees it has seen all
@@ -16,6 +17,7 @@ from sqlalchemy import Select, and_, bindparam, delete, exists, insert, select, 
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
+from hiveacid.errors import ConflictError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Catalog, OwnDatabase
 from hiveacid.metastore.sql.catalog_schema import (
@@ -31,7 +33,7 @@ from hiveacid.metastore.sql.catalog_schema import (
 from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.objects import NAMED_TABLE, no_such_table, table_ids, take_ids
-from hiveacid.metastore.sql.schema import TXN_TO_WRITE_ID, TXNS
+from hiveacid.metastore.sql.schema import HIVEACID_STREAM_BATCHES, TXN_TO_WRITE_ID, TXNS
 from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import (
     STATISTICS_KEYS,
@@ -40,6 +42,7 @@ from hiveacid.model.statistics import (
     changed,
     row_count,
 )
+from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.valid import ValidWriteIdList
@@ -372,3 +375,57 @@ def _set_columns(unit: Unit, kept: _Kept, owner: int, columns: Sequence[ColumnSt
             ]
         )
     )
+
+
+_B: Final = HIVEACID_STREAM_BATCHES.c
+_THIS_STREAM: Final = and_(
+    _B.SB_APP_ID == bindparam("app"),
+    _B.SB_DATABASE == bindparam("db"),
+    _B.SB_TABLE == bindparam("table"),
+)
+_LAST_BATCH: Final = select(_B.SB_BATCH_ID).where(_THIS_STREAM)
+_RAISE_BATCH: Final = (
+    update(HIVEACID_STREAM_BATCHES)
+    .where(_THIS_STREAM, _B.SB_BATCH_ID < bindparam("number"))
+    .values(SB_BATCH_ID=bindparam("number"))
+)
+_FIRST_BATCH: Final = insert(HIVEACID_STREAM_BATCHES).values(
+    SB_APP_ID=bindparam("app"),
+    SB_DATABASE=bindparam("db"),
+    SB_TABLE=bindparam("table"),
+    SB_BATCH_ID=bindparam("number"),
+)
+
+
+class SqlStreamBatches(OwnDatabase):
+    """The part of ``OwnDatabase`` about streams."""
+
+    _db: Database
+
+    def last_batch(self, app_id: str, table: TableName) -> int | None:
+        with self._db.query() as unit:
+            found = unit.scalar(_LAST_BATCH, **_batch_key(app_id, table))
+        return None if found is None else int(found)
+
+
+def note_batches(unit: Unit, batches: Sequence[StreamBatch]) -> ConflictError | None:
+    """Keep the batches as the last ones; the error of one that is there already or overtaken."""
+    for batch in batches:
+        key = _batch_key(batch.app_id, batch.table)
+        if unit.count(_RAISE_BATCH, **key, number=batch.number):
+            continue
+        last = unit.scalar(_LAST_BATCH, **key)
+        if last is not None:
+            return ConflictError(
+                f"Batch {batch.number} of {batch.app_id} is in {batch.table} already: the last one"
+                f" is {last}",
+                table=str(batch.table),
+                batch=batch.number,
+                last=int(last),
+            )
+        unit.ask(_FIRST_BATCH, **key, number=batch.number)
+    return None
+
+
+def _batch_key(app_id: str, table: TableName) -> dict[str, str]:
+    return {"app": app_id, "db": table.database, "table": table.table}

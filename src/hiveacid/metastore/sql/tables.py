@@ -37,24 +37,22 @@ from hiveacid.metastore.sql.catalog_schema import (
     TABLE_PARAMS,
     TBLS,
 )
-from hiveacid.metastore.sql.definitions import (
-    stored_parameters,
-    table_from_rows,
-)
 from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.objects import (
     NAMED_TABLE,
     TableIds,
+    claim_place,
     database_id,
     find_table,
     forget_table,
     locked_table_ids,
     no_such_table,
     rename_table,
+    stored_parameters,
+    table_from_rows,
     take_ids,
 )
-from hiveacid.metastore.sql.places import claim_place
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.properties import storage_classes
 from hiveacid.model.statistics import STATISTICS_KEYS

@@ -17,9 +17,8 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Claim, OwnDatabase, Place
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.locks import insert_components
-from hiveacid.metastore.sql.objects import no_such_table
+from hiveacid.metastore.sql.objects import claim_place, no_such_table, read_places
 from hiveacid.metastore.sql.partitions import insert_partitions
-from hiveacid.metastore.sql.places import claim_place, read_places
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.metastore.sql.tables import delete_table, insert_table
 from hiveacid.metastore.sql.txns import assume_committed, highest_txn, read_open_txns

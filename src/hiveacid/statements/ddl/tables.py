@@ -48,7 +48,6 @@ from hiveacid.statements.constraints import (
     constraint_properties,
 )
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
-from hiveacid.statements.ddl.change import Change, define, table_to_alter, use_write_id
 from hiveacid.statements.ddl.definitions import checked
 from hiveacid.statements.locations import (
     check_free,
@@ -63,6 +62,7 @@ from hiveacid.statements.locations import (
     undo_killed_rename,
     without_note,
 )
+from hiveacid.statements.locked import Change, define, table_to_alter, use_write_id
 from hiveacid.statements.partition_values import PartitionText, full_values
 from hiveacid.statements.values import Command, Query
 from hiveacid.storage.filesystem import Files

@@ -14,8 +14,8 @@ from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.spark.types import quoted
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.ddl.change import Change
 from hiveacid.statements.ddl.definitions import check_columns
+from hiveacid.statements.locked import Change
 from hiveacid.statements.values import Command, Query
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint
