@@ -13,13 +13,13 @@ import pytest
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.bucket import encode_bucket
-from hiveacid.model.hashing import bucket_number, hash_row
 from hiveacid.model.predicates import ANYTHING, And, Compare, In, IsNull, Op, Or, Predicate
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
+from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.merge.merge_read import mask, merge_read
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.plan.planning import compression, partitions_that_match, plan_scan
@@ -160,8 +160,9 @@ def bucketed_table(root: Path, spec: BucketSpec, *, version: int) -> list[int]:
     """Rows 0..99 put by ``version``, whatever the table says."""
     kind = parse_type("int")
     places: dict[int, list[int]] = {}
-    for key in range(100):
-        number = bucket_number(hash_row([kind], [key], version=version), spec.count)
+    keys = pa.array(range(100), pa.int32())
+    numbers = bucket_ids([keys], [kind], spec.count, version=version).to_pylist()
+    for key, number in enumerate(numbers):
         places.setdefault(number, []).append(key)
     for number, keys in places.items():
         write(root, 1, keys, bucket=number)

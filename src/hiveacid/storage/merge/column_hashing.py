@@ -1,13 +1,14 @@
-"""Hive's bucketing hash over Arrow columns (format.md 8.8): the columns' twin of ``model.hashing``.
+"""Hive's bucketing hash over Arrow columns, both versions (format.md 8.8).
 
-Common types are computed column-wise in numpy; the rest (nested types, decimals beyond 64 bits,
-timestamps outside 1970..2038) value by value through ``model.hashing``, which also is what the
-tests compare with. All arithmetic is modulo 2**32 in unsigned arrays.
+Version 1 is Java's ``hashCode``, version 2 is Murmur3 over a byte form of the value. All arithmetic
+is modulo 2**32 in unsigned arrays; only what is rare is computed value by value: decimals beyond 64
+bits, timestamps outside 1970..2038. The tests compare with a hash of single values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -15,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.errors import InvalidInputError
-from hiveacid.model.hashing import HASH_SEED, hash_value
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.types import (
     CharType,
     DecimalType,
@@ -35,6 +35,7 @@ _NANOS: Final = 1_000_000_000
 _TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": _NANOS}
 """Of a second, by the unit of a timestamp's type."""
 _MURMUR_VERSION: Final = 2
+_SEED: Final = 104729
 _BLOCK: Final = 4
 
 
@@ -111,7 +112,7 @@ def _hash_valid(array: pa.Array, kind: HiveType, *, murmur: bool) -> Hashes:
         if kind.name in ("string", "binary"):
             return _hash_bytes(array, start=0 if kind.name == "string" else 1, murmur=murmur)
         if kind.name == "timestamp":
-            return _hash_timestamp(array, kind, murmur=murmur)
+            return _hash_timestamp(array, murmur=murmur)
         if kind.name in _INTEGERS:
             target, width = _INTEGERS[kind.name]
             values = _filled(array, target).astype(np.int64)
@@ -120,7 +121,48 @@ def _hash_valid(array: pa.Array, kind: HiveType, *, murmur: bool) -> Hashes:
             return _fold(values) if width == 8 else _low(values)
         if kind.name in _FLOATS:
             return _hash_float(array, kind.name, murmur=murmur)
-    return _by_value(array, kind, murmur=murmur)
+    version = _MURMUR_VERSION if murmur else 1
+    if isinstance(kind, StructType):
+        fields = [field for _, field in kind.fields]
+        return hash_columns(array.flatten(), fields, version=version)
+    if isinstance(kind, ListType):
+        items = hash_column(array.flatten(), kind.element, version=version)
+        return _polynomial(items, *_stretches(array), start=0)
+    if isinstance(kind, MapType):
+        return _hash_map(array, kind, version=version)
+    if isinstance(kind, UnionType):
+        return _hash_union(array, kind, version=version)
+    raise UnsupportedError(f"Bucketing by type {kind} is not supported", type=str(kind))
+
+
+def _stretches(lists: pa.Array) -> tuple[_Ints, _Ints]:
+    """Where each list's items begin in ``lists.flatten()``, and how many there are."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    lengths = lengths.astype(np.int64)
+    return np.cumsum(lengths) - lengths, lengths
+
+
+def _hash_map(array: pa.MapArray, kind: MapType, *, version: int) -> Hashes:
+    entry = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
+    entries = array.cast(pa.list_(entry))
+    keys, items = entries.flatten().flatten()
+    # Hive hashes map values by version 1 whatever the table's version.
+    hashes = hash_column(keys, kind.key, version=version)
+    hashes ^= hash_column(items, kind.value, version=1)
+    sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(hashes.astype(np.int64))))
+    starts, lengths = _stretches(entries)
+    return _low(sums[starts + lengths] - sums[starts])
+
+
+def _hash_union(array: pa.UnionArray, kind: UnionType, *, version: int) -> Hashes:
+    tags = np.asarray(array.type_codes)
+    hashes = np.zeros(len(array), dtype=np.uint32)
+    for tag, alternative in enumerate(kind.alternatives):
+        rows = np.flatnonzero(tags == tag)
+        places = np.asarray(array.offsets)[rows] if array.type.mode == "dense" else rows
+        chosen = array.field(tag).take(pa.array(places))
+        hashes[rows] = hash_column(chosen, alternative, version=version)
+    return hashes
 
 
 _INTEGERS: Final[dict[str, tuple[pa.DataType, int]]] = {
@@ -183,7 +225,7 @@ def _hash_decimal(array: pa.Array, kind: DecimalType, *, murmur: bool) -> Hashes
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     unscaled = np.where(valid, words[:, 0], 0)
     if (valid & (words[:, 1] != words[:, 0] >> 63)).any() or (unscaled == -(2**63)).any():
-        return _by_value(array, kind, murmur=murmur)
+        return _hash_wide_decimal(array, kind, murmur=murmur)
     scale = np.full(len(unscaled), kind.scale, dtype=np.int64)
     for _ in range(kind.scale):
         trims = (scale > 0) & (unscaled % 10 == 0)
@@ -200,7 +242,35 @@ def _hash_decimal(array: pa.Array, kind: DecimalType, *, murmur: bool) -> Hashes
     return integer * np.uint32(31) + _low(scale)
 
 
-def _hash_timestamp(array: pa.Array, kind: HiveType, *, murmur: bool) -> Hashes:
+def _hash_wide_decimal(array: pa.Array, kind: DecimalType, *, murmur: bool) -> Hashes:
+    trimmed = [_trimmed(value or Decimal(0), kind.scale) for value in array.to_pylist()]
+    if murmur:
+        data = [
+            n.to_bytes((n if n >= 0 else ~n).bit_length() // 8 + 1, "big", signed=True)
+            for n, _ in trimmed
+        ]
+        return _hash_bytes(pa.array(data, pa.large_binary()), start=0, murmur=True)
+    words = [abs(n).to_bytes((abs(n).bit_length() + 31) // 32 * 4, "big") for n, _ in trimmed]
+    counts = np.array([len(word) // 4 for word in words], dtype=np.int64)
+    numbers = np.frombuffer(b"".join(words), dtype=">u4").astype(np.int64)
+    integer = _polynomial(numbers, np.cumsum(counts) - counts, counts, start=0)
+    negative = np.array([n < 0 for n, _ in trimmed])
+    integer = np.where(negative, np.uint32(0) - integer, integer)
+    return integer * np.uint32(31) + np.array([scale for _, scale in trimmed], dtype=np.uint32)
+
+
+def _trimmed(value: Decimal, scale: int) -> tuple[int, int]:
+    """The unscaled value and the scale without trailing zeros of the fraction."""
+    unscaled = int(value.scaleb(scale, _EXACT))
+    while scale and unscaled % 10 == 0:
+        unscaled, scale = unscaled // 10, scale - 1
+    return unscaled, scale
+
+
+_EXACT: Final = Context(prec=80)
+
+
+def _hash_timestamp(array: pa.Array, *, murmur: bool) -> Hashes:
     unit = _TICKS[array.type.unit]
     ticks = _filled(array.cast(pa.int64()), pa.int64())
     seconds, rest = np.divmod(ticks, unit)
@@ -208,8 +278,34 @@ def _hash_timestamp(array: pa.Array, kind: HiveType, *, murmur: bool) -> Hashes:
     if not murmur:
         return _fold(seconds << 30 | nanos)
     if len(seconds) and not (0 <= seconds.min() and seconds.max() <= 0x7FFF_FFFF):
-        return _by_value(array, kind, murmur=murmur)
+        data = list(map(_timestamp_bytes, seconds.tolist(), nanos.tolist()))
+        return _hash_bytes(pa.array(data, pa.large_binary()), start=0, murmur=True)
     return _murmur_timestamps(seconds, nanos)
+
+
+def _timestamp_bytes(seconds: int, nanos: int) -> bytes:
+    """The variable-length form in which Hive's TimestampWritable keeps a timestamp.
+
+    ``seconds`` since 1970 rounded down, ``nanos`` 0..999999999.
+    """
+    wide = not 0 <= seconds <= 0x7FFF_FFFF
+    head = seconds & 0x7FFF_FFFF
+    if not wide and not nanos:
+        return head.to_bytes(4, "big")
+    reversed_nanos = int(f"{nanos:09d}"[::-1])
+    result = (head | 0x8000_0000).to_bytes(4, "big")
+    if not wide:
+        return result + _vint(reversed_nanos)
+    return result + _vint(-reversed_nanos - 1) + _vint(seconds >> 31)
+
+
+def _vint(value: int) -> bytes:
+    """Hadoop's variable-length integer."""
+    if -112 <= value <= 127:
+        return value.to_bytes(1, "big", signed=True)
+    head, magnitude = (-120, ~value) if value < 0 else (-112, value)
+    length = (magnitude.bit_length() + 7) // 8
+    return (head - length).to_bytes(1, "big", signed=True) + magnitude.to_bytes(length, "big")
 
 
 def _murmur_timestamps(seconds: _Ints, nanos: _Ints) -> Hashes:
@@ -260,7 +356,9 @@ def _murmur_minimal(values: _Ints) -> Hashes:
 
 def _hash_bytes(array: pa.Array, *, start: int, murmur: bool) -> Hashes:
     data, starts, lengths = _bytes_of(array)
-    return _murmur(data, starts, lengths) if murmur else _polynomial(data, starts, lengths, start)
+    if murmur:
+        return _murmur(data, starts, lengths)
+    return _polynomial(data.view(np.int8), starts, lengths, start=start)
 
 
 def _bytes_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], _Ints, _Ints]:
@@ -276,20 +374,20 @@ def _bytes_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], _Ints, _Ints]:
     return data, offsets[:-1], np.diff(offsets)
 
 
-def _polynomial(data: npt.NDArray[np.uint8], starts: _Ints, lengths: _Ints, start: int) -> Hashes:
+def _polynomial(numbers: npt.NDArray[Any], starts: _Ints, lengths: _Ints, *, start: int) -> Hashes:
+    """Java's hash of stretches of numbers: 31 times what was before, and the next number."""
     result = np.full(len(starts), start, dtype=np.uint32)
-    signed = data.view(np.int8)
 
     def step(rows: Any, at: int) -> None:
-        byte = signed[starts[rows] + at].astype(np.int64)
-        result[rows] = result[rows] * np.uint32(31) + _low(byte)
+        number = numbers[starts[rows] + at].astype(np.int64)
+        result[rows] = result[rows] * np.uint32(31) + _low(number)
 
     _by_position(lengths, step)
     return result
 
 
 def _murmur(data: npt.NDArray[np.uint8], starts: _Ints, lengths: _Ints) -> Hashes:
-    result = np.full(len(starts), HASH_SEED, dtype=np.uint32)
+    result = np.full(len(starts), _SEED, dtype=np.uint32)
 
     def step(rows: Any, at: int) -> None:
         first = starts[rows] + at * _BLOCK
@@ -334,32 +432,3 @@ def _by_position(counts: _Ints, step: Callable[[Any, int], None]) -> None:
     descending = -counts[order]
     for at in range(int(counts.max())):
         step(order[: np.searchsorted(descending, -at, side="left")], at)
-
-
-def _by_value(array: pa.Array, kind: HiveType, *, murmur: bool) -> Hashes:
-    version = _MURMUR_VERSION if murmur else 1
-    hashes = [
-        hash_value(kind, _python_value(one, kind), version=version) if one.is_valid else 0
-        for one in array
-    ]
-    return _low(np.array(hashes, dtype=np.int64))
-
-
-def _python_value(one: pa.Scalar, kind: HiveType) -> Any:
-    """A value as ``model.hashing`` takes it."""
-    if not one.is_valid:
-        return None
-    if isinstance(kind, ListType):
-        return [_python_value(item, kind.element) for item in one.values]
-    if isinstance(kind, MapType):
-        return {
-            _python_value(entry["key"], kind.key): _python_value(entry["value"], kind.value)
-            for entry in one.values
-        }
-    if isinstance(kind, StructType):
-        return [_python_value(one[i], field) for i, (_, field) in enumerate(kind.fields)]
-    if isinstance(kind, UnionType):
-        return one.type_code, _python_value(one.value, kind.alternatives[one.type_code])
-    if pa.types.is_timestamp(one.type):
-        return one.value * (_NANOS // _TICKS[one.type.unit])  # may be more than 64 bits
-    return one.as_py()

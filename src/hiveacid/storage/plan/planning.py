@@ -12,14 +12,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Final
 
-from hiveacid.errors import UnsupportedError
+import pyarrow as pa
+
 from hiveacid.layout import events
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
 from hiveacid.model.bucket import BucketCodec
-from hiveacid.model.hashing import bucket_number, hash_row
 from hiveacid.model.predicates import (
     ANYTHING,
     NOTHING,
@@ -36,7 +35,9 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.orc.statistics import later, only_inserts, stripe_ranges
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import event_tail, tail_of
@@ -211,12 +212,12 @@ def is_of_old_hive(tail: OrcTail) -> bool:
 
 def _bucketing_values(
     table: Table, predicate: Predicate
-) -> tuple[tuple[HiveType, ...], list[tuple[Constant, ...]]] | None:
+) -> tuple[tuple[HiveType, ...], list[tuple[pa.Scalar, ...]]] | None:
     if table.bucket is None or not table.bucket.columns:
         return None
     types = {column.name: column.type for column in table.all_columns}
     kinds = tuple(types[name] for name in table.bucket.columns)
-    choices: list[list[Constant]] = []
+    choices: list[list[pa.Scalar]] = []
     for name, kind in zip(table.bucket.columns, kinds, strict=True):
         values = equal_values(predicate, name)
         if values is None or not hashes_alike(kind):
@@ -239,32 +240,30 @@ def hashes_alike(kind: HiveType) -> bool:
     )
 
 
-def _as_stored(value: Constant, kind: HiveType) -> Constant | None:
+def _as_stored(value: Constant, kind: HiveType) -> pa.Scalar | None:
     """The value as the column can hold it; None where it cannot."""
-    if isinstance(kind, DecimalType):
-        return Decimal(value) if isinstance(value, int) else value
     if isinstance(kind, PrimitiveType) and kind.name in _INTEGERS:
-        if isinstance(value, Decimal):
-            return int(value) if value == int(value) else None
-        bits = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}[kind.name]
-        return value if isinstance(value, int) and -(1 << bits) <= value < 1 << bits else None
-    return value
+        if value != int(value):  # type: ignore[arg-type]  # the predicate's constants are typed
+            return None
+        value = int(value)  # type: ignore[arg-type]
+    try:
+        return pa.scalar(value, arrow_type(kind))
+    except (pa.ArrowInvalid, OverflowError):
+        return None
 
 
 def _buckets(
-    table: Table,
-    values: tuple[tuple[HiveType, ...], list[tuple[Constant, ...]]],
-    *,
-    version: int,
+    table: Table, values: tuple[tuple[HiveType, ...], list[tuple[pa.Scalar, ...]]], *, version: int
 ) -> frozenset[int]:
     assert table.bucket is not None
     kinds, rows = values
-    try:
-        return frozenset(
-            bucket_number(hash_row(kinds, row, version=version), table.bucket.count) for row in rows
-        )
-    except UnsupportedError:
-        return frozenset(range(table.bucket.count))
+    if not rows:
+        return frozenset()
+    keys = [
+        pa.array([one.as_py() for one in column], arrow_type(kind))
+        for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)
+    ]
+    return frozenset(bucket_ids(keys, kinds, table.bucket.count, version=version).to_pylist())
 
 
 # -------------------------------------------------------------------- stripes

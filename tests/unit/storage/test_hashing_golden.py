@@ -7,12 +7,14 @@ import json
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from tests.recorded import golden_names, golden_path
 
 from hiveacid.model.bucket import bucket_id_of
-from hiveacid.model.hashing import bucket_number, hash_row
 from hiveacid.model.types import DecimalType, HiveType, parse_type
+from hiveacid.storage.arrow_types import NANOSECONDS, arrow_type
+from hiveacid.storage.merge.column_hashing import bucket_ids
 
 NAMES = golden_names("c_", "v3_13_")
 
@@ -46,7 +48,12 @@ def test_hive_put_every_row_where_the_hash_says(name: str) -> None:
     with (golden_path(name) / "query.tsv").open(newline="") as lines:
         rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert rows
-    for row in rows:
-        values = [value_of(types[key], row[f"t.{key}"]) for key in keys]
-        hashed = hash_row([types[key] for key in keys], values, version=version)
-        assert bucket_number(hashed, meta["num_buckets"]) == bucket_id_of(int(row["bucketid"]))
+    arrays = [
+        pa.array(
+            [value_of(types[key], row[f"t.{key}"]) for row in rows],
+            arrow_type(types[key], unit=NANOSECONDS),
+        )
+        for key in keys
+    ]
+    found = bucket_ids(arrays, [types[key] for key in keys], meta["num_buckets"], version=version)
+    assert found.to_pylist() == [bucket_id_of(int(row["bucketid"])) for row in rows]

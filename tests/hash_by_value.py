@@ -1,4 +1,4 @@
-"""Hive's bucketing hash of one value, both versions (format.md 8.8).
+"""Hive's bucketing hash of one value, both versions (format.md 8.8): columns are compared with it.
 
 Version 1 is Java's ``hashCode``, version 2 is Murmur3 over a byte form of the value. All results
 are signed 32-bit integers. Values are Python's: bool, int, float, str, bytes, ``date``,
