@@ -19,6 +19,7 @@ from tests.recorded import golden_names, golden_path
 from tests.sampling import first_letter, sampled
 
 from hiveacid.compaction.rewrites import Method, rewrite
+from hiveacid.layout.compaction import MajorCompaction
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
@@ -72,11 +73,11 @@ def check(name: str, root: Path, done: Compacted) -> None:
 def remove_inputs(done: Compacted) -> None:
     """What the cleaner takes away."""
     for plan in done.plans:
-        compaction = plan.compaction
-        gone = [delta.path for delta in compaction.inputs]
-        if hasattr(compaction, "base"):
-            gone += [compaction.base.path] if compaction.base else []
-            gone += [file.path for file in compaction.originals]
+        directory = plan.directory
+        gone = [delta.path for delta in directory.deltas]
+        if isinstance(plan.compaction, MajorCompaction):
+            gone += [directory.base.path] if directory.base else []
+            gone += [file.path for file in directory.originals]
         for path in gone:
             full = f"{plan.location}/{path}"
             if FS.is_directory(full):

@@ -25,7 +25,6 @@ from hiveacid.model.valid import (
     ListKind,
     RangeValidity,
     ValidTxnList,
-    ValidTxnWriteIdList,
     ValidWriteIdList,
 )
 
@@ -147,12 +146,6 @@ def test_valid_write_ids(valid: ValidWriteIdList) -> None:
 @given(st.builds(ValidTxnList.of, hwm=st.integers(0, 60), open=IDS, aborted=IDS))
 def test_valid_txns(valid: ValidTxnList) -> None:
     assert ValidTxnList.parse(str(valid)) == valid
-
-
-@given(st.integers(0, 99), st.lists(VALID_WRITE_IDS, max_size=3))
-def test_valid_lists_of_a_query(txn: int, lists: list[ValidWriteIdList]) -> None:
-    value = ValidTxnWriteIdList(txn, tuple(lists))
-    assert ValidTxnWriteIdList.parse(str(value)) == value
 
 
 @given(VALID_WRITE_IDS, st.integers(1, 70), st.integers(0, 20))

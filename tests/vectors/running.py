@@ -33,7 +33,7 @@ from hiveacid.errors import (
 from hiveacid.metastore.api import LockResponse
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.model.ids import LockId, TxnId, WriteId
+from hiveacid.model.ids import LONG_MAX, LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockSemantics, LockType
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType, TxnType
@@ -213,7 +213,7 @@ class _Run(CompactionOperations, CompactorOperations):
         return {
             "text": str(found),
             "hwm": found.hwm,
-            "min_open": found.min_open_txn,
+            "min_open": None if found.min_open == LONG_MAX else found.min_open,
             "exceptions": list(found.exceptions),
             "open": list(found.open),
             "aborted": list(found.aborted),

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from hiveacid.client import Client
-from hiveacid.compaction.inputs import find_partition, find_table
+from hiveacid.compaction.rewrites import find_partition, find_table
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError
 from hiveacid.layout.compaction import CleaningPlan, plan_cleaning, settled_aborts
 from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
@@ -33,7 +33,7 @@ from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionType
 from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.properties import NO_CLEANUP, parse_properties
+from hiveacid.model.properties import NO_CLEANUP, is_true
 from hiveacid.model.tables import RENAMING_TO, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
@@ -102,7 +102,7 @@ def removable(
 def keeps_all(table: Table, partition: Partition | None) -> bool:
     """Whether ``no_cleanup`` of the table or the partition is true."""
     properties = {} if partition is None else partition.properties
-    return not (parse_properties(table.properties).cleanup and parse_properties(properties).cleanup)
+    return is_true(table.properties, NO_CLEANUP) or is_true(properties, NO_CLEANUP)
 
 
 @dataclass(frozen=True, slots=True)

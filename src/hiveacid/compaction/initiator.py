@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Final
 
 from hiveacid.client import Client
-from hiveacid.compaction.inputs import find_partition
 from hiveacid.compaction.policy import (
     Decision,
     decide,
@@ -23,6 +22,7 @@ from hiveacid.compaction.policy import (
     reason_against,
     thresholds_of,
 )
+from hiveacid.compaction.rewrites import find_partition
 from hiveacid.errors import AcidError, NotFoundError
 from hiveacid.layout.compaction import has_work
 from hiveacid.layout.names import partition_name

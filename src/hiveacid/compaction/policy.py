@@ -17,7 +17,7 @@ from hiveacid.model.properties import (
     DELTA_NUM,
     DELTA_PCT,
     NO_AUTO_COMPACTION,
-    parse_properties,
+    is_true,
     threshold,
 )
 from hiveacid.model.tables import AcidMode, Table
@@ -121,11 +121,10 @@ def reason_against(
         return "it is not transactional"
     if table.has_hive_3_names or table.sort_columns:
         return "its files are named for Hive 3.1" if table.has_hive_3_names else "it is sorted"
-    lower = {key.lower(): text for key, text in database_properties.items()}
-    if NO_AUTO_COMPACTION in lower:
-        if lower[NO_AUTO_COMPACTION].strip().lower() == "true":
+    if NO_AUTO_COMPACTION in map(str.lower, database_properties):
+        if is_true(database_properties, NO_AUTO_COMPACTION):
             return f"its database has {NO_AUTO_COMPACTION}"
-    elif not parse_properties(table.properties).auto_compaction:
+    elif is_true(table.properties, NO_AUTO_COMPACTION):
         return f"it has {NO_AUTO_COMPACTION}"
     if table.acid_mode is AcidMode.INSERT_ONLY and not settings.compactor_insert_only:
         return "it is insert-only, and hiveacid.compactor.insert_only is false"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hiveacid.errors import spark_needed
+from hiveacid.errors import FormatError, NotFoundError, spark_needed
 from hiveacid.layout.compaction import (
     MajorCompaction,
     Rebalance,
@@ -30,14 +30,21 @@ from hiveacid.layout.compaction import (
     bucket_bytes,
     input_bytes,
 )
+from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.layout.names import (
+    VERSION_FILE,
     BucketFileName,
     OriginalFileName,
     format_bucket_file,
     format_directory,
     format_original_file,
+    parse_partition_name,
 )
-from hiveacid.model.tables import AcidMode
+from hiveacid.layout.resolve import Entry
+from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.metastore.api import Catalog
+from hiveacid.model.compactions import CompactionInfo
+from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import StageTask, jobs_described
 from hiveacid.storage.filesystem import FileSystem
@@ -246,3 +253,61 @@ class RewriteStage:
         return [
             file for place in places for file in rewriter.rewrite(pickle.loads(self.works[place]))
         ]
+
+
+# -------------------------------------------------------------------- entries of the queue
+# What an entry of the queue is about, as the catalog has it now; and whether its files may be
+# read.
+
+
+_VERSIONS = frozenset({"0", "1", VERSION_TEXT})
+
+
+def find_table(catalog: Catalog, entry: CompactionInfo) -> Table | None:
+    """The entry's table, None where it is gone."""
+    try:
+        return catalog.get_table(entry.table)
+    except NotFoundError:
+        return None
+
+
+def find_partition(catalog: Catalog, entry: CompactionInfo, table: Table) -> Partition | None:
+    """The entry's partition, which stands for the whole of a table without; None where an entry
+    about a partitioned table names none.
+
+    Raises:
+        NotFoundError: it is gone.
+    """
+    if not table.partition_columns:
+        return Partition((), table.location)
+    if entry.partition is None:
+        return None
+    parsed = parse_partition_name(entry.partition) or ()
+    return catalog.get_partition(entry.table, tuple(value for _, value in parsed))
+
+
+def check_versions(
+    fs: FileSystem, root: str, directory: AcidDirectory, entries: Iterable[Entry]
+) -> None:
+    """Refuse to rewrite what a later Hive may have written in another way.
+
+    Raises:
+        FormatError: an ``_orc_acid_version`` says a version that is not known; names it.
+        StorageError: it could not be read.
+    """
+    chosen = {delta.path for delta in directory.deltas}
+    if directory.base is not None:
+        chosen.add(directory.base.path)
+    for entry in entries:
+        parent, _, name = entry.path.rpartition("/")
+        if name != VERSION_FILE or parent not in chosen:
+            continue
+        path = f"{root.rstrip('/')}/{entry.path}"
+        text = fs.read_bytes(path).decode("utf-8", "replace").strip()
+        if text not in _VERSIONS:
+            raise FormatError(
+                f"{path} says version {text[:20]!r}, known are versions up to {VERSION_TEXT}",
+                path=path,
+                expected=VERSION_TEXT,
+                found=text[:200],
+            )

@@ -21,7 +21,7 @@ from enum import Enum
 from typing import Protocol
 
 from hiveacid.client import Client
-from hiveacid.compaction.inputs import check_versions, find_partition, find_table
+from hiveacid.compaction.rewrites import check_versions, find_partition, find_table
 from hiveacid.errors import AcidError, CommitOutcomeUnknownError, LockError, NotFoundError
 from hiveacid.layout.compaction import (
     MajorCompaction,

@@ -1,7 +1,7 @@
 """The demonstration, ``hiveacid demo``: the main job on real data, from one command.
 
 What lives here: ``tpch`` (orders and lineitem, a change set; the same computed by DuckDB, compared
-value by value), ``steps`` (what is done, on the public handles alone), ``meter`` (seconds, rows,
+value by value), ``program`` (what is done, on the public handles alone), ``meter`` (seconds, rows,
 files, peak memory; the locks that are held). What never comes in: anything the public handles
 cannot do. Read ``program.py`` first.
 """

@@ -22,7 +22,7 @@ from hiveacid.layout.names import (
     parse_directory,
 )
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
+from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.compactions import CompactionType
 from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, TxnId, WriteId
 from hiveacid.model.tables import AcidMode, Table
@@ -221,7 +221,6 @@ class MinorCompaction:
     ``delta`` or ``delete_delta`` is None where there is nothing of its kind to put in.
     """
 
-    inputs: tuple[DeltaDirectory, ...]
     delta: DeltaName | None
     delete_delta: DeltaName | None
 
@@ -230,9 +229,6 @@ class MinorCompaction:
 class MajorCompaction:
     """Everything into one base."""
 
-    base: BaseDirectory | None
-    originals: tuple[DataFile, ...]
-    inputs: tuple[DeltaDirectory, ...]
     output: BaseName
 
 
@@ -242,14 +238,12 @@ def plan_minor(directory: AcidDirectory, *, txn: TxnId = NO_TXN) -> MinorCompact
     ``txn`` is the compactor's transaction, 0 for a result without visibility suffix. One delta and
     one delete delta are left alone: as many directories would come out.
     """
-    inputs = directory.deltas
     inserts, deletes = directory.insert_deltas, directory.delete_deltas
     if len(inserts) < 2 and len(deletes) < 2:
         return None
-    first = min(delta.name.min_write_id for delta in inputs)
-    last = max(delta.name.max_write_id for delta in inputs)
+    first = min(delta.name.min_write_id for delta in directory.deltas)
+    last = max(delta.name.max_write_id for delta in directory.deltas)
     return MinorCompaction(
-        inputs,
         DeltaName(first, last, NO_STATEMENT, txn) if inserts else None,
         DeltaName(first, last, NO_STATEMENT, txn, is_delete=True) if deletes else None,
     )
@@ -263,9 +257,7 @@ def plan_major(directory: AcidDirectory, *, txn: TxnId = NO_TXN) -> MajorCompact
     directories = len(directory.deltas) + (directory.base is not None)
     if not directory.originals and directories < 2:
         return None
-    return MajorCompaction(
-        directory.base, directory.originals, directory.deltas, _output(directory, txn)
-    )
+    return MajorCompaction(_output(directory, txn))
 
 
 def _output(directory: AcidDirectory, txn: TxnId) -> BaseName:
@@ -301,14 +293,7 @@ def plan_rebalance(
     numbers = {file.bucket for file in directory.row_files}
     if not numbers:
         return None
-    return Rebalance(
-        directory.base,
-        directory.originals,
-        directory.deltas,
-        _output(directory, txn),
-        buckets or len(numbers),
-        order_by,
-    )
+    return Rebalance(_output(directory, txn), buckets or len(numbers), order_by)
 
 
 def has_work(directory: AcidDirectory, kind: CompactionType) -> bool:

@@ -15,7 +15,6 @@ from typing import Final
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.names import BaseName, DeltaName, bucket_of_file, path_order
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory
 from hiveacid.model.bucket import RowId, encode_bucket
 from hiveacid.model.ids import NO_STATEMENT, StatementId, WriteId
 
@@ -69,55 +68,6 @@ def is_positional_row(names: Sequence[str]) -> bool:
     return bool(names) and all(_POSITIONAL.fullmatch(name) for name in names)
 
 
-# -------------------------------------------------------------------- which delete files
-# Which delete events can concern a data file (format.md 7.2, 7.3).
-#
-# Events match rows by their whole identity, so to look at too many files is only slow, never wrong.
-# What is left out here could not match: a delete never comes before its row.
-
-
-def applicable_delete_deltas(
-    directory: AcidDirectory, source: BaseName | DeltaName | None
-) -> tuple[DeltaDirectory, ...]:
-    """The delete deltas that may delete rows of ``source``: a base, a delta or (None) originals.
-
-    Of the source's own transaction only those of later statements; where either directory
-    has no statement id, as after a compaction, the delete delta counts.
-    """
-    return tuple(delta for delta in directory.delete_deltas if _applies(delta.name, source))
-
-
-def delete_files(
-    directory: AcidDirectory,
-    source: BaseName | DeltaName | None,
-    *,
-    bucket: int | None,
-) -> tuple[DataFile, ...]:
-    """The delete files to read for rows of ``source`` in the file numbered ``bucket``.
-
-    ``bucket`` None asks for the files of every number: a table without buckets written by Hive 3.0
-    may have an event in any of them.
-    """
-    return tuple(_files(applicable_delete_deltas(directory, source), bucket))
-
-
-def _files(deltas: Iterable[DeltaDirectory], bucket: int | None) -> Iterable[DataFile]:
-    for delta in deltas:
-        for file in delta.files:
-            if bucket is None or bucket < 0 or file.bucket in (bucket, -1):
-                yield file
-
-
-def _applies(delete: DeltaName, source: BaseName | DeltaName | None) -> bool:
-    if source is None or isinstance(source, BaseName):
-        return True
-    if delete.max_write_id != source.min_write_id:
-        return delete.max_write_id > source.min_write_id
-    if delete.statement_id < 0 or source.statement_id < 0:
-        return True
-    return source.statement_id < delete.statement_id
-
-
 # -------------------------------------------------------------------- rows without events
 # Row ids of files without row events: the order of the files makes them (format.md 6.2).
 #
@@ -150,12 +100,6 @@ class OriginalRows:
     bucket: int | None
     first_row_id: int
     rows: int
-
-    def row_id(self, position: int) -> RowId | None:
-        """The id of the row at ``position`` (from 0) in the file, None where there is none."""
-        if self.bucket is None:
-            return None
-        return RowId(self.write_id, self.bucket, self.first_row_id + position)
 
 
 def assign_row_ids(

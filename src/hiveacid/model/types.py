@@ -12,8 +12,19 @@ from typing import Final, NoReturn
 from hiveacid.errors import InvalidInputError
 
 
+class _Leaf:
+    """A type that is made of no others."""
+
+    __slots__ = ()
+
+    @property
+    def children(self) -> tuple[HiveType, ...]:
+        """The types that it is made of, in order."""
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
-class PrimitiveType:
+class PrimitiveType(_Leaf):
     """A type without parameters: ``name`` is Hive's word.
 
     One of boolean, tinyint, smallint, int, bigint, float, double, string, binary, date, timestamp,
@@ -27,7 +38,7 @@ class PrimitiveType:
 
 
 @dataclass(frozen=True, slots=True)
-class DecimalType:
+class DecimalType(_Leaf):
     """decimal(precision, scale), precision 1..38."""
 
     precision: int
@@ -38,7 +49,7 @@ class DecimalType:
 
 
 @dataclass(frozen=True, slots=True)
-class CharType:
+class CharType(_Leaf):
     """char(length), length 1..255 characters, blank padded."""
 
     length: int
@@ -48,7 +59,7 @@ class CharType:
 
 
 @dataclass(frozen=True, slots=True)
-class VarcharType:
+class VarcharType(_Leaf):
     """varchar(length), length 1..65535 characters."""
 
     length: int
@@ -63,6 +74,11 @@ class ListType:
 
     element: HiveType
 
+    @property
+    def children(self) -> tuple[HiveType, ...]:
+        """The type of the elements."""
+        return (self.element,)
+
     def __str__(self) -> str:
         return f"array<{self.element}>"
 
@@ -74,6 +90,11 @@ class MapType:
     key: HiveType
     value: HiveType
 
+    @property
+    def children(self) -> tuple[HiveType, ...]:
+        """The types of keys and values."""
+        return (self.key, self.value)
+
     def __str__(self) -> str:
         return f"map<{self.key},{self.value}>"
 
@@ -84,6 +105,11 @@ class StructType:
 
     fields: tuple[tuple[str, HiveType], ...]
 
+    @property
+    def children(self) -> tuple[HiveType, ...]:
+        """The types of the fields."""
+        return tuple(kind for _, kind in self.fields)
+
     def __str__(self) -> str:
         return "struct<" + ",".join(f"{_name(name)}:{kind}" for name, kind in self.fields) + ">"
 
@@ -93,6 +119,11 @@ class UnionType:
     """uniontype<a,b,...>."""
 
     alternatives: tuple[HiveType, ...]
+
+    @property
+    def children(self) -> tuple[HiveType, ...]:
+        """The alternatives."""
+        return self.alternatives
 
     @property
     def as_struct(self) -> StructType:

@@ -16,7 +16,7 @@ from itertools import islice
 from operator import eq
 
 from hiveacid.errors import FormatError
-from hiveacid.model.ids import LONG_MAX, TxnId
+from hiveacid.model.ids import LONG_MAX
 
 _RANGE_RUN_MIN = 5
 
@@ -107,11 +107,6 @@ class ValidTxnList:
 
     def __str__(self) -> str:
         return f"{self.hwm}:{self.min_open}:{_format_runs(self.open)}:{_format_runs(self.aborted)}"
-
-    @property
-    def min_open_txn(self) -> TxnId | None:
-        """The lowest open transaction, None where none is open."""
-        return None if self.min_open == LONG_MAX else TxnId(self.min_open)
 
     def is_valid(self, txn: int) -> bool:
         """Whether the transaction is committed for this reader; 0 (no transaction) always is."""
@@ -258,36 +253,6 @@ class ValidWriteIdList:
         if count == 0:
             return RangeValidity.NONE
         return RangeValidity.ALL if count == last - first + 1 else RangeValidity.SOME
-
-
-@dataclass(frozen=True, slots=True)
-class ValidTxnWriteIdList:
-    """The write id lists of all tables of a query, tagged with its transaction (format.md 3.5)."""
-
-    current_txn: int
-    lists: tuple[ValidWriteIdList, ...] = ()
-
-    @classmethod
-    def parse(cls, text: str) -> ValidTxnWriteIdList:
-        """Read ``<txn>$<list>$<list>...``.
-
-        Raises:
-            FormatError: the text is not of that form.
-        """
-        first, *rest = text.split("$")
-        try:
-            current = int(first)
-        except ValueError as error:
-            raise _not_a_list(text, "txn$list$list...") from error
-        return cls(current, tuple(ValidWriteIdList.parse(part) for part in rest if part))
-
-    def __str__(self) -> str:
-        return "$".join([str(self.current_txn), *map(str, self.lists)])
-
-    def get(self, table: str) -> ValidWriteIdList | None:
-        """The list of ``db.table``, None where the query does not read it."""
-        wanted = table.lower()
-        return next((one for one in self.lists if one.table == wanted), None)
 
 
 def _normalise(

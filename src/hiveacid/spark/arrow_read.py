@@ -21,7 +21,7 @@ from pyspark.sql import types as t
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.tables import AcidMode, Column, Partition
 from hiveacid.model.types import CharType
-from hiveacid.spark.assign import key_value, stored_type
+from hiveacid.spark.assign import keys_from, stored_type
 from hiveacid.spark.conf import takes_arrow, without_rows
 from hiveacid.spark.types import ROW_ID_COLUMN, ROW_ID_TYPE, quoted, spark_type
 from hiveacid.spark.workers import make_ready
@@ -139,7 +139,7 @@ def _as_table_types(frame: DataFrame, plan: ScanPlan, *, row_ids: bool) -> DataF
         same = stored_type(c.type) == spark_type(c.type)
         name = quoted(c.name)
         columns.append(name if same else F.col(name).cast(spark_type(c.type)).alias(c.name))
-    columns += [F.expr(key_value(quoted(c.name), c)).alias(c.name) for c in keys]
+    columns += map(F.expr, keys_from(keys, [quoted(c.name) for c in keys]))
     return frame.select(*columns, *([ROW_ID_COLUMN] if row_ids else []))
 
 
@@ -208,8 +208,8 @@ class ArrowScanTask:
 
 
 def _for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
-    """Rows as Spark's own readers give them: times of microseconds, chars without blanks."""
-    arrays = [_microseconds(column) for column in rows.columns]
+    """Rows as Spark's own readers give them: chars without blanks."""
+    arrays = rows.columns
     for place, column in enumerate(reader.data):
         if isinstance(column.type, CharType):
             arrays[place] = pc.utf8_rtrim(arrays[place], " ")
@@ -217,21 +217,3 @@ def _for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
     if reader.row_ids:
         names.append(ROW_ID_COLUMN)
     return pa.RecordBatch.from_arrays(arrays, names=names) if arrays else rows
-
-
-def _microseconds(array: pa.Array) -> pa.Array:
-    kind = _spark_arrow(array.type)
-    return array if kind == array.type else array.cast(kind, safe=False)
-
-
-def _spark_arrow(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type Spark reads: its timestamps have microseconds."""
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", tz=kind.tz)
-    if pa.types.is_list(kind):
-        return pa.list_(_spark_arrow(kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(_spark_arrow(kind.key_type), _spark_arrow(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, _spark_arrow(field.type)) for field in kind])
-    return kind

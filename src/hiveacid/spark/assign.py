@@ -259,9 +259,18 @@ def partition_text(column: Column) -> str:
     return f"nullif(nullif({text}, ''), {literal(default)})"
 
 
+def keys_from(columns: Sequence[Column], texts: Sequence[str]) -> list[str]:
+    """Partition columns as select expressions, from expressions for their texts, which are NULL in
+    the default partition.
+    """
+    return [
+        f"{key_value(text, column)} as {quoted(column.name)}"
+        for column, text in zip(columns, texts, strict=True)
+    ]
+
+
 def key_value(text: str, column: Column) -> str:
-    """The value of a partition column from an expression for its text, NULL in the default
-    partition.
+    """The value of a partition column from an expression for its text.
 
     The default partition of a text column reads as its name, cut to the column's length, as in
     Hive (real-hive.md 9).

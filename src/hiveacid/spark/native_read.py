@@ -26,11 +26,12 @@ from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.spark.assign import key_value
+from hiveacid.spark.assign import keys_from
 from hiveacid.spark.conf import given_rows, session_conf, spark_path
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.types import ROW_ID_COLUMN, literal, quoted, spark_type
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.orc.statistics import integer_range
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.orc.tails import check_acid
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
@@ -96,10 +97,7 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
             if keys:
                 reader = reader.option("basePath", spark_path(table.location))
             frame = _load(reader.format(format), in_place)
-            values = [
-                f"{key_value(quoted(c.name), c)} as {quoted(c.name)}"
-                for c in table.partition_columns
-            ]
+            values = keys_from(table.partition_columns, list(map(quoted, keys)))
             frames.append(frame.selectExpr(*[quoted(c.name) for c in table.columns], *values))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
@@ -241,12 +239,7 @@ def _joined(
         ]
     )
     values = given_rows(spark, rows, known).selectExpr(
-        _PATH,
-        *[
-            f"{key_value(text, c)} as {quoted(c.name)}"
-            for c, text in zip(table.partition_columns, texts, strict=True)
-        ],
-        PART,
+        _PATH, *keys_from(table.partition_columns, texts), PART
     )
     frame = frame.selectExpr("*", f"_metadata.file_path as {_PATH}")
     return frame.join(F.broadcast(values), _PATH).drop(_PATH)
@@ -326,10 +319,7 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
 
 def _literals(table: Table, partition: Partition) -> list[str]:
     """The partition columns with their values in one partition, as select expressions."""
-    return [
-        f"{key_value(literal(value), column)} as {quoted(column.name)}"
-        for column, value in zip(table.partition_columns, partition.values, strict=True)
-    ]
+    return keys_from(table.partition_columns, list(map(literal, partition.values)))
 
 
 def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
@@ -403,27 +393,21 @@ def read_delete_events(files: Iterable[tuple[FileSystem, str]]) -> DeleteEvents:
         FormatError: a file is not ORC, or not an ACID file.
     """
     rows = 0
-    ranges: list[tuple[int, int]] | None = None
-    complete = True
+    found: list[list[tuple[int, int] | None]] = []
+    first = _FIRST_IDENTITY_COLUMN
     for fs, path in files:
         tail = read_tail(fs, path)
         check_acid(tail, path)
         rows += tail.rows
-        if tail.rows == 0:
-            continue
-        if tail.row_index_stride == 0:
-            complete = False
-            continue
-        found = []
-        for number in range(_FIRST_IDENTITY_COLUMN, _FIRST_IDENTITY_COLUMN + len(_IDENTITY)):
-            statistics = tail.footer.statistics[number].intStatistics
-            found.append((int(statistics.minimum), int(statistics.maximum)))
-        ranges = (
-            found
-            if ranges is None
-            else [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(ranges, found, strict=True)]
-        )
-    return DeleteEvents(rows, tuple(ranges) if ranges is not None and complete else None)
+        if tail.rows:
+            numbers = range(first, first + len(_IDENTITY))
+            found.append([integer_range(tail, number) for number in numbers])
+    known = [[one for one in column if one is not None] for column in zip(*found, strict=True)]
+    if not found or any(len(column) < len(found) for column in known):
+        return DeleteEvents(rows, None)
+    lows = [min(low for low, _ in column) for column in known]
+    highs = [max(high for _, high in column) for column in known]
+    return DeleteEvents(rows, tuple(zip(lows, highs, strict=True)))
 
 
 def without_deleted(rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents) -> DataFrame:

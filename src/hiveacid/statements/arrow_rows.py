@@ -31,7 +31,7 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
-from hiveacid.storage.arrow_types import arrow_type, conform
+from hiveacid.storage.arrow_types import arrow_type, conform, list_offsets
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
 _BIGINT_SCALE: Final = 19
@@ -180,14 +180,14 @@ def by_field_name(given: pa.Array, kind: HiveType) -> pa.Array:
         ordered = by_field_name(values, kind.element)
         if ordered is values:
             return given
-        return pa.LargeListArray.from_arrays(_offsets(given), ordered)
+        return pa.ListArray.from_arrays(list_offsets(given), ordered)
     if isinstance(kind, MapType) and pa.types.is_map(given.type):
         keys, items = _entries(given).flatten()
         ordered_keys, ordered = by_field_name(keys, kind.key), by_field_name(items, kind.value)
         if ordered_keys is keys and ordered is items:
             return given
         entry = pa.list_(pa.struct([("key", keys.type), ("value", items.type)]))
-        offsets = _offsets(given.cast(entry)).cast(pa.int32())
+        offsets = list_offsets(given.cast(entry))
         return pa.MapArray.from_arrays(offsets, ordered_keys, ordered)
     if isinstance(kind, MapType) and _is_list(given.type):
         return _map_of_entries(given, kind)
@@ -204,7 +204,7 @@ def _map_of_entries(given: pa.Array, kind: MapType) -> pa.Array:
         return given
     keys, items = given.flatten().flatten()
     keys, items = by_field_name(keys, kind.key), by_field_name(items, kind.value)
-    return pa.MapArray.from_arrays(_offsets(given).cast(pa.int32()), keys, items)
+    return pa.MapArray.from_arrays(list_offsets(given), keys, items)
 
 
 def _struct_by_field_name(given: pa.StructArray, kind: StructType) -> pa.StructArray:
@@ -232,14 +232,6 @@ def _is_list(arrow: pa.DataType) -> bool:
         or pa.types.is_large_list(arrow)
         or pa.types.is_fixed_size_list(arrow)
     )
-
-
-def _offsets(lists: pa.Array) -> pa.Array:
-    """Where each list begins in ``lists.flatten()``, None for a NULL, and the end of the last."""
-    lengths = pc.list_value_length(lists).fill_null(0).cast(pa.int64())
-    ends = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
-    absent = pa.concat_arrays([lists.is_null(), pa.array([False])])
-    return pc.if_else(absent, pa.scalar(None, pa.int64()), ends)
 
 
 def check_kept(given: pa.Array, found: pa.Array, kind: HiveType) -> None:

@@ -380,7 +380,7 @@ def _merged(
 ) -> list[WrittenFile]:
     """The rows that are left, with their identities: one staged file for each bucket number."""
     fs, _ = job.files.at(partition.location)
-    major = MajorCompaction(directory.base, (), directory.deltas, BaseName(job.write_id))
+    major = MajorCompaction(BaseName(job.write_id))
     plan = RewritePlan(job.table, partition.location, directory, valid, major, staging)
     rewriter = BucketRewriter(fs, plan, unit=unit_of_rewrite(fs, plan), stripe_bytes_min=None)
     return [

@@ -9,7 +9,7 @@ nanoseconds are asked for, and what is written keeps the unit it comes in. A uni
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -148,6 +148,22 @@ def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa
     )
 
 
+def leaves(array: pa.Array) -> Iterator[pa.Array]:
+    """The arrays of values of which an array of any depth is made; what lies below nulls is in."""
+    kind = array.type
+    if pa.types.is_struct(kind) or pa.types.is_union(kind):
+        children = [array.field(place) for place in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        children = [array.keys, array.items]
+    elif pa.types.is_list(kind):
+        children = [array.values]
+    else:
+        yield array
+        return
+    for child in children:
+        yield from leaves(child)
+
+
 def conform(array: pa.Array, kind: HiveType) -> pa.Array:
     """``array`` ready for the ORC writer as a column of type ``kind``; the same object where
     nothing is to do.
@@ -255,7 +271,7 @@ def _conform_list(array: pa.ListArray, kind: ListType) -> pa.Array:
     conformed = _conform(values, kind.element)
     if conformed is values and not _hides_values(array):
         return array
-    return pa.ListArray.from_arrays(_fresh_offsets(array), _conform(array.flatten(), kind.element))
+    return pa.ListArray.from_arrays(list_offsets(array), _conform(array.flatten(), kind.element))
 
 
 def _conform_map(array: pa.MapArray, kind: MapType) -> pa.Array:
@@ -266,7 +282,7 @@ def _conform_map(array: pa.MapArray, kind: MapType) -> pa.Array:
     lists = array.cast(pa.list_(pa.struct([("key", keys.type), ("value", items.type)])))
     entries = lists.flatten()
     return pa.MapArray.from_arrays(
-        _fresh_offsets(lists),
+        list_offsets(lists),
         _conform(entries.field(0), kind.key),
         _conform(entries.field(1), kind.value),
     )
@@ -280,13 +296,16 @@ def _hides_values(array: pa.Array) -> bool:
     return bool((np.diff(offsets)[array.is_null().to_numpy(zero_copy_only=False)] > 0).any())
 
 
-def _fresh_offsets(array: pa.Array) -> pa.Array:
-    """Offsets into the flattened values; a null offset makes a null list."""
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    offsets = np.zeros(len(array) + 1, dtype=np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    null = np.append(array.is_null().to_numpy(zero_copy_only=False), False)
-    return pa.array(offsets, mask=null)
+def list_offsets(lists: pa.Array) -> pa.Array:
+    """Where each list begins in ``lists.flatten()`` (int32), null for a null list; then the end.
+
+    Raises:
+        ArrowInvalid: there are more items than lists of Arrow can hold.
+    """
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    offsets = np.append(0, np.cumsum(lengths, dtype=np.int64))
+    null = np.append(lists.is_null().to_numpy(zero_copy_only=False), False)
+    return pa.array(offsets, mask=null).cast(pa.int32())
 
 
 def _is_text(arrow: pa.DataType) -> bool:

@@ -30,11 +30,14 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type, conform, with_children
+from hiveacid.storage.plain.text_format import java_numbers
 
 _FIRST_GREGORIAN_DAY: Final = -141_427
 """1582-10-15, in days since 1970."""
-_JULIAN_SHIFT: Final = 2_440_588 + 32_082
-_GREGORIAN_SHIFT: Final = 719_468
+_JULIAN_1970: Final = 2_440_588
+"""The Julian day number of 1970-01-01."""
+_JULIAN_YEARS: Final = 32_082
+"""Days of the Julian years from March 4801 BC to the first Julian day."""
 _DAY_TICKS: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
 _STRING: Final = PrimitiveType("string")
 _BIGINT: Final = PrimitiveType("bigint")
@@ -351,9 +354,10 @@ def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
         return pc.utf8_rtrim(array, " ")
     kind = array.type
     if pa.types.is_floating(kind):
-        return _texts(array.cast(pa.float64()))
+        doubles = array.cast(pa.float64())
+        return pc.if_else(pc.is_nan(doubles), None, java_numbers(doubles))
     if pa.types.is_decimal(kind):
-        return _texts(array)
+        return _converted(array, _decimal_text, _STRING)
     if pa.types.is_timestamp(kind):
         return pc.replace_substring_regex(array.cast(pa.string()), r"\.?0*$", "")
     if pa.types.is_boolean(kind):
@@ -363,43 +367,34 @@ def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
     return array.cast(pa.string())
 
 
-def _texts(numbers: pa.Array) -> pa.Array:
-    return _converted(numbers, _number_text, _STRING)
+def _decimal_text(value: Decimal) -> str:
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _number_text(value: float | Decimal) -> str | None:
-    """As Java writes it: doubles from 1e-3 to 1e7 plain, else with an exponent; NaN is null."""
-    if isinstance(value, Decimal):
-        text = f"{value:f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    if value != value:
-        return None
-    if abs(value) == float("inf"):
-        return "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int), "only finite numbers come here"
-    point = len(digits) + exponent
-    text = "".join(map(str, digits))
-    if value == 0:
-        text = "0.0"
-    elif -3 < point <= 7:
-        text = text.ljust(point, "0") if point > 0 else text.rjust(len(text) - point, "0")
-        whole = max(point, 0)
-        text = f"{text[:whole] or '0'}.{text[whole:] or '0'}"
-    else:
-        text = f"{text[0]}.{text[1:] or '0'}E{point - 1}"
-    return f"-{text}" if sign else text
-
-
-def from_julian(array: pa.Array) -> pa.Array:
+def from_julian(array: pa.Array, *, times_only: bool = False) -> pa.Array:
     """``array`` with the days before 1582-10-15 taken for Julian dates: same year, month and day.
 
     Dates and timestamps at any depth; a timestamp keeps its time of day.
     """
+    return _with_days(array, _of_julian, times_only=times_only)
+
+
+def to_julian_times(array: pa.Array) -> pa.Array:
+    """``array`` with the days of timestamps before 1582-10-15, at any depth, as those that have the
+    same date in the Julian calendar.
+    """
+    return _with_days(array, _to_julian, times_only=True)
+
+
+_Days = npt.NDArray[np.int64]
+
+
+def _with_days(array: pa.Array, moved: Callable[[_Days], _Days], *, times_only: bool) -> pa.Array:
     kind = array.type
     if pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind):
-        return with_children(array, from_julian)
-    if pa.types.is_date32(kind):
+        return with_children(array, lambda child: _with_days(child, moved, times_only=times_only))
+    if pa.types.is_date32(kind) and not times_only:
         ticks, per_day = array.cast(pa.int32()), 1
     elif pa.types.is_timestamp(kind) and kind.unit in _DAY_TICKS:  # nanoseconds begin in 1677
         ticks, per_day = array.cast(pa.int64()), _DAY_TICKS[kind.unit]
@@ -411,25 +406,30 @@ def from_julian(array: pa.Array) -> pa.Array:
     null = array.is_null().to_numpy(zero_copy_only=False)
     values = pc.fill_null(ticks, 0).to_numpy().astype(np.int64)
     days = values // per_day
-    moved = (_same_date(days) - days) * per_day
-    values = values + np.where(days < _FIRST_GREGORIAN_DAY, moved, 0)
-    return pa.array(values, mask=null).cast(ticks.type).cast(kind)
+    early = np.where(days < _FIRST_GREGORIAN_DAY, (moved(days) - days) * per_day, 0)
+    return pa.array(values + early, mask=null).cast(ticks.type).cast(kind)
 
 
-def _same_date(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _of_julian(days: _Days) -> _Days:
     """Days since 1970 of the Gregorian dates that read as these Julian ones; years begin in
     March.
     """
-    shifted = days + _JULIAN_SHIFT
+    shifted = days + _JULIAN_1970 + _JULIAN_YEARS
     cycle = (4 * shifted + 3) // 1461
     day_of_year = shifted - 1461 * cycle // 4
-    year = cycle - 4800
     month = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * month + 2) // 5
-    era = year // 400
-    year_of_era = year - era * 400
-    day_of_era = (
-        365 * year_of_era + year_of_era // 4 - year_of_era // 100 + (153 * month + 2) // 5 + day
-    )
-    result: npt.NDArray[np.int64] = era * 146_097 + day_of_era - _GREGORIAN_SHIFT
-    return result
+    months = ((cycle - 4800 - 1970) * 12 + month + 2).astype("datetime64[M]")
+    first: _Days = months.astype("datetime64[D]").astype(np.int64)
+    found: _Days = first + day_of_year - (153 * month + 2) // 5
+    return found
+
+
+def _to_julian(days: _Days) -> _Days:
+    """Days since 1970 of the Julian dates that read as these Gregorian ones."""
+    dates = days.astype("datetime64[D]")
+    months = dates.astype("datetime64[M]")
+    day = (dates - months.astype("datetime64[D]")).astype(np.int64) + 1
+    number = months.astype(np.int64) + 1970 * 12
+    year, month = (number - 2) // 12 + 4800, (number - 2) % 12  # years that begin in March
+    julian: _Days = day + (153 * month + 2) // 5 + 365 * year + year // 4 - _JULIAN_YEARS - 1
+    return julian - _JULIAN_1970

@@ -356,7 +356,7 @@ def test_spark_without_a_session(tmp_path: Path) -> None:
     write(tmp_path / "delta_0000001_0000001" / "bucket_00000", inserts(1, [0]))
     valid = ValidWriteIdList.everything()
     directory = resolve([Entry("delta_0000001_0000001/bucket_00000", 9)], valid, None)
-    compaction = MajorCompaction(None, (), directory.deltas, BaseName(1, 5))
+    compaction = MajorCompaction(BaseName(1, 5))
     plan = RewritePlan(
         table(tmp_path),
         str(tmp_path),

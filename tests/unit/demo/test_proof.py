@@ -9,7 +9,7 @@ import pytest
 
 duckdb = pytest.importorskip("duckdb")
 
-from hiveacid.demo import program, steps, tpch  # noqa: E402
+from hiveacid.demo import program, tpch  # noqa: E402
 from hiveacid.errors import InvalidInputError  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -42,8 +42,8 @@ def compare(made: tpch.Input, actual: dict[str, Path], scratch: Path) -> dict[st
     with duckdb.connect() as db:
         for name, folder in actual.items():
             db.execute(f"create view {name} as select * from '{folder}/*.parquet'")
-        answer: list[tuple[Any, ...]] = db.execute(steps.JOINED).fetchall()
-    found = tpch.compare(made, actual=actual, query=steps.JOINED, answer=answer, scratch=scratch)
+        answer: list[tuple[Any, ...]] = db.execute(program.JOINED).fetchall()
+    found = tpch.compare(made, actual=actual, query=program.JOINED, answer=answer, scratch=scratch)
     return {finding.what: finding for finding in found}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.layout.compaction import Kept, plan_cleaning, plan_major, plan_minor
-from hiveacid.layout.events import applicable_delete_deltas, delete_files
-from hiveacid.layout.names import BaseName, DeltaName, format_base, format_delta
+from hiveacid.layout.names import DeltaName, format_base, format_delta
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.valid import ListKind, ValidTxnList, ValidWriteIdList
@@ -17,44 +16,6 @@ ALL = "t:100:9223372036854775807::"
 def choose(*paths: str, valid: str = ALL, kind: ListKind = ListKind.READER) -> AcidDirectory:
     entries = [Entry(path, 500) for path in paths]
     return resolve(entries, ValidWriteIdList.parse(valid, kind=kind), None)
-
-
-def test_delete_applies_to_earlier_ids_and_earlier_statements_only() -> None:
-    found = choose(
-        "delta_1_1_0/bucket_0",
-        "delta_2_2_1/bucket_0",
-        "delete_delta_1_1_1/bucket_0",
-        "delete_delta_2_2_0/bucket_0",
-        "delete_delta_2_2_2/bucket_0",
-    )
-
-    def applied(source: BaseName | DeltaName | None) -> list[str]:
-        return [delta.path for delta in applicable_delete_deltas(found, source)]
-
-    everything = ["delete_delta_1_1_1", "delete_delta_2_2_0", "delete_delta_2_2_2"]
-    assert applied(None) == applied(BaseName(0)) == everything
-    assert applied(DeltaName(1, 1, 0)) == everything
-    assert applied(DeltaName(2, 2, 1)) == ["delete_delta_2_2_2"]
-    assert applied(DeltaName(3, 3, 0)) == []
-
-
-def test_compacted_delete_applies_to_its_compacted_twin() -> None:
-    found = choose("delta_5_5_v9/bucket_0", "delete_delta_5_5_v9/bucket_0")
-    twin = found.insert_deltas[0].name
-    assert [delta.path for delta in applicable_delete_deltas(found, twin)] == [
-        "delete_delta_5_5_v9"
-    ]
-
-
-def test_delete_files_are_matched_by_number_whatever_the_attempt() -> None:
-    found = choose(
-        "delete_delta_5_5_0/bucket_00000_7",
-        "delete_delta_5_5_0/bucket_00001",
-        "delete_delta_6_6_0/bucket_00000",
-    )
-    paths = [file.path for file in delete_files(found, None, bucket=0)]
-    assert paths == ["delete_delta_5_5_0/bucket_00000_7", "delete_delta_6_6_0/bucket_00000"]
-    assert len(delete_files(found, None, bucket=None)) == 3
 
 
 def test_minor_names_span_the_inputs() -> None:
@@ -81,9 +42,14 @@ def test_minor_of_deletes_alone_makes_no_delta() -> None:
 def test_compaction_starts_at_its_lowest_input_beside_aborted_and_open_ids() -> None:
     valid = ValidWriteIdList.parse("t:9:8:8:5").for_compactor()
     entries = [Entry(f"delta_{n}_{n}_0/bucket_0", 500) for n in (3, 4, 5, 6, 8, 9)]
-    plan = plan_minor(resolve(entries, valid, None), txn=17)
+    directory = resolve(entries, valid, None)
+    plan = plan_minor(directory, txn=17)
     assert plan is not None and plan.delta == DeltaName(3, 6, -1, 17)
-    assert [delta.path for delta in plan.inputs] == ["delta_3_3_0", "delta_4_4_0", "delta_6_6_0"]
+    assert [delta.path for delta in directory.deltas] == [
+        "delta_3_3_0",
+        "delta_4_4_0",
+        "delta_6_6_0",
+    ]
 
 
 def test_major_is_named_by_the_highest_input() -> None:

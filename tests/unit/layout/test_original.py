@@ -9,7 +9,6 @@ import pytest
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.events import OriginalFile, assign_row_ids
 from hiveacid.layout.names import BaseName, DeltaName
-from hiveacid.model.bucket import RowId
 
 EXAMPLE = [
     ("000000_0", 2, 536870912, 0),
@@ -42,17 +41,17 @@ def test_tenth_copy_sorts_before_the_second() -> None:
 
 def test_loaded_delta_has_its_write_id_and_statement() -> None:
     (rows,) = assign_row_ids([OriginalFile("d/000001_0", 4)], directory=DeltaName(7, 7, 3))
-    assert rows.row_id(2) == RowId(7, 536936448 + 3, 2)
+    assert (rows.write_id, rows.bucket, rows.first_row_id) == (7, 536936448 + 3, 0)
 
 
 def test_loaded_base_has_its_write_id() -> None:
     (rows,) = assign_row_ids([OriginalFile("b/000000_0", 4)], directory=BaseName(7))
-    assert rows.row_id(0) == RowId(7, 536870912, 0)
+    assert (rows.write_id, rows.bucket, rows.first_row_id) == (7, 536870912, 0)
 
 
 def test_file_without_a_number_can_be_read_but_not_identified() -> None:
     (rows,) = assign_row_ids([OriginalFile("random", 4)])
-    assert rows.bucket is None and rows.row_id(0) is None
+    assert rows.bucket is None
 
 
 def test_number_beyond_the_codec_is_refused() -> None:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from hiveacid.model.compactions import COMPACTION_TRANSITIONS, CompactionState, CompactionType
-from hiveacid.model.properties import parse_properties
-from hiveacid.model.tables import AcidMode
+from hiveacid.model.properties import (
+    DELTA_NUM,
+    DELTA_PCT,
+    NO_AUTO_COMPACTION,
+    NO_CLEANUP,
+    is_true,
+    threshold,
+)
 
 
 def test_properties_are_read_in_any_case() -> None:
-    found = parse_properties(
-        {
-            "TRANSACTIONAL": "TRUE",
-            "bucketing_version": "2",
-            "NO_AUTO_COMPACTION": "true",
-            "orc.compress": "ZLIB",
-            "compactor.hive.compactor.x": "1",
-            "compactorthreshold.hive.compactor.delta.num.threshold": "4",
-            "hiveacid.y": "z",
-        }
-    )
-    assert (found.mode, found.bucketing_version) == (AcidMode.FULL, 2)
-    assert not found.auto_compaction and found.cleanup
-    assert found.orc == {"orc.compress": "ZLIB"}
-    assert found.compactor == {"hive.compactor.x": "1"}
-    assert found.thresholds == {"hive.compactor.delta.num.threshold": "4"}
-    assert found.own == {"y": "z"}
-
-
-def test_table_without_a_bucketing_version_is_one_of_hive_2() -> None:
-    assert parse_properties({}).bucketing_version == 1
-    assert parse_properties({"bucketing_version": "-1"}).bucketing_version == 1
+    given = {"NO_AUTO_COMPACTION": " True ", "no_cleanup": "yes"}
+    assert is_true(given, NO_AUTO_COMPACTION)
+    assert not is_true(given, NO_CLEANUP) and not is_true({}, NO_CLEANUP)
+    given = {"compactorthreshold.HIVE.compactor.delta.num.threshold": "4"}
+    assert threshold(given, DELTA_NUM) == 4 and threshold(given, DELTA_PCT) is None
 
 
 def test_compaction_letters_and_transitions() -> None:

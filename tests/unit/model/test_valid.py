@@ -12,7 +12,6 @@ from hiveacid.model.valid import (
     ListKind,
     RangeValidity,
     ValidTxnList,
-    ValidTxnWriteIdList,
     ValidWriteIdList,
 )
 
@@ -104,17 +103,6 @@ def test_reader_inside_a_transaction_sees_itself_and_nothing_later() -> None:
     seen = ValidTxnList.of(hwm=30, open=[5, 20, 25], aborted=[7, 26], current=20)
     assert (seen.hwm, seen.open, seen.aborted, seen.min_open) == (20, (5,), (7,), 5)
     assert seen.is_valid(20) and not seen.is_valid(21) and not seen.is_valid(5)
-
-
-def test_lists_of_a_query() -> None:
-    text = "12$db.t:5:9223372036854775807::$db.u:6:3:3,5:"
-    lists = ValidTxnWriteIdList.parse(text)
-    assert str(lists) == text
-    found = lists.get("DB.U")
-    assert found is not None and found.open == (3, 5)
-    assert lists.get("db.v") is None
-    with pytest.raises(FormatError):
-        ValidTxnWriteIdList.parse("db.t")
 
 
 @pytest.mark.timing

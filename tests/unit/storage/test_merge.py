@@ -190,7 +190,7 @@ def test_a_raw_file_in_a_delete_files_place_is_a_format_error(tmp_path: Path) ->
             pa.record_batch([pa.array([1], pa.int32()), pa.array(["x"])], ["id", "v"])
         )
     with pytest.raises(FormatError, match="no delete events"):
-        read_delete_keys(FS, str(path), valid=EVERYTHING, bucket=None)
+        read_delete_keys(FS, str(path), valid=EVERYTHING)
 
 
 @pytest.mark.parametrize(

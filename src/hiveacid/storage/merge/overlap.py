@@ -113,4 +113,4 @@ def _events(
         valid = ValidWriteIdList.of(None, hwm=max(chosen), open=hidden)
         for file in fs.list_directory(path):
             if not file.is_directory and file.path.rpartition("/")[2].startswith(BUCKET_PREFIX):
-                yield read_delete_keys(fs, file.path, valid=valid, bucket=None)
+                yield read_delete_keys(fs, file.path, valid=valid)

@@ -23,7 +23,6 @@ from hiveacid.layout.events import (
     OriginalFile,
     OriginalRows,
     assign_row_ids,
-    delete_files,
 )
 from hiveacid.layout.names import BaseName, DeltaName
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
@@ -189,7 +188,7 @@ class DirectorySources:
         found = {file.bucket for file in self._delete_files() if file.path not in foreign}
         for file in self._delete_files():
             if file.path in foreign:
-                keys = read_delete_keys(self._fs, self.path(file), valid=self._valid, bucket=None)
+                keys = read_delete_keys(self._fs, self.path(file), valid=self._valid)
                 found.update(np.unique(bucket_numbers(keys[1])).tolist())
         return frozenset(found)
 
@@ -290,9 +289,10 @@ class DirectorySources:
         return self._raw[source.scope][source.file.path]
 
     def _delete_files(self) -> Iterator[DataFile]:
-        for file in delete_files(self._directory, None, bucket=None):
-            if self._deleting is None or file.path in self._deleting:
-                yield file
+        for delta in self._directory.delete_deltas:
+            for file in delta.files:
+                if self._deleting is None or file.path in self._deleting:
+                    yield file
 
 
 def valid_mask(write_ids: Int64s, valid: ValidWriteIdList) -> npt.NDArray[np.bool_] | None:
@@ -306,18 +306,15 @@ def valid_mask(write_ids: Int64s, valid: ValidWriteIdList) -> npt.NDArray[np.boo
     return None if mask.all() else mask
 
 
-def read_delete_keys(
-    fs: FileSystem, path: str, *, valid: ValidWriteIdList, bucket: int | None
-) -> _DeleteKeys:
-    """The identities in one delete file whose events are valid; ``bucket`` keeps those of one
-    bucket number.
+def read_delete_keys(fs: FileSystem, path: str, *, valid: ValidWriteIdList) -> _DeleteKeys:
+    """The identities in one delete file whose events are valid.
 
     Raises:
         FormatError: a damaged, empty or foreign file; never skipped, its rows would come back.
         MissingFileError: no such file.
     """
     with BucketFileReader(fs, path) as reader:
-        return _delete_keys(reader, valid=valid, bucket=bucket)
+        return _delete_keys(reader, valid=valid, bucket=None)
 
 
 def check_holds_deletes(reader: BucketFileReader) -> None:

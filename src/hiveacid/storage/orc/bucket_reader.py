@@ -34,7 +34,7 @@ from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.damage import check_columns, is_checkable
-from hiveacid.storage.orc.statistics import only_inserts
+from hiveacid.storage.orc.statistics import integer_range, only_inserts
 from hiveacid.storage.orc.streams import StripeStreams, as_seconds
 from hiveacid.storage.orc.tail import OrcTail, read_tail_of
 from hiveacid.storage.orc.wide_timestamps import (
@@ -170,16 +170,10 @@ class BucketFileReader:
 
         ``name`` is one of ``layout.events.SYSTEM_FIELDS``.
         """
-        if self.tail is None or not self.is_acid or self.tail.row_index_stride == 0:
+        if self.tail is None or not self.is_acid:
             return None
         number = self.tail.types[0].children[self._root[name.lower()][0]]
-        statistics = self.tail.footer.statistics
-        if number >= len(statistics) or not statistics[number].HasField("intStatistics"):
-            return None
-        found = statistics[number].intStatistics
-        if not (found.HasField("minimum") and found.HasField("maximum")):
-            return None
-        return int(found.minimum), int(found.maximum)
+        return integer_range(self.tail, number)
 
     def batches(
         self,

@@ -381,7 +381,7 @@ def _number_types(kind: HiveType, number: int, found: dict[int, CharType | Varch
     if isinstance(kind, CharType | VarcharType):
         found[number] = kind
     number += 1
-    for child in _children(kind):
+    for child in kind.children:
         number = _number_types(child, number, found)
     return number
 
@@ -404,13 +404,3 @@ def _without_unions(kind: HiveType) -> HiveType:
         _, *alternatives = kind.as_struct.fields  # ORC has no column of the tag
         return _without_unions(StructType(tuple(alternatives)))
     return kind
-
-
-def _children(kind: HiveType) -> tuple[HiveType, ...]:
-    if isinstance(kind, ListType):
-        return (kind.element,)
-    if isinstance(kind, MapType):
-        return (kind.key, kind.value)
-    if isinstance(kind, StructType):
-        return tuple(child for _, child in kind.fields)
-    return kind.alternatives if isinstance(kind, UnionType) else ()

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import ConversionError, UnsupportedError
-from hiveacid.storage.arrow_types import with_children
+from hiveacid.storage.arrow_types import leaves, with_children
 from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.streams import (
     EPOCH_S,
@@ -28,8 +28,8 @@ from hiveacid.storage.orc.streams import (
     TIMESTAMP_KINDS,
     Int16s,
     Int64s,
-    decode_integers,
     decode_nanoseconds,
+    decode_seconds,
     encode_nanoseconds,
     encode_signed,
 )
@@ -106,15 +106,9 @@ _TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 def holds_postponed(array: pa.Array) -> bool:
     """Whether some timestamp in an array, at any depth, was postponed."""
-    kind = array.type
-    if pa.types.is_timestamp(kind):
-        most = pc.max(array.cast(pa.int64())).as_py()
-        return most is not None and most >= _LIMIT_S * _TICKS[kind.unit]
-    if pa.types.is_struct(kind) or pa.types.is_union(kind):
-        return any(holds_postponed(array.field(i)) for i in range(kind.num_fields))
-    if pa.types.is_map(kind):
-        return holds_postponed(array.keys) or holds_postponed(array.items)
-    return pa.types.is_list(kind) and holds_postponed(array.values)
+    times = (leaf for leaf in leaves(array) if pa.types.is_timestamp(leaf.type))
+    ends = ((pc.max(leaf.cast(pa.int64())).as_py(), _TICKS[leaf.type.unit]) for leaf in times)
+    return any(most is not None and most >= _LIMIT_S * ticks for most, ticks in ends)
 
 
 def set_back(
@@ -232,7 +226,7 @@ class _Stripe:
             index = None if index_place is None else self._message(index_place)
             counts = self._counts(index, statistics, column)
             data = self._content(place)
-            seconds = decode_integers(data, sum(counts), signed=True)
+            seconds = decode_seconds(data, sum(counts))
             late = seconds >= _LIMIT_S - EPOCH_S
             more = fractions.get(column, np.zeros(0, dtype=np.int16))
             more, fractions[column] = more[: len(seconds)], more[len(seconds) :]
@@ -257,8 +251,8 @@ class _Stripe:
     def _add_nanoseconds(self, column: int, index: Any, counts: list[int], more: Int16s) -> None:
         place = self._place(column, SECONDARY)
         assert place is not None
-        coded = decode_integers(self._content(place), sum(counts), signed=False)
-        groups = np.split(decode_nanoseconds(coded) + more, np.cumsum(counts)[:-1])
+        nanoseconds = decode_nanoseconds(self._content(place), sum(counts))
+        groups = np.split(nanoseconds + more, np.cumsum(counts)[:-1])
         encoded = [encode_nanoseconds(group) for group in groups]
         self.streams[place] = stored(b"".join(encoded), tail=self.tail)
         self._set_positions(index, encoded, behind=0)

@@ -11,7 +11,7 @@ are read through Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -23,8 +23,6 @@ from hiveacid.model.types import (
     CharType,
     DecimalType,
     HiveType,
-    ListType,
-    MapType,
     PrimitiveType,
     StructType,
     UnionType,
@@ -93,12 +91,21 @@ def only_inserts(tail: OrcTail) -> bool:
         stats = parse_stats(text.decode("ascii", "replace"))
         return stats.updates == 0 and stats.deletes == 0
     names = [name.lower() for name, _ in tail.root.fields]
-    number = tail.types[0].children[names.index(OPERATION)]
+    found = integer_range(tail, tail.types[0].children[names.index(OPERATION)])
+    return found == (Operation.INSERT, Operation.INSERT)
+
+
+def integer_range(tail: OrcTail, number: int) -> tuple[int, int] | None:
+    """Least and greatest value of the column ``number`` in the file, which holds whole numbers;
+    None where the file does not say.
+    """
     statistics = tail.footer.statistics
     if tail.row_index_stride == 0 or number >= len(statistics):
-        return False
+        return None
     found = statistics[number].intStatistics
-    return bool(found.HasField("minimum") and found.minimum == found.maximum == Operation.INSERT)
+    if not (found.HasField("minimum") and found.HasField("maximum")):
+        return None
+    return int(found.minimum), int(found.maximum)
 
 
 def _same(found: HiveType, wanted: HiveType) -> bool:
@@ -116,22 +123,7 @@ def _same(found: HiveType, wanted: HiveType) -> bool:
 
 
 def _plain(kind: HiveType) -> bool:
-    return not any(isinstance(node, UnionType) for node in _nodes(kind))
-
-
-def _nodes(kind: HiveType) -> Iterator[HiveType]:
-    yield kind
-    children: tuple[HiveType, ...] = ()
-    if isinstance(kind, ListType):
-        children = (kind.element,)
-    elif isinstance(kind, MapType):
-        children = (kind.key, kind.value)
-    elif isinstance(kind, StructType):
-        children = tuple(child for _, child in kind.fields)
-    elif isinstance(kind, UnionType):
-        children = kind.alternatives
-    for child in children:
-        yield from _nodes(child)
+    return not isinstance(kind, UnionType) and all(map(_plain, kind.children))
 
 
 def _times_agree(tail: OrcTail, number: int, *, utc: bool) -> bool:

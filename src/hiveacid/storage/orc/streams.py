@@ -3,21 +3,23 @@
 Arrow's ORC reader knows timestamps of 1677 to 2262 only. For others the same file is read with its
 timestamps declared ``bigint`` (``as_seconds``): a timestamp's DATA stream has a bigint's form and
 holds the seconds since 2015, so the reader still does the nesting, the nulls and the compression.
-Only the SECONDARY stream, the nanoseconds, is decoded here (ORC specification, "Run Length
-Encoding" versions 1 and 2, "Timestamp Columns").
+The SECONDARY stream, the nanoseconds, is read in the same way from a file in memory that has
+nothing else (ORC specification, "Run Length Encoding", "Timestamp Columns").
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyarrow import orc
 
 from hiveacid.errors import FormatError
 from hiveacid.storage.orc import proto
-from hiveacid.storage.orc.tail import OrcTail, decompress, parse_message, stored
+from hiveacid.storage.orc.tail import MAGIC, Compression, OrcTail, decompress, parse_message, stored
 
 Int16s = npt.NDArray[np.int16]
 Int64s = npt.NDArray[np.int64]
@@ -29,8 +31,13 @@ TIMESTAMP_KINDS: Final = (9, 18)
 EPOCH_S: Final = 1_420_070_400
 """2015-01-01 in seconds since 1970: what a DATA stream counts from."""
 _BIGINT: Final = 4
+_STRUCT: Final = 12
+_DATA: Final = 1
 _DIRECT: Final = 0
-_NANOS_MASK: Final = 7
+_DIRECT_V2: Final = 2
+_RUN_1: Final = 130
+_ZEROS_1: Final = bytes([_RUN_1 - 3, 0, 0])
+"""A run of so many zeros in version 1."""
 
 
 def as_seconds(tail: OrcTail) -> bytes:
@@ -90,9 +97,7 @@ class StripeStreams:
             if stream.column == column and stream.kind == SECONDARY:
                 data = self._section(at, int(stream.length))
                 version_1 = self._footer.columns[column].kind == _DIRECT
-                return decode_nanoseconds(
-                    decode_integers(data, count, signed=False, version_1=version_1)
-                )
+                return decode_nanoseconds(data, count, version_1=version_1)
             at += int(stream.length)
         return np.zeros(count, dtype=np.int64)
 
@@ -104,133 +109,65 @@ class StripeStreams:
         )
 
 
-def decode_nanoseconds(coded: Int64s) -> Int64s:
-    """Nanoseconds of coded ones: the last three bits count trailing zeros that were left out."""
-    zeros = coded & _NANOS_MASK
-    factor = np.where(zeros > 0, 10 ** (zeros + 1), 1)
-    return np.asarray((coded >> 3) * factor, dtype=np.int64)
-
-
-def decode_integers(data: bytes, count: int, *, signed: bool, version_1: bool = False) -> Int64s:
-    """``count`` numbers of an integer stream.
+def decode_seconds(data: bytes, count: int) -> Int64s:
+    """``count`` numbers of a signed integer stream of version 2.
 
     Raises:
         FormatError: damaged: fewer numbers, or bytes that mean nothing.
     """
-    decoder = _Runs(data, signed=signed)
-    result = np.empty(count, dtype=np.int64)
-    done = 0
+    if not count:
+        return np.zeros(0, dtype=np.int64)
+    numbers = _column(_BIGINT, {_DATA: data}, count, encoding=_DIRECT_V2)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def decode_nanoseconds(data: bytes, count: int, *, version_1: bool = False) -> Int64s:
+    """The nanoseconds of ``count`` timestamps, of their SECONDARY stream.
+
+    Raises:
+        FormatError: as ``decode_seconds``.
+    """
+    if not count:
+        return np.zeros(0, dtype=np.int64)
+    seconds = encode_signed(np.zeros(count, dtype=np.int64))
+    if version_1:
+        seconds = _ZEROS_1 * -(-count // _RUN_1)
+    streams = {_DATA: seconds, SECONDARY: data}
+    encoding = _DIRECT if version_1 else _DIRECT_V2
+    times = _column(TIMESTAMP_KINDS[0], streams, count, encoding=encoding)
+    ticks = times.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return np.asarray(ticks - EPOCH_S * 10**9, dtype=np.int64)
+
+
+def _column(kind: int, streams: Mapping[int, bytes], count: int, *, encoding: int) -> pa.Array:
+    """A column without nulls, read by Arrow from a file made of its streams alone."""
+    footer = proto.StripeFooter(writerTimezone="UTC")
+    footer.columns.add(kind=_DIRECT)
+    footer.columns.add(kind=encoding)
+    for name, data in streams.items():
+        footer.streams.add(kind=name, column=1, length=len(data))
+    body, end = b"".join(streams.values()), footer.SerializeToString()
+    at = len(MAGIC)
+    whole = proto.Footer(headerLength=at, contentLength=at + len(body) + len(end))
+    whole.numberOfRows = count
+    whole.types.add(kind=_STRUCT, subtypes=[1], fieldNames=["c"])
+    whole.types.add(kind=kind)
+    whole.stripes.add(
+        offset=at, indexLength=0, dataLength=len(body), footerLength=len(end), numberOfRows=count
+    )
+    tail = whole.SerializeToString()
+    postscript = proto.PostScript(footerLength=len(tail), version=[0, 12], magic="ORC")
+    postscript.compression = Compression.NONE.value
+    last = postscript.SerializeToString()
+    file = b"".join((MAGIC, body, end, tail, last, bytes([len(last)])))
     try:
-        while done < count:
-            run = decoder.run_1() if version_1 else decoder.run_2()
-            taken = min(len(run), count - done)
-            result[done : done + taken] = run[:taken]
-            done += taken
-    except (IndexError, ValueError, OverflowError) as error:
+        return orc.ORCFile(pa.BufferReader(file)).read_stripe(0).column(0)
+    except (pa.ArrowException, OSError) as error:
         raise FormatError(
-            f"an integer stream ends after {done} of {count} numbers",
+            f"an integer stream is damaged: {error}",
             expected=f"{count} numbers",
-            found=f"{done} numbers",
+            found=str(error),
         ) from error
-    return result
-
-
-class _Runs:
-    """Reads run after run of an integer stream."""
-
-    def __init__(self, data: bytes, *, signed: bool) -> None:
-        self._signed = signed
-        self._data = data
-        self._bytes = np.frombuffer(data, dtype=np.uint8)
-        self._at = 0
-
-    def run_1(self) -> Int64s:
-        """A run of version 1."""
-        control = self._byte()
-        if control < 128:
-            delta = self._byte()
-            base = self._number()
-            step = delta - 256 if delta > 127 else delta
-            return base + step * np.arange(control + 3, dtype=np.int64)
-        return np.array([self._number() for _ in range(256 - control)], dtype=np.int64)
-
-    def run_2(self) -> Int64s:
-        """A run of version 2: short repeat, direct, patched base or delta."""
-        head = self._byte()
-        kind, code = head >> 6, head >> 1 & 31
-        if kind == 0:
-            value = self._big_endian((head >> 3 & 7) + 1)
-            value = value >> 1 ^ -(value & 1) if self._signed else value
-            return np.full((head & 7) + 3, value, dtype=np.int64)
-        length = ((head & 1) << 8 | self._byte()) + 1
-        if kind == 1:
-            packed = self._packed(length, _WIDTHS[code])
-            return _from_zigzag(packed) if self._signed else packed
-        if kind == 2:
-            return self._patched(length, _WIDTHS[code])
-        base, step = self._number(), self._signed_varint()
-        steps = np.full(length, step, dtype=np.int64)
-        steps[0] = 0
-        if code:
-            more = self._packed(length - 2, _WIDTHS[code])
-            steps[2:] = -more if step < 0 else more
-        return base + np.cumsum(steps)
-
-    def _patched(self, length: int, width: int) -> Int64s:
-        third, fourth = self._byte(), self._byte()
-        base_bytes, patch_width = (third >> 5) + 1, _WIDTHS[third & 31]
-        gap_width, patches = (fourth >> 5) + 1, fourth & 31
-        base = self._big_endian(base_bytes)
-        sign = 1 << (8 * base_bytes - 1)
-        if base & sign:
-            base = -(base & (sign - 1))
-        values = self._packed(length, width)
-        place = 0
-        together = next(w for w in _WIDTHS if w >= gap_width + patch_width)
-        for patch in self._packed(patches, together).tolist():
-            place += patch >> patch_width & ((1 << gap_width) - 1)
-            values[place] |= (patch & ((1 << patch_width) - 1)) << width
-        return base + values
-
-    def _packed(self, count: int, width: int) -> Int64s:
-        """``count`` numbers of ``width`` bits each, the first bit first."""
-        size = (count * width + 7) // 8
-        part = self._bytes[self._at : self._at + size]
-        if len(part) < size:
-            raise IndexError("not so many bytes")
-        self._at += size
-        bits = np.unpackbits(part)[: count * width].reshape(count, width)
-        wide = np.zeros((count, 64), dtype=np.uint8)
-        wide[:, 64 - width :] = bits
-        packed = np.packbits(wide, axis=1).reshape(-1)
-        return packed.view(">u8").astype(np.uint64).view(np.int64)
-
-    def _byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
-
-    def _big_endian(self, size: int) -> int:
-        value = int.from_bytes(self._data[self._at : self._at + size], "big")
-        self._at += size
-        if self._at > len(self._data):
-            raise IndexError("not so many bytes")
-        return value
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def _number(self) -> int:
-        return self._signed_varint() if self._signed else self._varint()
-
-    def _signed_varint(self) -> int:
-        value = self._varint()
-        return value >> 1 ^ -(value & 1)
 
 
 _WIDTHS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
@@ -264,9 +201,3 @@ def _direct_run(numbers: npt.NDArray[np.uint64]) -> bytes:
     packed = np.packbits(bits[:, 64 - _WIDTHS[code] :].reshape(-1)).tobytes()
     last = len(numbers) - 1
     return bytes([1 << 6 | code << 1 | last >> 8, last & 255]) + packed
-
-
-def _from_zigzag(packed: Int64s) -> Int64s:
-    half = (packed.view(np.uint64) >> np.uint64(1)).view(np.int64)
-    result: Int64s = half ^ -(packed & 1)
-    return result

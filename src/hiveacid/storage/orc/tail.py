@@ -91,7 +91,6 @@ class OrcTail:
     stripes: tuple[Stripe, ...]
     types: tuple[OrcType, ...]
     user_metadata: Mapping[str, bytes]
-    software: str
     tail_bytes: int
     postscript: Any
     footer: Any
@@ -247,7 +246,6 @@ def parse_tail(end: bytes) -> OrcTail:
         stripes=stripes_of(footer),
         types=_types(footer),
         user_metadata={item.name: item.value for item in footer.metadata},
-        software=footer.softwareVersion,
         tail_bytes=len(end) - metadata_start,
         postscript=postscript,
         footer=footer,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.types import PrimitiveType, UnionType
-from hiveacid.storage.arrow_types import LOCAL_ZONED, with_children
+from hiveacid.storage.arrow_types import LOCAL_ZONED, leaves, with_children
 from hiveacid.storage.orc.streams import EPOCH_S, StripeStreams
 from hiveacid.storage.orc.tail import OrcTail
 
@@ -34,24 +34,18 @@ def is_near_1970(array: pa.Array) -> bool:
     """Whether a timestamp in an array, at any depth, is one that a time zone may move across
     1970.
     """
+    return any(map(_is_near_1970, leaves(array)))
+
+
+def _is_near_1970(array: pa.Array) -> bool:
     kind = array.type
-    if pa.types.is_timestamp(kind):
-        if kind.tz is not None:
-            return False
-        reach = (
-            pa.scalar(_ZONES_REACH_S, pa.int64())
-            .cast(pa.duration("s"))
-            .cast(pa.duration(kind.unit))
-        )
-        epoch = pa.scalar(0, kind)
-        low, high = pc.subtract(epoch, reach), pc.add(epoch, reach)
-        near = pc.and_(pc.greater_equal(array, low), pc.less_equal(array, high))
-        return bool(pc.any(near).as_py())
-    if pa.types.is_struct(kind) or pa.types.is_union(kind):
-        return any(is_near_1970(array.field(place)) for place in range(kind.num_fields))
-    if pa.types.is_map(kind):
-        return is_near_1970(array.keys) or is_near_1970(array.items)
-    return pa.types.is_list(kind) and is_near_1970(array.values)
+    if not pa.types.is_timestamp(kind) or kind.tz is not None:
+        return False
+    reach = pa.scalar(_ZONES_REACH_S, pa.duration("s")).cast(pa.duration(kind.unit))
+    epoch = pa.scalar(0, kind)
+    low, high = pc.subtract(epoch, reach), pc.add(epoch, reach)
+    near = pc.and_(pc.greater_equal(array, low), pc.less_equal(array, high))
+    return bool(pc.any(near).as_py())
 
 
 def timestamps_of(array: pa.Array, number: int, tail: OrcTail, streams: StripeStreams) -> pa.Array:
@@ -131,16 +125,11 @@ def exact_times(
 
 
 def _fraction_of(array: pa.Array) -> pa.Array:
-    null = _nulls(array)
+    null = array.is_null().to_numpy(zero_copy_only=False)
     if array.type.unit != "ns":
         return pa.array(np.zeros(len(array), dtype=np.int16), mask=null)
     ticks = pc.fill_null(array.cast(pa.int64()), 0).to_numpy()
     return pa.array((ticks % 1000).astype(np.int16), mask=null)
-
-
-def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
-    null: npt.NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
-    return null
 
 
 def _refuse_nanoseconds(array: pa.Array) -> None:
@@ -149,19 +138,9 @@ def _refuse_nanoseconds(array: pa.Array) -> None:
     Raises:
         UnsupportedError: one has.
     """
-    kind = array.type
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        ticks = pc.fill_null(array.cast(pa.int64()), 0).to_numpy()
-        if (ticks % 1000).any():
+    for leaf in leaves(array):
+        if pa.types.is_timestamp(leaf.type) and pc.any(pc.not_equal(_fraction_of(leaf), 0)).as_py():
             raise _would_be_cut()
-    elif pa.types.is_struct(kind) or pa.types.is_union(kind):
-        for place in range(kind.num_fields):
-            _refuse_nanoseconds(array.field(place))
-    elif pa.types.is_map(kind):
-        _refuse_nanoseconds(array.keys)
-        _refuse_nanoseconds(array.items)
-    elif pa.types.is_list(kind):
-        _refuse_nanoseconds(array.values)
 
 
 def _would_be_cut() -> UnsupportedError:

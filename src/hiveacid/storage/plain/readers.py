@@ -22,7 +22,7 @@ from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.properties import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import HiveType, PrimitiveType
-from hiveacid.storage.arrow_types import arrow_type, hive_type, with_children
+from hiveacid.storage.arrow_types import arrow_type, hive_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
@@ -261,16 +261,9 @@ class ParquetFileReader(_PlainReader):
             array = pc.local_timestamp(
                 pc.assume_timezone(array, "UTC").cast(pa.timestamp(array.type.unit, tz=self._zone))
             )
-        return from_julian(array) if self._is_hybrid else _gregorian_times(array)
-
-
-def _gregorian_times(array: pa.Array) -> pa.Array:
-    """Times alone are of the old calendar before 1582 whatever the file says: INT96 has Julian
-    days, which Hive 4.1 takes so always.
-    """
-    if pa.types.is_timestamp(array.type):
-        return from_julian(array)
-    return with_children(array, _gregorian_times) if pa.types.is_nested(array.type) else array
+        # INT96 has Julian days, which Hive 4.1 takes so always: times are of the old calendar
+        # whatever the file says
+        return from_julian(array, times_only=not self._is_hybrid)
 
 
 def _known_fields(schema: pa.Schema) -> Iterator[tuple[str, HiveType]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
@@ -14,7 +13,8 @@ from hiveacid.errors import ConversionError, InvalidInputError
 from hiveacid.model.properties import RowFormat, row_format
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import CharType, HiveType
-from hiveacid.storage.arrow_types import arrow_type, with_children
+from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.evolution import to_julian_times
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.plain.text_format import conformed, format_rows
@@ -26,11 +26,6 @@ _PARQUET_FACTS: Final = {
     "writer.zone.conversion.legacy": "false",
 }
 """How Hive is to take times and dates in a file."""
-_DAY_US: Final = 86_400 * 10**6
-_GREGORIAN_US: Final = -141_427 * _DAY_US
-"""1582-10-15, in microseconds from 1970."""
-_JULIAN_1970: Final = 2_440_588
-"""The Julian day number of 1970-01-01."""
 _COMPRESSIONS: Final = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "ZSTD", "BROTLI")
 
 
@@ -214,7 +209,8 @@ class ParquetFileWriter:
             StorageError: writing failed.
         """
         arrays = [
-            _julian_times(_unpadded(conformed(array, column.type), column.type))
+            # Hive takes INT96 for Julian days
+            to_julian_times(_unpadded(conformed(array, column.type), column.type))
             for array, column in zip(batch.columns, self._columns, strict=True)
         ]
         try:
@@ -271,31 +267,6 @@ def _parquet_compression(properties: Mapping[str, str]) -> str:
             f"unknown parquet.compression {name!r}", property="parquet.compression"
         )
     return "NONE" if name == "UNCOMPRESSED" else name
-
-
-def _julian_times(array: pa.Array) -> pa.Array:
-    """Times before 1582-10-15 as those that have the same date in the Julian calendar, which Hive
-    takes INT96 for.
-    """
-    if pa.types.is_nested(array.type):
-        return with_children(array, _julian_times)
-    if not pa.types.is_timestamp(array.type):
-        return array
-    times = array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64())
-    least = pc.min(times).as_py()
-    if least is None or least >= _GREGORIAN_US:
-        return array
-    ticks = pc.fill_null(times, 0).to_numpy()
-    days = np.floor_divide(ticks, _DAY_US)
-    dates = days.astype("datetime64[D]")
-    months = dates.astype("datetime64[M]")
-    day = (dates - months.astype("datetime64[D]")).astype(np.int64) + 1
-    number = months.astype(np.int64) + 1970 * 12
-    shifted = (number - 2) // 12 + 4800, (number - 2) % 12  # years that begin in March
-    julian = day + (153 * shifted[1] + 2) // 5 + 365 * shifted[0] + shifted[0] // 4 - 32_083
-    moved = np.where(ticks < _GREGORIAN_US, (julian - _JULIAN_1970 - days) * _DAY_US, 0)
-    null = array.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(ticks + moved, mask=null).cast(pa.timestamp("us", tz=array.type.tz))
 
 
 def _unpadded(array: pa.Array, kind: HiveType) -> pa.Array:

@@ -38,7 +38,7 @@ from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType,
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.merge.column_hashing import bucket_ids
-from hiveacid.storage.orc.statistics import later, only_inserts, stripe_ranges
+from hiveacid.storage.orc.statistics import integer_range, later, only_inserts, stripe_ranges
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plan.scan_plan import Amount, PartPlan, ScanPlan, Selection
@@ -56,8 +56,8 @@ _Place = tuple[FileSystem, str]
 """A partition's directory."""
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _JAVA: Final = 0
-_FIRST_IDENTITY: Final = 2
-"""ORC column numbers of originalTransaction and, next to it, bucket (format.md 4.1)."""
+_ORIGINAL_TRANSACTION, _BUCKET = 2, 3
+"""ORC column numbers (format.md 4.1)."""
 
 
 def plan_scan(
@@ -369,10 +369,10 @@ def _delete_files(
 
 def _may_be_of(place: _Place, file: DataFile, buckets: Iterable[int]) -> bool:
     """Whether a delete file holds events of other numbers than its name's, one of ``buckets``."""
-    low, high = _identity_range(tail_of(*place, file), 1)
-    if low is None or high is None:
+    known = integer_range(tail_of(*place, file), _BUCKET)
+    if known is None:
         return True
-    first, last = BucketCodec.decode(low), BucketCodec.decode(high)
+    first, last = map(BucketCodec.decode, known)
     if first.codec is not last.codec:
         return True
     return any(first.bucket_id <= bucket <= last.bucket_id for bucket in buckets)
@@ -399,16 +399,5 @@ def _reach(directory: AcidDirectory, chosen: Sequence[DataFile]) -> Mapping[int,
 
 def _meets(place: _Place, file: DataFile, near: _Reach) -> bool:
     """Whether the original write ids of a delete file's events can be those of the rows."""
-    low, high = _identity_range(tail_of(*place, file), 0)
-    return low is None or high is None or (low <= near.high and high >= near.low)
-
-
-def _identity_range(tail: OrcTail, place: int) -> tuple[int | None, int | None]:
-    number = _FIRST_IDENTITY + place
-    statistics = tail.footer.statistics
-    if tail.row_index_stride == 0 or tail.rows == 0 or number >= len(statistics):
-        return None, None
-    found = statistics[number].intStatistics
-    if not (found.HasField("minimum") and found.HasField("maximum")):
-        return None, None
-    return int(found.minimum), int(found.maximum)
+    known = integer_range(tail_of(*place, file), _ORIGINAL_TRANSACTION)
+    return known is None or (known[0] <= near.high and known[1] >= near.low)
