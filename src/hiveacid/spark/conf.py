@@ -24,6 +24,22 @@ _LOG: Final = logging.getLogger(__name__)
 _UTC = frozenset({"UTC", "Z", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu"})
 _REACHED: weakref.WeakKeyDictionary[SparkSession, dict[str, bool]] = weakref.WeakKeyDictionary()
 _JVM_ZONES: weakref.WeakKeyDictionary[SparkSession, str] = weakref.WeakKeyDictionary()
+_NAMES_LOCAL_TIMES: weakref.WeakKeyDictionary[SparkSession, bool] = weakref.WeakKeyDictionary()
+
+
+def names_local_times(spark: SparkSession) -> bool:
+    """Whether Spark reads ORC files with a column of ``timestamp with local time zone``: its reader
+    parses that name, which the grammar of older versions has not. Asks the session once.
+    """
+    from pyspark.errors import ParseException
+
+    if spark not in _NAMES_LOCAL_TIMES:
+        try:
+            spark.sql("select cast(null as timestamp with local time zone)")
+            _NAMES_LOCAL_TIMES[spark] = True
+        except ParseException:
+            _NAMES_LOCAL_TIMES[spark] = False
+    return _NAMES_LOCAL_TIMES[spark]
 
 
 def is_utc(spark: SparkSession) -> bool:

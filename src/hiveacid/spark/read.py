@@ -25,7 +25,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
-from hiveacid.spark.conf import is_utc, reads_files, without_rows
+from hiveacid.spark.conf import is_utc, names_local_times, reads_files, without_rows
 from hiveacid.spark.types import ROW_ID_COLUMN, ROW_ID_TYPE, spark_type
 from hiveacid.storage.orc.statistics import is_native, is_native_plain
 from hiveacid.storage.orc.tails import event_tail, tail_of
@@ -146,6 +146,9 @@ def _chosen(
     table = plan.snapshot.table
     parts = [part for part in parts if any(file.size_bytes for file in part.files)]
     has_events = table.acid_mode is AcidMode.FULL
+    local_times = any("local time zone" in str(column.type) for column in table.columns)
+    if local_times and not names_local_times(spark):
+        return [], list(parts)
     if not parts or (has_events and _is_better_through_arrow(plan, parts)):
         return [], list(parts)
     wanted = [column for column in table.columns if column.name in plan.columns]

@@ -128,6 +128,11 @@ def _is_temporary_view(spark: SparkSession | None, name: str) -> bool:
 
 
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
+_IN_TASK = re.compile(
+    r"Job aborted due to stage failure: [^\n]*\): [\w.]+\.(?:Spark)?(?P<kind>\w+): "
+    r"(?P<message>[^\n]*)"
+)
+"""What a task failed with, as PySpark 3.5 leaves it to py4j."""
 _POSITION = re.compile(r"[;,]?\s*\(?line (\d+)[ ,]+pos (\d+)\)?")
 
 
@@ -158,6 +163,11 @@ def spark_errors_mapped(statement: object) -> Iterator[None]:
         if type(error).__name__ not in _AT_RUN_TIME:
             raise
         raise InvalidInputError(_first_line(error)) from error
+    except Exception as error:
+        failed = _IN_TASK.search(str(error)) if type(error).__name__ == "Py4JJavaError" else None
+        if failed is None or failed["kind"] not in _AT_RUN_TIME:
+            raise
+        raise InvalidInputError(_SQLSTATE.sub("", failed["message"])) from error
 
 
 _AT_RUN_TIME = frozenset(
@@ -167,6 +177,7 @@ _AT_RUN_TIME = frozenset(
         "DateTimeException",
         "IllegalArgumentException",
         "NumberFormatException",
+        "RuntimeException",
         "SparkNoSuchElementException",
         "SparkRuntimeException",
         "SparkUpgradeException",
