@@ -18,8 +18,13 @@ from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
-from hiveacid.statements import literal_rows
-from hiveacid.statements.arrow_rows import stored_arrays, typed_column, what_needs_spark
+from hiveacid.statements.arrow_rows import (
+    literal_columns,
+    literal_query,
+    stored_arrays,
+    typed_column,
+    what_needs_spark,
+)
 from hiveacid.statements.checks import check, check_has_columns, check_width, insert_width
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
@@ -161,7 +166,7 @@ class InsertWork:
             [row[given[c.name]] if c.name in given else None for c in self.stored_columns]
             for row in source.rows
         ]
-        arrays = literal_rows.columns_of(rows, self.stored_columns)
+        arrays = literal_columns(rows, self.stored_columns)
         return None if arrays is None else write_arrow(arrays, target=target)
 
     def _write_frame(self, job: Job, target: WriteTarget) -> WriteResult:
@@ -209,7 +214,7 @@ class InsertWork:
         from hiveacid.statements.select import query_frame
 
         if isinstance(source, Literals):
-            frame = job.context.session().sql(literal_rows.spark_text(source.rows)).coalesce(1)
+            frame = job.context.session().sql(literal_query(source.rows)).coalesce(1)
         elif isinstance(source, Query):
             frame = query_frame(job, source)
         elif isinstance(source, pa.Table):  # cast without loss, as where Spark is not needed
