@@ -44,7 +44,7 @@ from hiveacid.storage.merge.event_merge import (
     live_rows,
     row_type_of,
 )
-from hiveacid.storage.merge.sources import DirectorySources, Key, Source, key_bounds, numpy_of
+from hiveacid.storage.merge.sources import DirectorySources, Key, Source, key_bounds
 from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter
@@ -433,10 +433,5 @@ def _last_rows(reader: BucketFileReader, tail: OrcTail) -> tuple[RowId, ...]:
     )
     if known is not None:
         return known
-    found = []
-    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-        ids = batch.identities
-        assert ids is not None
-        keys = (ids.original_write_id, ids.bucket, ids.row_id)
-        found.append(RowId(*(int(numpy_of(array)[-1]) for array in keys)))
-    return tuple(found)
+    ends = ([int(values[-1]) for values in ids.numbers()] for ids in reader.identities())
+    return tuple(RowId(*end) for end in ends)

@@ -29,18 +29,20 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.merge.delete_set import DeleteSet
 from hiveacid.storage.merge.sources import (
+    Bools,
     DirectorySources,
     Key,
     Source,
+    both,
     bucket_numbers,
     check_holds_deletes,
     key_bounds,
     numpy_of,
+    rows_that_count,
     valid_mask,
 )
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 
-_Bools = npt.NDArray[np.bool_]
 _AT_ONCE_ROWS: Final = 200_000
 """Groups of no more rows than this are sorted as a whole: many small files make many windows."""
 _PIECE_ROWS: Final = 1 << 17
@@ -57,7 +59,7 @@ class Events:
     system: tuple[npt.NDArray[Any], ...]
     statement: npt.NDArray[np.int32]
     columns: tuple[pa.Array, ...]
-    null_rows: _Bools | None
+    null_rows: Bools | None
 
     def __len__(self) -> int:
         return len(self.statement)
@@ -77,7 +79,7 @@ class Events:
             null,
         )
 
-    def filter(self, keep: _Bools) -> Events:
+    def filter(self, keep: Bools) -> Events:
         """The events where ``keep`` is true."""
         chosen = pa.array(keep)
         null = None if self.null_rows is None else self.null_rows[keep]
@@ -169,13 +171,9 @@ def live_rows(sources: DirectorySources, what: What) -> Iterator[Events]:
 def _live_runs(sources: DirectorySources, bucket: int, what: What) -> Iterator[_Run]:
     deletes = sources.deletes(bucket)
 
-    def keep(source: Source, batch: EventBatch, newest: _Bools | None) -> _Bools | None:
-        found = _visible(source, batch, what.valid)
-        if newest is not None:
-            found = _both(found, newest[batch.first_row : batch.first_row + batch.rows])
-        if len(deletes):
-            found = _both(found, _not_deleted(batch, deletes))
-        return _both(found, _between(batch, what))
+    def keep(source: Source, batch: EventBatch, newest: Bools | None) -> Bools | None:
+        found = rows_that_count(batch, source, deletes, newest=newest, valid=what.valid)
+        return both(found, _between(batch, what))
 
     for source in sources.rows_of(bucket):
         yield from _row_runs(sources, source, what, keep=keep, newest=True)
@@ -189,9 +187,10 @@ def all_events(sources: DirectorySources, what: What) -> Iterator[Events]:
     Raises:
         FormatError, MissingFileError, StorageError: as ``live_rows``.
     """
+    nothing = DeleteSet(())
 
-    def keep(source: Source, batch: EventBatch, _: _Bools | None) -> _Bools | None:
-        return _visible(source, batch, what.valid)
+    def keep(source: Source, batch: EventBatch, _: Bools | None) -> Bools | None:
+        return rows_that_count(batch, source, nothing, newest=None, valid=what.valid)
 
     runs = [
         run
@@ -230,7 +229,7 @@ def _row_runs(
     source: Source,
     what: What,
     *,
-    keep: Callable[[Source, EventBatch, _Bools | None], _Bools | None],
+    keep: Callable[[Source, EventBatch, Bools | None], Bools | None],
     newest: bool,
 ) -> Iterator[_Run]:
     """The run of one file with rows; none where it is empty."""
@@ -277,9 +276,8 @@ def _delete_run(
     def events() -> Iterator[Events]:
         with sources.open(file) as reader:
             for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-                ids = batch.identities
-                assert ids is not None
-                keep: _Bools = numpy_of(ids.operation) == Operation.DELETE
+                ids = batch.ids
+                keep: Bools = numpy_of(ids.operation) == Operation.DELETE
                 visible = valid_mask(numpy_of(ids.current_write_id), valid)
                 if visible is not None:
                     keep &= visible
@@ -290,20 +288,10 @@ def _delete_run(
     return _Run(sources.path(file), low, high, rows, events)
 
 
-def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Iterator[Events]:
+def _events(batch: EventBatch, statement: int, keep: Bools | None) -> Iterator[Events]:
     """The events to keep of a stripe, in pieces: a second copy of a whole stripe is not held."""
-    ids = batch.identities
-    assert ids is not None
-    system = tuple(
-        numpy_of(array)
-        for array in (
-            ids.operation,
-            ids.original_write_id,
-            ids.bucket,
-            ids.row_id,
-            ids.current_write_id,
-        )
-    )
+    ids = batch.ids
+    system = (numpy_of(ids.operation), *ids.numbers(), numpy_of(ids.current_write_id))
     null = None if batch.row_is_null is None else numpy_of(batch.row_is_null)
     found = Events(system, np.full(batch.rows, statement, dtype=np.int32), batch.columns, null)
     if keep is None or keep.all():
@@ -314,20 +302,11 @@ def _events(batch: EventBatch, statement: int, keep: _Bools | None) -> Iterator[
         yield found.slice(start, stop).filter(keep[start:stop])
 
 
-def _visible(source: Source, batch: EventBatch, valid: ValidWriteIdList) -> _Bools | None:
-    if not source.check_write_ids:
-        return None
-    assert batch.identities is not None
-    return valid_mask(numpy_of(batch.identities.current_write_id), valid)
-
-
-def _between(batch: EventBatch, what: What) -> _Bools | None:
+def _between(batch: EventBatch, what: What) -> Bools | None:
     """Which identities lie within the bounds; None for all."""
     if what.low is None and what.high is None:
         return None
-    ids = batch.identities
-    assert ids is not None
-    keys = [numpy_of(array) for array in (ids.original_write_id, ids.bucket, ids.row_id)]
+    keys = batch.ids.numbers()
     found = np.ones(batch.rows, dtype=np.bool_)
     if what.low is not None:
         found &= ~_before(keys, what.low)
@@ -336,7 +315,7 @@ def _between(batch: EventBatch, what: What) -> _Bools | None:
     return found
 
 
-def _before(keys: Sequence[npt.NDArray[Any]], bound: Key) -> _Bools:
+def _before(keys: Sequence[npt.NDArray[Any]], bound: Key) -> Bools:
     found = np.zeros(len(keys[0]), dtype=np.bool_)
     same = np.ones(len(keys[0]), dtype=np.bool_)
     for array, value in zip(keys, bound, strict=True):
@@ -360,20 +339,6 @@ def _stripes_between(reader: BucketFileReader, what: What) -> list[int] | None:
         if (what.low is None or end >= what.low)
         and (what.high is None or number == 0 or ends[number - 1] < what.high)
     ]
-
-
-def _not_deleted(batch: EventBatch, deletes: DeleteSet) -> _Bools:
-    ids = batch.identities
-    assert ids is not None
-    key = (ids.original_write_id, ids.bucket, ids.row_id)
-    gone: _Bools = ~deletes.contains(*(numpy_of(array) for array in key))
-    return gone
-
-
-def _both(first: _Bools | None, second: _Bools | None) -> _Bools | None:
-    if first is None or second is None:
-        return first if second is None else second
-    return first & second
 
 
 def _merged(runs: Iterable[_Run], *, unique: int) -> Iterator[Events]:

@@ -17,8 +17,6 @@ from decimal import Decimal
 from functools import partial, reduce
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,8 +40,7 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
-from hiveacid.storage.merge.delete_set import DeleteSet
-from hiveacid.storage.merge.sources import DirectorySources, Source, numpy_of, valid_mask
+from hiveacid.storage.merge.sources import Bools, DirectorySources, both, numpy_of, rows_that_count
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.plan.scan_plan import Selection
 
@@ -96,17 +93,8 @@ def merge_read(
                 raw = None if reader.is_acid or not needs_ids else merger.raw_rows(source)
                 filter = _RowFilter(reader, table_columns, selection, source.file, unit=unit)
                 for batch, meets in filter.batches(wanted=wanted, identities=needs_ids, raw=raw):
-                    if newest is not None:
-                        meets = _both(meets, newest[batch.first_row : batch.first_row + batch.rows])
-                    yield from _alive(
-                        batch,
-                        source,
-                        deletes,
-                        valid=valid,
-                        schema=schema,
-                        row_ids=row_ids,
-                        meets=meets,
-                    )
+                    alive = rows_that_count(batch, source, deletes, newest=newest, valid=valid)
+                    yield from _kept(batch, both(meets, alive), schema, row_ids=row_ids)
 
 
 class _RowFilter:
@@ -133,7 +121,7 @@ class _RowFilter:
 
     def batches(
         self, *, wanted: Sequence[int], identities: bool, raw: OriginalRows | None
-    ) -> Iterator[tuple[EventBatch, npt.NDArray[np.bool_] | None]]:
+    ) -> Iterator[tuple[EventBatch, Bools | None]]:
         """Batches with, for each row, whether it may meet the predicate (None: all do)."""
         read = partial(self._reader.batches, table_columns=self._columns, unit=self._unit)
         if not self._decides:
@@ -150,51 +138,25 @@ class _RowFilter:
                     ):
                         yield found, None if meets.all() else meets
 
-    def _mask(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
+    def _mask(self, batch: EventBatch) -> Bools:
         names = (self._columns[i].name for i in self._decides)
         columns = dict(zip(names, batch.columns, strict=True))
         return numpy_of(mask(self._predicate, columns, rows=batch.rows))
 
 
-def _alive(
-    batch: EventBatch,
-    source: Source,
-    deletes: DeleteSet,
-    *,
-    valid: ValidWriteIdList,
-    schema: pa.Schema,
-    row_ids: bool,
-    meets: npt.NDArray[np.bool_] | None,
+def _kept(
+    batch: EventBatch, keep: Bools | None, schema: pa.Schema, *, row_ids: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one batch that count, as at most one batch."""
+    """The rows of one batch that are kept, as at most one batch."""
     arrays = list(batch.columns)
-    ids = batch.identities
-    keep = meets
-    if ids is not None:
-        key = (ids.original_write_id, ids.bucket, ids.row_id)
-        if row_ids:
-            arrays.append(pa.StructArray.from_arrays(key, fields=list(ROW_ID_TYPE)))
-        if source.check_write_ids:
-            seen = valid_mask(numpy_of(ids.current_write_id), valid)
-            keep = _both(keep, seen)
-        if len(deletes):
-            gone = deletes.contains(*(numpy_of(array) for array in key))
-            if gone.any():
-                keep = _both(keep, ~gone)
+    if row_ids:
+        key = (batch.ids.original_write_id, batch.ids.bucket, batch.ids.row_id)
+        arrays.append(pa.StructArray.from_arrays(key, fields=list(ROW_ID_TYPE)))
     result = record_batch(arrays, schema, batch.rows)
     if keep is not None:
         result = result.filter(pa.array(keep)) if arrays else result.slice(0, int(keep.sum()))
     if result.num_rows:
         yield result
-
-
-def _both(
-    first: npt.NDArray[np.bool_] | None, second: npt.NDArray[np.bool_] | None
-) -> npt.NDArray[np.bool_] | None:
-    """Rows that are in both; None stands for all of them."""
-    if first is None or second is None:
-        return first if second is None else second
-    return first & second
 
 
 def record_batch(arrays: Sequence[Any], schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -30,7 +30,7 @@ from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
-from hiveacid.storage.orc.bucket_reader import BucketFileReader, Identities
+from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch, Identities
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import CACHED_TAILS
 from hiveacid.storage.plan.scan_plan import Selection
@@ -39,6 +39,7 @@ Key = tuple[int, int, int]
 """An identity: write id, bucket property, row id."""
 _IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
 _DeleteKeys = tuple[Int64s, Int32s, Int64s]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,8 @@ class DirectorySources:
         Raises:
             FormatError: one does.
         """
-        if self._directory.originals and ((keys[0] == 0) & (_codecs(keys[1]) == 0)).any():
+        versions = keys[1] >> 29  # of bucket properties (format.md 4.4)
+        if self._directory.originals and ((keys[0] == 0) & (versions == 0)).any():
             raise FormatError(
                 f"{path} changes original rows by bucket numbers of before Hive 3, which later ones"
                 " do not find: it needs a major compaction by the Hive that wrote it",
@@ -248,12 +250,9 @@ class DirectorySources:
             return _holds_changes(reader)
 
     def _events(self, source: Source) -> FileEvents:
-        parts: list[Identities] = []
         with self.open(source.file) as reader:
             raw = None if reader.is_acid else self.raw_rows(source)
-            for batch in reader.batches(table_columns=(), wanted=(), identities=True, raw=raw):
-                assert batch.identities is not None
-                parts.append(batch.identities)
+            parts = list(reader.identities(raw))
         operation, original, bucket, row_id, current = (
             np.concatenate([numpy_of(getattr(part, name)) for part in parts] or [np.zeros(0, int)])
             for name in Identities.__slots__
@@ -293,6 +292,33 @@ class DirectorySources:
             for file in delta.files:
                 if self._deleting is None or file.path in self._deleting:
                     yield file
+
+
+def rows_that_count(
+    batch: EventBatch,
+    source: Source,
+    deletes: DeleteSet,
+    *,
+    newest: Bools | None,
+    valid: ValidWriteIdList,
+) -> Bools | None:
+    """Which rows of a batch are alive: of a valid write id, the newest of their identity (as
+    ``DirectorySources.newest`` found), and not deleted; None for all.
+    """
+    keep = None if newest is None else newest[batch.first_row : batch.first_row + batch.rows]
+    if source.check_write_ids:
+        keep = both(keep, valid_mask(numpy_of(batch.ids.current_write_id), valid))
+    if len(deletes):
+        gone = deletes.contains(*batch.ids.numbers())
+        keep = both(keep, ~gone) if gone.any() else keep
+    return keep
+
+
+def both(first: Bools | None, second: Bools | None) -> Bools | None:
+    """Rows that are in both; None stands for all of them."""
+    if first is None or second is None:
+        return first if second is None else second
+    return first & second
 
 
 def valid_mask(write_ids: Int64s, valid: ValidWriteIdList) -> npt.NDArray[np.bool_] | None:
@@ -339,10 +365,8 @@ def _delete_keys(
     check_holds_deletes(reader)
     if bucket is not None and _only_of(reader) == bucket:
         bucket = None
-    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-        ids = batch.identities
-        assert ids is not None
-        keys = (numpy_of(ids.original_write_id), numpy_of(ids.bucket), numpy_of(ids.row_id))
+    for ids in reader.identities():
+        keys = ids.numbers()
         mask = numpy_of(ids.operation) == Operation.DELETE
         visible = valid_mask(numpy_of(ids.current_write_id), valid)
         if visible is not None:
@@ -355,11 +379,6 @@ def _delete_keys(
         np.concatenate([part[1] for part in parts]) if parts else np.zeros(0, np.int32),
         np.concatenate([part[2] for part in parts]) if parts else np.zeros(0, np.int64),
     )
-
-
-def _codecs(properties: Int32s) -> Int32s:
-    """The version of each bucket property (format.md 4.4)."""
-    return properties >> 29
 
 
 def bucket_numbers(properties: Int32s) -> Int32s:
@@ -379,8 +398,7 @@ def _holds_changes(reader: BucketFileReader) -> bool:
     """
     if reader.rows == 0 or reader.holds_only_inserts():
         return False
-    batches = reader.batches(table_columns=(), wanted=(), identities=True)
-    return any(b.identities is not None and numpy_of(b.identities.operation).any() for b in batches)
+    return any(numpy_of(ids.operation).any() for ids in reader.identities())
 
 
 def _only_of(reader: BucketFileReader) -> int | None:
@@ -416,15 +434,8 @@ def key_bounds(reader: BucketFileReader, raw: OriginalRows | None = None) -> tup
 
 def _scanned(reader: BucketFileReader, name: str) -> tuple[int, int]:
     place = _IDENTITY.index(name)
-    lows, highs = [], []
-    for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-        ids = batch.identities
-        assert ids is not None
-        values = numpy_of((ids.original_write_id, ids.bucket, ids.row_id)[place])
-        if len(values):
-            lows.append(int(values.min()))
-            highs.append(int(values.max()))
-    return min(lows), max(highs)
+    all_of = [values for ids in reader.identities() if len(values := ids.numbers()[place])]
+    return min(int(values.min()) for values in all_of), max(int(values.max()) for values in all_of)
 
 
 def numpy_of(array: Any) -> npt.NDArray[Any]:
@@ -439,9 +450,6 @@ def numpy_of(array: Any) -> npt.NDArray[Any]:
 # All events of a row share its identity, and the newest valid one decides: a delete takes the row
 # away, an insert or update is the row (format.md 4.7). Needs five numbers for each event of the
 # bucket in memory.
-
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

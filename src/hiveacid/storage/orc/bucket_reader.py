@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import orc
 
@@ -55,6 +56,12 @@ class Identities:
     row_id: pa.Array
     current_write_id: pa.Array
 
+    def numbers(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+        """Original write ids, bucket properties and row ids, as numpy arrays."""
+        arrays = (self.original_write_id, self.bucket, self.row_id)
+        write_id, bucket, row_id = (array.to_numpy(zero_copy_only=False) for array in arrays)
+        return write_id, bucket, row_id
+
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
@@ -70,6 +77,12 @@ class EventBatch:
     columns: tuple[pa.Array, ...]
     identities: Identities | None
     row_is_null: pa.Array | None
+
+    @property
+    def ids(self) -> Identities:
+        """The identities, which were asked for."""
+        assert self.identities is not None
+        return self.identities
 
 
 class BucketFileReader:
@@ -223,6 +236,11 @@ class BucketFileReader:
                 row_is_null=self._row_is_null(batch),
             )
             batch = None  # or two stripes would be in memory while the next is read
+
+    def identities(self, raw: OriginalRows | None = None) -> Iterator[Identities]:
+        """Those of all events, stripe by stripe; ``raw`` and errors as in ``batches``."""
+        for batch in self.batches(table_columns=(), wanted=(), identities=True, raw=raw):
+            yield batch.ids
 
     def _read_times(
         self, reader: orc.ORCFile, number: int, names: Sequence[str], *, exact: bool
