@@ -17,6 +17,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
@@ -253,7 +254,8 @@ __all__ = [
 
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
-_MASK: Final = 0xFFFFFFFF
+_SPARK_SEED: Final = 42
+"""Of Spark's ``hash``."""
 
 
 def bucket_number(spec: BucketSpec, columns: Sequence[Column]) -> SparkColumn:
@@ -371,26 +373,14 @@ def to_task(place: str, *, tasks: int) -> str:
 
 
 def _keys_by_partition(tasks: int) -> list[int]:
+    from hiveacid.storage.merge.column_hashing import murmur_of_integers
+
     found: dict[int, int] = {}
-    key = 0
+    first = 0
     while len(found) < tasks:
-        found.setdefault(_spark_hash(key) % tasks, key)
-        key += 1
+        keys = np.arange(first, first + 4 * tasks, dtype=np.int32)
+        places = murmur_of_integers(keys, seed=_SPARK_SEED) % tasks
+        for place, key in zip(places.tolist(), keys.tolist(), strict=True):
+            found.setdefault(place, key)
+        first += len(keys)
     return [found[n] for n in range(tasks)]
-
-
-def _spark_hash(value: int) -> int:
-    """Spark's ``hash`` (murmur3 x86_32, seed 42) of one int, signed."""
-    k = value * 0xCC9E2D51 & _MASK
-    k = (k << 15 | k >> 17) & _MASK
-    k = k * 0x1B873593 & _MASK
-    h = 42 ^ k
-    h = (h << 13 | h >> 19) & _MASK
-    h = h * 5 + 0xE6546B64 & _MASK
-    h ^= 4
-    h ^= h >> 16
-    h = h * 0x85EBCA6B & _MASK
-    h ^= h >> 13
-    h = h * 0xC2B2AE35 & _MASK
-    h ^= h >> 16
-    return h - 2**32 if h >= 2**31 else h

@@ -386,8 +386,17 @@ def _polynomial(numbers: npt.NDArray[Any], starts: _Ints, lengths: _Ints, *, sta
     return result
 
 
-def _murmur(data: npt.NDArray[np.uint8], starts: _Ints, lengths: _Ints) -> Hashes:
-    result = np.full(len(starts), _SEED, dtype=np.uint32)
+def murmur_of_integers(values: npt.NDArray[np.int32], *, seed: int) -> npt.NDArray[np.int32]:
+    """Murmur3 of the four bytes of each number, the lowest first."""
+    starts = np.arange(len(values), dtype=np.int64) * 4
+    data = values.astype("<i4").view(np.uint8)
+    return _murmur(data, starts, np.full_like(starts, 4), seed=seed).view(np.int32)
+
+
+def _murmur(
+    data: npt.NDArray[np.uint8], starts: _Ints, lengths: _Ints, *, seed: int = _SEED
+) -> Hashes:
+    result = np.full(len(starts), seed, dtype=np.uint32)
 
     def step(rows: Any, at: int) -> None:
         first = starts[rows] + at * _BLOCK
