@@ -213,7 +213,7 @@ _DECIMAL: Final = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\s*
 _DATE: Final = r"^\s*(?P<y>[0-9]{1,4})-(?P<m>[0-9]{1,2})-(?P<d>[0-9]{1,2})(?:[ T].*)?\s*$"
 _TIMESTAMP: Final = (
     r"^\s*(?P<y>[0-9]{1,4})-(?P<m>[0-9]{1,2})-(?P<d>[0-9]{1,2})[ T]"
-    r"(?P<h>[0-9]{1,2}):(?P<n>[0-9]{1,2}):(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]{1,9}))?"
+    r"(?P<h>[0-9]{1,2}):(?P<n>[0-9]{1,2}):(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]{1,9}))?\s*$"
 )
 _INT_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _SECONDS_A_DAY: Final = 86_400
@@ -369,10 +369,6 @@ def _boolean(data: pa.Array) -> pa.Array:
     return pc.if_else(known, pc.equal(text, "true"), None)
 
 
-def _string(data: pa.Array) -> pa.Array:
-    return _text(data)
-
-
 def _date(data: pa.Array) -> pa.Array:
     found = pc.extract_regex(_text(data), _DATE)
     days, valid = _days(found)
@@ -380,7 +376,12 @@ def _date(data: pa.Array) -> pa.Array:
 
 
 def _timestamp(data: pa.Array) -> pa.Array:
-    seconds, nanos, valid = _instants(data, _TIMESTAMP + r"\s*$")
+    found = pc.extract_regex(_text(data), _TIMESTAMP)
+    days, valid = _days(found)
+    hour, minute, second = (_number(found, 3 + i) for i in range(3))
+    valid &= (hour < 24) & (minute < 60) & (second < 60)
+    seconds = days * _SECONDS_A_DAY + hour * 3600 + minute * 60 + second
+    nanos = _numbers(pc.utf8_rpad(pc.struct_field(found, [6]), 9, "0"))
     return pa.array(seconds * 10**6 + nanos // 1000, mask=~valid).cast(pa.timestamp("us"))
 
 
@@ -397,16 +398,6 @@ def _zoned(data: pa.Array) -> pa.Array:
         )
         found = pc.coalesce(found, local.cast(found.type))
     return found
-
-
-def _instants(data: pa.Array, pattern: str) -> tuple[_Numbers, _Numbers, Mask]:
-    found = pc.extract_regex(_text(data), pattern)
-    days, valid = _days(found)
-    hour, minute, second = (_number(found, 3 + i) for i in range(3))
-    valid &= (hour < 24) & (minute < 60) & (second < 60)
-    fraction = pc.utf8_rpad(pc.struct_field(found, [6]), 9, "0")
-    nanos = _numbers(fraction)
-    return days * _SECONDS_A_DAY + hour * 3600 + minute * 60 + second, nanos, valid
 
 
 def _days(found: pa.Array) -> tuple[_Numbers, Mask]:
@@ -437,7 +428,7 @@ _READERS: Final[dict[str, Callable[[pa.Array], pa.Array]]] = {
     "float": _float(pa.float32()),
     "double": _float(pa.float64()),
     "boolean": _boolean,
-    "string": _string,
+    "string": _text,
     "binary": decode,
     "date": _date,
     "timestamp": _timestamp,
