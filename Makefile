@@ -29,8 +29,8 @@ $(STAMP): pyproject.toml
 java:
 	@scripts/require-java
 
-demo: java $(STAMP)  ## orders and lineitem of TPC-H end to end (SF=1 for ten times the rows)
-	$(BIN)/hiveacid demo --scale $(SF)
+demo: java $(STAMP)  ## orders and lineitem of TPC-H end to end (SF=1 for ten times the rows, STREAM=1 for 30 seconds of streams, too)
+	$(BIN)/hiveacid demo --scale $(SF) $(if $(STREAM),--stream 30)
 
 unit: $(STAMP)  ## tests that need no Java and no database server: seconds
 	$(PYTEST) -m "$(UNIT)" tests/unit

@@ -15,14 +15,25 @@ import pytest
 def test_the_demo_says_equal(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     done = subprocess.run(
-        [sys.executable, "-m", "hiveacid.cli", "demo", "--scale", "0.001", "--dir", str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "hiveacid.cli",
+            "demo",
+            "--scale",
+            "0.001",
+            "--stream",
+            "3",
+            "--dir",
+            str(tmp_path),
+        ],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "NOT equal" not in done.stdout
-    for what in ("orders", "lineitem", "joined query"):
+    for what in ("orders", "lineitem", "orders_stream", "lineitem_stream", "joined query"):
         assert re.search(rf"equal {what}: [\d,]+ rows", done.stdout)
     assert "delete_delta_0000002_0000002_0000" in done.stdout, "the tree"
     assert re.search(r"COMPACT orders .* base_0000002_v\d+ instead of \d+ directories", done.stdout)

@@ -6,19 +6,22 @@ import random
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.simulation.bank import ACCOUNTS, Transfer, change, check, enter, everything
 
-from hiveacid.client import open_client
 from hiveacid.errors import ConflictError, LockError, TransactionError
-from hiveacid.session import Session
+from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TIMEOUT_S = 10.0
 _IDS_A_WRITER = 1_000_000
 
 
-def open_session(url: str, directory: str) -> Session:
+def open_session(url: str, directory: str, *, spark: SparkSession | None = None) -> Session:
     """A session whose transactions time out soon; on SQLite it compacts, too."""
     settings = Settings(
         txn_timeout_s=TIMEOUT_S,
@@ -28,7 +31,7 @@ def open_session(url: str, directory: str) -> Session:
         retention_s=0,
         compactor_embedded_pause_s=1,
     )
-    return Session(open_client(url, warehouse=directory, settings=settings))
+    return connect(spark, url, warehouse=directory, settings=settings)
 
 
 def writer(url: str, directory: str, number: int) -> None:

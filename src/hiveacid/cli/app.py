@@ -123,11 +123,19 @@ def stream(table: str, url: str | None, partition: str, **options: Any) -> None:
     show_default=True,
     help="Where input, warehouse and metastore go; a former demo there is replaced.",
 )
-def demo(scale: float, directory: Path) -> None:
+@click.option(
+    "--stream",
+    "stream_s",
+    type=click.FloatRange(min=0),
+    default=0,
+    metavar="SECONDS",
+    help="Stream the changes and the lines besides, for so long.",
+)
+def demo(scale: float, directory: Path, stream_s: float) -> None:
     """Load, merge, update, delete and query TPC-H tables, and prove the result with DuckDB."""
     from hiveacid import demo as program
 
-    if not program.run(scale=scale, directory=directory):
+    if not program.run(scale=scale, directory=directory, stream_s=stream_s):
         raise click.exceptions.Exit(1)
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from hiveacid.errors import MissingExtraError
 
 
-def run(*, scale: float, directory: Path) -> bool:
+def run(*, scale: float, directory: Path, stream_s: float = 0) -> bool:
     """Run all steps and print what happens; whether the tables equal what DuckDB computed.
 
-    ``scale`` is the TPC-H scale factor (1: 6 million lineitem rows). Input, warehouse and metastore
+    ``scale`` is the TPC-H scale factor (1: 6 million lineitem rows). With ``stream_s`` the changes
+    and the lines are streamed besides, for so many seconds. Input, warehouse and metastore
     go below ``directory``; what a former demo left there is replaced, the input is kept.
 
     Raises:
@@ -31,4 +32,4 @@ def run(*, scale: float, directory: Path) -> bool:
             note="pip install 'hiveacid[demo]'",
         ) from error
 
-    return program.run(scale=scale, directory=directory)
+    return program.run(scale=scale, directory=directory, stream_s=stream_s)

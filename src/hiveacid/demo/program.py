@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.syntax import Syntax
@@ -111,6 +115,67 @@ def carry_out(
     return rows
 
 
+def _stream(
+    acid: Session, spark: SparkSession, made: Input, meter: Meter, *, seconds: float, scratch: Path
+) -> int:
+    """Two streams side by side: the changes into a copy of orders by micro-batches of Spark, lines
+    into a copy of lineitem without it. How many lines were committed.
+    """
+    for text, name in zip((CREATE_ORDERS, CREATE_LINEITEM), _STREAMED, strict=True):
+        acid.sql(text.replace(name.removesuffix("_stream"), name, 1))
+    with meter.step("load orders once more"):
+        acid.table(_STREAMED[0]).insert(spark.read.parquet(str(made.orders)))
+    source = scratch / "changes"
+    source.mkdir(parents=True)
+    with meter.step(f"stream for {seconds:g} s") as step:
+        upsert = hiveacid.foreach_batch(
+            acid, _STREAMED[0], mode="cdc", on="o_orderkey", delete_where="s.op = 'D'"
+        )
+        schema = spark.read.parquet(str(made.changes)).schema
+        query = (
+            spark.readStream.schema(schema)
+            .parquet(str(source))
+            .writeStream.foreachBatch(upsert)
+            .option("checkpointLocation", str(scratch / "checkpoint"))
+            .start()
+        )
+        lines, commits = _stream_lines(acid, made, source, seconds=seconds)
+        query.processAllAvailable()
+        batches = (query.lastProgress or {"batchId": 0})["batchId"] + 1
+        query.stop()
+        step.rows = f"{lines:,} lines in {commits:,} commits; the changes in {batches} batches"
+    return lines
+
+
+def _stream_lines(acid: Session, made: Input, source: Path, *, seconds: float) -> tuple[int, int]:
+    """Commit lines ten times a second, and hand in a file of changes each second."""
+    file, changes = pq.ParquetFile(made.lineitem), pq.read_table(made.changes)
+    ticks = max(int(seconds * _TICKS_A_SECOND), 1)
+    rows = -(-file.metadata.num_rows // ticks)
+    files = -(-ticks // _TICKS_A_SECOND)
+    begin = time.monotonic()
+    with acid.stream(_STREAMED[1], transactions_per_batch=100) as connection:
+        for tick, batch in enumerate(file.iter_batches(batch_size=rows)):
+            if tick % _TICKS_A_SECOND == 0:
+                _hand_in(changes, source, tick // _TICKS_A_SECOND, of=files)
+            with connection.transaction():
+                years = pc.year(batch.column("l_shipdate"))
+                connection.write(
+                    pa.table([*batch.columns, years], [*batch.schema.names, "l_shipyear"])
+                )
+            time.sleep(max(0.0, begin + (tick + 1) / _TICKS_A_SECOND - time.monotonic()))
+        done = connection.statistics
+    return done.rows, done.committed
+
+
+def _hand_in(changes: pa.Table, source: Path, number: int, *, of: int) -> None:
+    """One of so many parts; there at once."""
+    size = -(-changes.num_rows // of)
+    hidden = source / f".{number}"
+    pq.write_table(changes.slice(number * size, size), hidden)
+    hidden.rename(source / f"{number:05d}.parquet")
+
+
 def _load(acid: Session, spark: SparkSession, made: Input, meter: Meter) -> None:
     from pyspark.sql import functions as F
 
@@ -140,11 +205,13 @@ def _merge(acid: Session, spark: SparkSession, made: Input) -> Any:
 
 _TABLES = ("orders", "lineitem")
 _MARKER = ".hiveacid-demo"
+_STREAMED: Final = ("orders_stream", "lineitem_stream")
+_TICKS_A_SECOND: Final = 10
 _WIDTH = 120
 """columns, where the output goes into a file"""
 
 
-def run(*, scale: float, directory: Path) -> bool:
+def run(*, scale: float, directory: Path, stream_s: float) -> bool:
     """See ``hiveacid.demo.run``."""
     console = Console()
     if not console.is_terminal:
@@ -180,7 +247,11 @@ def run(*, scale: float, directory: Path) -> bool:
             acid = hiveacid.connect(spark, url, warehouse=str(warehouse), settings=settings)
             answer = carry_out(acid, spark, made, meter)
             seen = tuple(meter.seen)
-            findings = _prove(acid, made, answer, meter, directory)
+            streamed = 0
+            if stream_s:
+                scratch = directory / "scratch" / "stream"
+                streamed = _stream(acid, spark, made, meter, seconds=stream_s, scratch=scratch)
+            findings = _prove(acid, made, answer, meter, directory, streamed=streamed)
             acid.close()
         finally:
             spark.stop()
@@ -228,9 +299,12 @@ def _prove(
     answer: list[tuple[Any, ...]],
     meter: Meter,
     directory: Path,
+    *,
+    streamed: int,
 ) -> list[tpch.Finding]:
-    actual = {name: directory / "actual" / name for name in ("orders", "lineitem")}
-    with meter.step("read both tables in full") as step:
+    tables = (*_TABLES, *(_STREAMED if streamed else ()))
+    actual = {name: directory / "actual" / name for name in tables}
+    with meter.step("read all tables in full") as step:
         for name, folder in actual.items():
             acid.sql(f"select * from {name}").write.parquet(str(folder))
     with meter.step("compute the same with DuckDB, compare") as step:
@@ -240,6 +314,7 @@ def _prove(
             query=JOINED,
             answer=answer,
             scratch=directory / "scratch",
+            streamed=streamed,
         )
         step.rows = f"{sum(finding.values for finding in findings):,} values"
     shutil.rmtree(directory / "actual")

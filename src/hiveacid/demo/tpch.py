@@ -109,7 +109,16 @@ _EXPECTED = {
         where not (l_discount > 0.10 or (l_returnflag = 'R' and l_quantity < 3))
     """,
 }
-_KEYS = {"orders": ("o_orderkey",), "lineitem": ("l_orderkey", "l_linenumber")}
+_STREAMED = {
+    "orders_stream": _EXPECTED["orders"],
+    "lineitem_stream": """
+        select * exclude (file_row_number), cast(year(l_shipdate) as integer) as l_shipyear
+        from read_parquet('{lineitem}', file_row_number = true)
+        where file_row_number < {streamed}
+    """,
+}
+_ORDER, _LINE = ("o_orderkey",), ("l_orderkey", "l_linenumber")
+_KEYS = {"orders": _ORDER, "orders_stream": _ORDER, "lineitem": _LINE, "lineitem_stream": _LINE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +139,20 @@ def compare(
     query: str,
     answer: Sequence[tuple[Any, ...]],
     scratch: Path,
+    streamed: int = 0,
 ) -> list[Finding]:
-    """Compare both tables (``actual``: directories of Parquet) and the rows of the joined query."""
+    """Compare the tables (``actual``: directories of Parquet) and the rows of the joined query.
+    ``streamed``: so many lines, the first ones, were streamed; 0 for no streams.
+    """
     with duckdb.connect(config={"temp_directory": str(scratch), "memory_limit": "2GB"}) as db:
-        for table, text in _EXPECTED.items():
-            files = {
-                "orders": made.orders,
-                "lineitem": made.lineitem,
-                "changes": made.changes,
-            }
-            db.execute(f"create view {table} as {text.format(**files)}")
+        facts = {
+            "orders": made.orders,
+            "lineitem": made.lineitem,
+            "changes": made.changes,
+            "streamed": streamed,
+        }
+        for table, text in {**_EXPECTED, **(_STREAMED if streamed else {})}.items():
+            db.execute(f"create view {table} as {text.format(**facts)}")
         findings = [_compare_table(db, table, folder) for table, folder in actual.items()]
         expected = db.execute(query).fetchall()
     return [*findings, _compare_rows(expected, answer)]

@@ -1,0 +1,199 @@
+"""``python -m tests.soak.queries --kills 20 --sink upsert``: streaming queries of Spark that are
+killed at random, JVM and Python, and started again on their checkpoint, until all is in.
+
+The source is a directory of small files, one a micro-batch, that grows while the query runs. Each
+file has ids of its own and changes one row that all files share; a sink that upserts writes its
+number to a second table in the same transaction, so a batch that was done twice shows even where
+that changes no row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.postgres import postgres_server
+from tests.soak.writer import TIMEOUT_S, open_session
+
+import hiveacid
+from hiveacid import read_arrow
+from hiveacid.errors import AcidError
+from hiveacid.session import Session
+from hiveacid.spark.local import local_session
+from hiveacid.transaction import AcidTransaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+ROWS: Final = 20
+"""of a file, with the shared one"""
+SHARED: Final = -1
+"""id of the row that each file changes"""
+_AHEAD: Final = 15
+"""Files that lie there unread when a query begins."""
+_ACID: Final = "stored as orc tblproperties ('transactional'='true')"
+
+
+def _append(acid: Session, rows: DataFrame) -> DataStreamWriter:
+    return rows.writeStream.foreachBatch(hiveacid.foreach_batch(acid, "t"))
+
+
+def _upsert(acid: Session, rows: DataFrame) -> DataStreamWriter:
+    def note(txn: AcidTransaction, batch: DataFrame, number: int) -> None:
+        del number
+        files = [row[0] for row in batch.select("file").distinct().collect()]
+        for file in files:
+            txn.sql(f"insert into batches values ({file})")
+
+    upsert = hiveacid.foreach_batch(acid, "t", mode="upsert", on="id", also=note)
+    return rows.writeStream.foreachBatch(upsert)
+
+
+SINKS: Final[Mapping[str, Callable[[Session, DataFrame], DataStreamWriter]]] = {
+    "append": _append,
+    "upsert": _upsert,
+}
+"""What is tried, by name; one more is one line."""
+CHANGES_ROWS: Final = frozenset({"upsert"})
+"""Sinks that change a row of their key; the others add one."""
+
+
+def make_tables(url: str, directory: Path) -> None:
+    """The table of the rows and that of the numbers of files."""
+    with open_session(url, str(directory)) as session:
+        session.sql(f"create table t (id int, file int) {_ACID}")
+        session.sql(f"create table batches (file int) {_ACID}")
+
+
+def add_files(directory: Path, count: int) -> None:
+    """Files of the source, each there at once."""
+    source = directory / "in"
+    source.mkdir(exist_ok=True)
+    first = len(list(source.iterdir()))
+    for file in range(first, first + count):
+        ids = [SHARED, *range(file * ROWS, file * ROWS + ROWS - 1)]
+        text = "".join(json.dumps({"id": id, "file": file}) + "\n" for id in ids)
+        hidden = directory / "new"
+        hidden.write_text(text)
+        hidden.rename(source / f"{file:05d}.json")
+
+
+def query(url: str, directory: str, sink: str, *, ends: bool) -> None:
+    """The query, until it has all there is, or until it is killed."""
+    spark = local_session("killed", conf={"spark.master": "local[2]"})
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    with open_session(url, directory, spark=spark) as acid:
+        rows = (
+            spark.readStream.schema("id int, file int")
+            .option("maxFilesPerTrigger", 1)
+            .json(f"{directory}/in")
+        )
+        writer = SINKS[sink](acid, rows).option("checkpointLocation", f"{directory}/checkpoint")
+        writer = writer.trigger(availableNow=True) if ends else writer
+        started = writer.start()
+        print("started", flush=True)
+        started.awaitTermination()
+    spark.stop()
+
+
+def _start(url: str, directory: Path, sink: str, *, ends: bool) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.soak.queries", "--query", url, str(directory), sink]
+    return subprocess.Popen(
+        [*command, *(["--ends"] if ends else [])],
+        stdout=subprocess.PIPE,
+        stderr=(directory / "errors").open("a"),
+        text=True,
+        start_new_session=True,
+    )
+
+
+def killed(url: str, directory: Path, *, sink: str, kills: int, seed: int) -> str:
+    """Kill, start, and look at what is there at the end; a line of figures."""
+    chance = random.Random(seed)
+    make_tables(url, directory)
+    for _ in range(kills):
+        add_files(directory, _AHEAD)
+        process = _start(url, directory, sink, ends=False)
+        assert process.stdout is not None
+        assert process.stdout.readline(), (directory / "errors").read_text()[-3000:]
+        time.sleep(chance.uniform(0, 6))
+        assert process.poll() is None, (directory / "errors").read_text()[-3000:]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    process = _start(url, directory, sink, ends=True)
+    process.communicate()
+    assert process.returncode == 0, (directory / "errors").read_text()[-3000:]
+    files = len(list((directory / "in").iterdir()))
+    with open_session(url, str(directory)) as session:
+        _check_rows(session, files, sink)
+        _check_what_is_left(session)
+    return f"{sink}: {files} batches, {kills} kills: nothing lost, nothing twice"
+
+
+def _check_rows(session: Session, files: int, sink: str) -> None:
+    def values(table: str) -> list[tuple[Any, ...]]:
+        rows = read_arrow(session.table(table)).read_all().to_pylist()
+        return sorted(tuple(row.values()) for row in rows)
+
+    own = [(id, id // ROWS) for id in range(files * ROWS) if id % ROWS < ROWS - 1]
+    changes = sink in CHANGES_ROWS
+    shared = [(SHARED, files - 1)] if changes else [(SHARED, file) for file in range(files)]
+    assert values("t") == shared + own, "rows are lost, or there twice"
+    if changes:
+        assert values("batches") == [(file,) for file in range(files)], "a batch was done twice"
+
+
+def _check_what_is_left(session: Session) -> None:
+    """After the time-out nothing of the killed ones is left."""
+    time.sleep(TIMEOUT_S + 1)
+    store = session.client.own
+    store.perform_timeouts()
+    assert store.show_locks() == (), "a lock is left"
+    assert store.get_open_txns().open == (), "a transaction is left"
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--sink", choices=list(SINKS), nargs="+", default=list(SINKS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--query", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--ends", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.query:
+        url, made, sink = chosen.query
+        query(url, made, sink, ends=chosen.ends)
+        return 0
+    for sink in chosen.sink:
+        with tempfile.TemporaryDirectory() as made:
+            directory, amounts = Path(made), {"kills": chosen.kills, "seed": chosen.seed}
+            try:
+                if chosen.database == "sqlite":
+                    url = f"sqlite:///{directory}/metastore.db"
+                    print(killed(url, directory, sink=sink, **amounts), flush=True)
+                else:
+                    with postgres_server() as server:
+                        url = server.metastore()
+                        print(killed(url, directory, sink=sink, **amounts), flush=True)
+            except (AssertionError, AcidError) as error:
+                print(f"{sink}: failed: {error}")
+                return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
