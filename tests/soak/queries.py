@@ -60,9 +60,16 @@ def _upsert(acid: Session, rows: DataFrame) -> DataStreamWriter:
     return rows.writeStream.foreachBatch(upsert)
 
 
+def _sink(acid: Session, rows: DataFrame) -> DataStreamWriter:
+    return rows.writeStream.format("hiveacid").options(
+        table="t", metastore=acid.client.metastore.url
+    )
+
+
 SINKS: Final[Mapping[str, Callable[[Session, DataFrame], DataStreamWriter]]] = {
     "append": _append,
     "upsert": _upsert,
+    "sink": _sink,
 }
 """What is tried, by name; one more is one line."""
 CHANGES_ROWS: Final = frozenset({"upsert"})

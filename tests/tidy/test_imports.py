@@ -20,6 +20,7 @@ THIRD_PARTY_ROOMS = {
         "streaming",
         "compaction",
         "testing",
+        "demo",
     },
     "numpy": {"storage", "spark", "statements", "writing"},
     "pandas": {"spark"},

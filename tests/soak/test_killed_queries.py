@@ -1,0 +1,21 @@
+"""Streaming queries killed at random: a few kills; ``python -m tests.soak.queries`` does more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyspark
+import pytest
+from tests.soak.queries import SINKS, killed
+
+ROOMS = ("foreach_batch", "connectors")
+pytestmark = [pytest.mark.java, pytest.mark.long(*ROOMS), pytest.mark.timeout(3600)]
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_query_that_is_killed_and_started_again_writes_each_row_once(
+    tmp_path: Path, sink: str
+) -> None:
+    if sink == "sink" and pyspark.__version__.startswith("3."):
+        pytest.skip("PySpark 3.5 has no data sources in Python")
+    killed(f"sqlite:///{tmp_path}/metastore.db", tmp_path, sink=sink, kills=5, seed=5)
