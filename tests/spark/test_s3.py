@@ -114,3 +114,30 @@ def test_statements_compaction_and_cleaning(
     acid.sql("set hiveacid.retention_s = 0")
     acid.clean()
     assert rows(acid, "select * from t") == sorted(expected.values(), key=str)
+
+
+CHANGES = {
+    "insert": "insert into t select id + 10, v from t where id < 2",
+    "update": "update t set v = 'x' where id = 1",
+    "merge": "merge into t using (select 1 id) s on t.id = s.id"
+    " when matched then update set v = 'y'",
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_files_of_tasks_are_put_once_and_copied_once(
+    spark: SparkSession, s3: S3Server, acid: Session, name: str
+) -> None:
+    acid.sql("create table t (id int, v string) tblproperties ('transactional'='true')")
+    acid.table("t").insert(spark.range(4).selectExpr("cast(id as int) id", "'v' v").coalesce(1))
+    with s3.requests() as made:
+        acid.sql(CHANGES[name])
+    puts = [one for one in made if one.startswith("PUT") and not one.endswith("/")]
+    staged = [one for one in puts if "/_hiveacid_staging_" in one]
+    final = [one for one in puts if "/bucket_" in one]
+    sides = [one for one in puts if one.endswith("/_orc_acid_version")]
+    assert len(final) == 2
+    assert len(staged) == (0 if name == "update" else 2), "few rows are written by the driver"
+    assert len(sides) == (1 if name == "insert" else 2), "one for each directory"
+    assert sorted(puts) == sorted([*final, *staged, *sides])
+    assert sum(one.startswith("LIST") for one in made) <= 2, "of the table, of what was staged"

@@ -13,6 +13,7 @@ import base64
 import json
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -181,7 +182,8 @@ def _task_limit(spark: SparkSession) -> int:
 
 
 def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) -> WriteResult:
-    target = stage.target
+    target = replace(stage.target, in_place=None)
+    stage = replace(stage, target=target)
     make_staging(target)
     by_task = isinstance(stage, RowStage) and not stage.bucketed
     task = StageTask(stage, tasks_max=WRITERS_MAX if by_task else None)

@@ -151,6 +151,8 @@ class Job(Reader):
     """0 where the table is not transactional."""
     statement_ids: tuple[StatementId, ...]
     staging: str
+    in_place: list[str] | None = None
+    """As that of a ``WriteTarget``."""
     after_commit: list[Callable[[], None]] = field(default_factory=list)
     """What the statement leaves to do once it is committed."""
 
@@ -161,6 +163,7 @@ class Job(Reader):
             table=self.table,
             write_id=self.write_id,
             staging=self.staging,
+            in_place=self.in_place,
             **facts,  # type: ignore[arg-type]
         )
 

@@ -197,7 +197,7 @@ def undo_killed_rename(metastore: Metastore, table: Table, files: Files) -> bool
         is_done = any(one.location == target for one in metastore.list_partitions(table.name))
     fs, path = files.at(source)
     _, moved = files.at(target)
-    if not is_done and not fs.exists(path) and fs.exists(moved):
+    if not is_done and fs.exists(moved) and (fs.is_object_store or not fs.exists(path)):
         fs.rename(moved, target=path)
     metastore.alter_table(table.name, without_note)
     return True
@@ -254,6 +254,7 @@ def put_back(catalog: Catalog, table: Table, hidden: str, files: Files) -> None:
     for partition in catalog.list_partitions(table.name) if fs.exists(path) else ():
         name = partition_name(table.partition_keys, partition.values)
         _, target = files.at(partition.location)
-        if fs.exists(f"{path}/{name}") and not fs.exists(target):
-            move_location(files, f"{hidden}/{name}", partition.location)
+        if fs.exists(f"{path}/{name}") and (fs.is_object_store or not fs.exists(target)):
+            fs.make_room(target.rpartition("/")[0])
+            fs.rename(f"{path}/{name}", target=target)
     delete_location(files, hidden)

@@ -113,6 +113,15 @@ def _normal(values: _Values, table: Table) -> _Values:
         return values
 
 
+def are_all_in_place(table: Table, known: Iterable[Partition]) -> bool:
+    """Whether files of all partitions go where their values say."""
+    return all(
+        part.values == _normal(part.values, table)
+        and part.location.rstrip("/") == default_location(table, part.values)
+        for part in known
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The partitions of a table that lie elsewhere, by their values."""
@@ -161,7 +170,10 @@ class Placement:
             if fs is not staging_fs:
                 group = _brought_over(group, staging_fs, fs, root)
             publish(fs, root, group, partition_columns=keys)
-        staging_fs.delete_directory(staging_path)
+        if not staging_fs.is_object_store or any(
+            file.staged_path.startswith(f"{staging_path}/") for file in written.files
+        ):
+            staging_fs.delete_directory(staging_path)
 
     def retract(self, written: WriteResult) -> None:
         """Take back what ``publish`` moved.
@@ -336,10 +348,11 @@ def _fold(
     deltas = {file.directory for file in written.files if file.partition == partition.values}
     valid = job.txn.valid_write_ids(job.table)
     directory = _base_and_deltas(fs, root, base, deltas, valid)
-    staging = f"{root}/{_hidden(job)}_base"
+    place = f"{partition.location.rstrip('/')}/{_hidden(job)}_base"
+    staging = fs.path_of(place)
     fs.make_room(staging)
     try:
-        files = _merged(job, partition, directory, valid, staging)
+        files = _merged(job, partition, directory, valid, place)
         _set_aside(job, unit, partition.location)
         unit.on_undo(partial(fs.delete_directory, f"{root}/{base}"))
         if files:

@@ -22,9 +22,15 @@ from hiveacid.statements.insert import InsertWork
 from hiveacid.statements.job import Job, Work, is_transactional
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.locked import Needs, locked
-from hiveacid.statements.placement import Placement, publish_written, under_known_names
+from hiveacid.statements.placement import (
+    Placement,
+    are_all_in_place,
+    publish_written,
+    under_known_names,
+)
 from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Result
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.merge.overlap import overlapping_rows
 from hiveacid.storage.orc.tails import check_tails
 from hiveacid.storage.target import FileKind, WriteResult
@@ -222,12 +228,23 @@ def _stage(
         write_id=write_id,
         statement_ids=ids,
         staging=staging,
+        in_place=[] if _is_alone(table, ids, context.files, view) else None,
     )
     unit.on_undo(partial(_clean_up, job))
     try:
         return job, _written(job, work)
     finally:
         job.drop_views()
+
+
+def _is_alone(table: Table, ids: Sequence[StatementId], files: Files, view: View) -> bool:
+    """Whether what a statement writes can be nowhere but in directories of its own, in an object
+    store: nothing is renamed there. A later statement may write to the base of the first.
+    """
+    fs, _ = files.at(table.location)
+    if not fs.is_object_store or not ids or ids[0] != 0:
+        return False
+    return are_all_in_place(table, view.partitions(table) if table.partition_columns else ())
 
 
 def _written(job: Job, work: Work) -> WriteResult:
@@ -281,7 +298,15 @@ def _record(txn: Transaction, work: Work, written: WriteResult) -> None:
 
 
 def _clean_up(job: Job) -> None:
-    """Remove what a failed attempt staged; the cleaner finds what cannot be removed now."""
+    """Remove what a failed attempt wrote; the cleaner finds staged files that cannot be removed
+    now.
+
+    Raises:
+        StorageError: a file in its place cannot be removed: its transaction must not commit.
+    """
+    fs, _ = job.files.at(job.table.location)
+    for directory in sorted({path.rpartition("/")[0] for path in job.in_place or ()}):
+        fs.delete_directory(directory)
     try:
         fs, staging = job.files.at(job.staging)
         fs.delete_directory(staging)

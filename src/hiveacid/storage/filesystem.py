@@ -13,7 +13,7 @@ import errno
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -37,6 +37,8 @@ _URI: Final = re.compile(
 
 _LOCAL: Final = "/"
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
+_SMALL_BYTES: Final = 1024 * 1024
+"""Of an object: to read as much costs about what a request does."""
 _COPIES_AT_ONCE: Final = 16
 _NO_PERMISSION: Final = re.compile(
     "ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE_DOES_NOT_MATCH|EXPIRED_TOKEN"
@@ -135,7 +137,10 @@ class FileSystem:
     def open_input(self, path: str) -> pa.NativeFile:
         """Open for random access."""
         with _mapped(path):
-            return self._fs.open_input_file(path)
+            file = self._fs.open_input_file(path)
+            if self.is_object_store and file.size() <= _SMALL_BYTES:
+                return pa.BufferReader(file.read())  # one request, not one for each stream of ORC
+            return file
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create or replace a file; its directory must exist (object stores need none)."""
@@ -159,11 +164,10 @@ class FileSystem:
         Of a directory in an object store all files are copied before the first is deleted: to do
         it again after a failure, or the other way, loses none.
         """
-        below = self.list_recursive(source) if self.is_object_store else ()
-        if below:
+        if self.is_object_store and self.is_directory(source):
             moves = [
                 (info.path, f"{target}{info.path[len(source) :]}")
-                for info in below
+                for info in self.list_recursive(source)
                 if not info.is_directory
             ]
             self.create_directory(target)
@@ -191,9 +195,9 @@ class FileSystem:
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory and all below it; nothing happens where it does not exist."""
-        if self._info(path).type == pafs.FileType.NotFound:
+        if not self.is_object_store and self._info(path).type == pafs.FileType.NotFound:
             return
-        with _mapped(path):
+        with suppress(MissingFileError), _mapped(path):
             self._fs.delete_dir(path)
 
     def create_directory(self, path: str) -> None:

@@ -11,7 +11,7 @@ Callers are Spark's Python workers, for which stages are values that pickle, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final
 
@@ -31,6 +31,7 @@ from hiveacid.storage.target import (
     WriteTarget,
     WrittenFile,
     file_place,
+    final_path,
     insert_kind,
     partition_values,
     write_result,
@@ -110,7 +111,12 @@ class Stager:
     ) -> tuple[RowFileWriter, WrittenFile]:
         table, number = self._target.table, statement or StatementId(0)
         directory, name = file_place(self._target, kind=kind, statement=number, bucket=bucket)
-        path = f"{self._staging}/{self._name}-{self._count:06d}"
+        file = WrittenFile(partition, directory, name, "", kind, 0, 0, statement=statement)
+        if self._target.in_place is None:
+            path = f"{self._staging}/{self._name}-{self._count:06d}"
+        else:
+            path = final_path(self._fs.path_of(table.location), file, table.partition_keys)
+            self._target.in_place.append(path)
         self._count += 1
         writer = open_row_writer(
             self._fs,
@@ -124,8 +130,7 @@ class Stager:
             else BucketCodec.V1.encode(bucket, int(number)),
             properties=table.properties,
         )
-        file = WrittenFile(partition, directory, name, path, kind, 0, 0, statement=statement)
-        return writer, file
+        return writer, replace(file, staged_path=path)
 
     def _finish(self) -> None:
         for writer, place in self._open.values():

@@ -71,6 +71,10 @@ class WriteTarget:
     """new rows"""
     overwrite: bool = False
     static_partition: Mapping[str, str | None] = field(default_factory=dict)
+    in_place: list[str] | None = None
+    """Where the driver may write files where they stay, which tasks that run twice may not: the
+    paths of those that it has begun.
+    """
 
     def __post_init__(self) -> None:
         check_bucket_count(self.table)
@@ -202,7 +206,8 @@ def partition_values(
 # -------------------------------------------------------------------- publishing
 # Move staged files into a table's directories, and take them back.
 #
-#     <table>/<staging>/...           written by tasks, hidden from every reader
+#     <table>/<staging>/...           written by tasks, hidden from every reader; in an object
+#                                     store the driver writes files where they stay
 #        | rename; in an object store a copy, made there
 #     <table>/[p=x/]delta_W_W_S/bucket_N  +  _orc_acid_version
 #
@@ -344,7 +349,8 @@ def _copy(fs: FileSystem, moves: Sequence[tuple[WrittenFile, str]]) -> None:
             if fs.exists(file.staged_path) or fs.size_bytes(target) != file.size_bytes:
                 raise StorageError(f"{target} exists already", path=target, detail="exists")
             continue
-        todo.append((file.staged_path, target))
+        if file.staged_path != target:
+            todo.append((file.staged_path, target))
     try:
         fs.copy_files(todo)
     except MissingFileError:

@@ -22,8 +22,12 @@ _TEXTS = {
     "hiveacid.conflict.unit": "partition",
     "hiveacid.store_assignment": "ansi",
     "hiveacid.reads.lease": "always",
+    "hiveacid.s3.path_style": "true",
 }
-_FIXED = {"hiveacid.txn.timeout_s"}
+_FIXED = {
+    "hiveacid.txn.timeout_s",
+    *(name for name in Settings.names() if name.startswith("hiveacid.s3.")),
+}
 
 
 @pytest.fixture
@@ -37,6 +41,8 @@ def _other(name: str, text: str) -> str:
     """Another text that the setting takes."""
     if name in _TEXTS:
         return _TEXTS[name]
+    if not text:
+        return "something"
     if text in ("true", "false"):
         return "false" if text == "true" else "true"
     return str(float(text) + 1) if "." in text else str(int(text) + 1)

@@ -1,0 +1,247 @@
+"""Statements on tables in an object store, without Spark: what they ask of the server, what they
+leave where they fail.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.s3 import S3Server
+
+import hiveacid
+from hiveacid.errors import AcidError
+from hiveacid.session import Session
+from hiveacid.statements.locations import DROPPING, RENAMING_FROM, RENAMING_TO, hide
+from hiveacid.storage.filesystem import FileSystem
+
+FULL = "stored as orc tblproperties ('transactional'='true')"
+
+
+@pytest.fixture
+def acid(s3: S3Server, tmp_path: Path) -> Iterator[Session]:
+    """A session whose warehouse is a bucket."""
+    with hiveacid.connect(
+        None,
+        f"sqlite:///{tmp_path}/metastore.db",
+        warehouse=f"s3a://{s3.bucket()}/wh",
+        settings={**s3.settings, "hiveacid.compactor.auto": "off"},
+    ) as session:
+        yield session
+
+
+def rows(acid: Session, table: str) -> list[tuple[object, ...]]:
+    """Sorted."""
+    read = hiveacid.read_arrow(acid.table(table)).read_all()
+    return sorted((tuple(row.values()) for row in read.to_pylist()), key=str)
+
+
+def files(acid: Session, table: str) -> list[str]:
+    """Of a table, hidden ones included."""
+    fs, path = acid.client.files.at(f"{acid.client.warehouse}/{table}")
+    found = [info for info in fs.list_recursive(path) if not info.is_directory]
+    return [info.path[len(path) + 1 :] for info in found]
+
+
+def new(acid: Session) -> None:
+    """Table t with two rows of one statement, and two of another."""
+    acid.sql(f"create table t (id int, v string) {FULL}")
+    acid.sql("insert into t values (1, 'a'), (2, 'b')")
+    acid.sql("insert into t values (3, 'c'), (4, 'd')")
+
+
+WRITES: dict[str, tuple[Callable[[Session], object], int, int]] = {
+    "insert": (lambda acid: acid.sql("insert into t values (5, 'e')"), 1, 0),
+    "overwrite": (lambda acid: acid.sql("insert overwrite table t values (5, 'e')"), 1, 0),
+    "write_arrow": (
+        lambda acid: acid.table("t").write_arrow(pa.table({"id": [5], "v": ["e"]})),
+        1,
+        0,
+    ),
+    "delete": (lambda acid: acid.table("t").delete_arrow("id = 1"), 1, 1),
+    "merge": (
+        lambda acid: acid.table("t").merge_arrow(
+            pa.table({"id": pa.array([1, 5], pa.int32()), "v": ["x", "y"]}), on=["id"]
+        ),
+        3,
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_is_one_put_for_each_file_and_one_listing(
+    acid: Session, s3: S3Server, name: str
+) -> None:
+    write, data_files, listings = WRITES[name]
+    new(acid)
+    with s3.requests() as made:
+        write(acid)
+    count = Counter(one.partition(" ")[0] for one in made)
+    opened = 2 * 4  # two data files, their tails and their rows
+    sides = sum("_orc_acid_version" in one for one in made)
+    assert count["PUT"] == data_files + sides
+    assert sides == data_files, "each is alone in its directory"
+    assert count["LIST"] == listings
+    assert count["HEAD"] == count["GET"] <= listings * opened
+    assert set(count) <= {"PUT", "LIST", "HEAD", "GET"}
+
+
+def test_a_read_lists_once_and_asks_for_a_small_file_by_two_requests(
+    acid: Session, s3: S3Server
+) -> None:
+    new(acid)
+    with s3.requests() as made:
+        assert len(rows(acid, "t")) == 4
+    count = Counter(one.partition(" ")[0] for one in made)
+    assert count["LIST"] == 1
+    assert count["HEAD"] == count["GET"] <= 2 * 2
+
+
+def test_a_compaction_lists_once_and_writes_one_file(acid: Session, s3: S3Server) -> None:
+    new(acid)
+    with s3.requests() as made:
+        acid.sql("alter table t compact 'major' and wait")
+    puts = [one for one in made if one.startswith("PUT") and "/bucket_" in one]
+    assert len(puts) == 1
+    assert sum(one.startswith("LIST") for one in made) <= 2
+    assert rows(acid, "t") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+
+
+# -------------------------------------------------------------------- what fails leaves nothing
+
+
+def test_a_statement_that_fails_half_way_leaves_no_file_in_a_transaction_that_goes_on(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new(acid)
+    before = files(acid, "t")
+    write = FileSystem.write_bytes
+    failing = [True]
+
+    def full(self: FileSystem, path: str, *, data: bytes) -> None:
+        if failing and path.endswith("_orc_acid_version"):
+            failing.pop()
+            raise AcidError("the store is full")
+        write(self, path, data=data)
+
+    monkeypatch.setattr(FileSystem, "write_bytes", full)
+    with acid.transaction() as txn:
+        with pytest.raises(AcidError, match="the store is full"):
+            txn.sql("insert into t values (7, 'lost')")
+        assert files(acid, "t") == before
+        txn.sql("insert into t values (8, 'h')")
+        txn.savepoint("s")
+        txn.sql("insert into t values (9, 'i')")
+        txn.rollback_to("s")
+        txn.sql("insert overwrite table t values (10, 'j')")
+        txn.sql("insert into t values (11, 'k')")
+    assert rows(acid, "t") == [(10, "j"), (11, "k")]
+    assert not [name for name in files(acid, "t") if "_hiveacid" in name]
+
+
+def test_a_file_that_was_written_before_its_statement_failed_is_removed(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new(acid)
+    before = files(acid, "t")
+    opened: list[str] = []
+    open_output = FileSystem.open_output
+
+    def second_fails(self: FileSystem, path: str) -> pa.NativeFile:
+        opened.append(path)
+        if len(opened) == 3:
+            raise AcidError("no more")
+        return open_output(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystem, "open_output", second_fails)
+        with acid.transaction() as txn, pytest.raises(AcidError, match="no more"):
+            WRITES["merge"][0](txn)  # type: ignore[arg-type]
+    assert len(opened) == 3
+    assert files(acid, "t") == before
+    assert rows(acid, "t") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+
+
+def test_a_transaction_that_is_rolled_back_leaves_nothing(acid: Session) -> None:
+    new(acid)
+    before = files(acid, "t")
+    with acid.transaction() as txn:
+        txn.sql("insert into t values (8, 'h')")
+        txn.rollback()
+    assert files(acid, "t") == before
+
+
+# -------------------------------------------------------------------- moved, place by place
+
+
+def partitioned(acid: Session) -> None:
+    """Table t with partitions a and b of two files each."""
+    acid.sql(f"create table t (id int) partitioned by (p string) {FULL}")
+    for n in range(2):
+        acid.sql(f"insert into t values ({n}, 'a'), ({n}, 'b')")
+
+
+def test_tables_and_partitions_are_renamed_and_dropped(acid: Session) -> None:
+    partitioned(acid)
+    acid.sql("alter table t add partition (p='empty %+é')")
+    acid.sql("alter table t partition (p='a') rename to partition (p='c/d é')")
+    acid.sql("alter table t partition (p='empty %+é') rename to partition (p='still')")
+    acid.sql("alter table t drop partition (p='b')")
+    assert rows(acid, "t") == [(0, "c/d é"), (1, "c/d é")]
+    acid.sql("alter table t rename to u")
+    assert rows(acid, "u") == [(0, "c/d é"), (1, "c/d é")]
+    assert files(acid, "t") == []
+    acid.sql("drop table u")
+    assert files(acid, "u") == []
+
+
+def killed_in(step: str) -> Callable[..., None]:
+    """A rename of a directory that ends with its process, while it copies or while it deletes."""
+
+    def rename(self: FileSystem, source: str, *, target: str) -> None:
+        moves = [i.path for i in self.list_recursive(source) if not i.is_directory]
+        for number, path in enumerate(moves):
+            if step == "copying" and number:
+                break
+            self.copy_file(path, target=f"{target}{path[len(source) :]}")
+        if step == "deleting":
+            self.delete_file(moves[0])
+        raise KeyboardInterrupt
+
+    return rename
+
+
+@pytest.mark.parametrize("step", ["copying", "deleting"])
+@pytest.mark.parametrize("kind", ["rename", "drop"])
+def test_a_move_that_was_killed_half_way_loses_no_file(
+    acid: Session, monkeypatch: pytest.MonkeyPatch, step: str, kind: str
+) -> None:
+    partitioned(acid)
+    store, root = acid.client.metastore, f"{acid.client.warehouse}/t"
+    name = acid.table_name("t")
+    expected = rows(acid, "t")
+    table = store.get_table(name)
+    fs, path = acid.client.files.at(root)
+    if kind == "rename":
+        target = f"{acid.client.warehouse}/u"
+        note = {RENAMING_FROM: root, RENAMING_TO: target}
+        move = lambda: fs.rename(path, target=acid.client.files.at(target)[1])  # noqa: E731
+    else:
+        hidden = f"{root}/_hiveacid_dropped_9"
+        note = {f"{DROPPING}999999": hidden}
+        parts = store.list_partitions(name)
+        move = lambda: hide(table, parts, hidden, acid.client.files)  # noqa: E731
+    store.alter_table(name, lambda t: replace(t, properties={**t.properties, **note}))
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystem, "rename", killed_in(step))
+        with pytest.raises(KeyboardInterrupt):
+            move()
+    acid.sql("insert into t values (7, 'a')")
+    assert rows(acid, "t") == sorted([*expected, (7, "a")], key=str)
+    assert not any("dropped" in name for name in files(acid, "t"))
+    assert files(acid, "u") == []
