@@ -41,9 +41,9 @@ from hiveacid.statements.answers import Listing, listing_frame, shortened
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.context import Bound, ExecutionContext, spark_errors_mapped
-from hiveacid.statements.create_as import create_from
+from hiveacid.statements.create_as import create
 from hiveacid.statements.ddl.definitions import bucket_spec
-from hiveacid.statements.ddl.tables import CreateTable, make_table
+from hiveacid.statements.ddl.tables import CreateTable
 from hiveacid.statements.evolve import columns_of_struct
 from hiveacid.statements.handlers import handler_of, title_of, without_spark
 from hiveacid.statements.load import Load
@@ -165,6 +165,11 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
     def settings(self) -> Settings:
         """The session's settings; SET changes them."""
         return self._client.settings
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether statements belong to a transaction that is open: SQL's, or that of a ``with``."""
+        return self._control.unit is not None
 
     @property
     def has_uncommitted(self) -> bool:
@@ -408,12 +413,14 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         comment: str | None = None,
         location: str | None = None,
         if_not_exists: bool = False,
+        or_replace: bool = False,
     ) -> AcidTable:
         """Makes a table; from rows it also takes these. Returns its handle.
 
         ``schema`` is Hive's text (``"id int, name string"``), a StructType, or rows as
         ``AcidTable.insert`` takes them, the partition columns included. ``transactional`` makes
-        a full ACID table (``properties`` may say ``insert_only``).
+        a full ACID table (``properties`` may say ``insert_only``). With ``or_replace`` it takes the
+        place of one that is there.
 
         Raises:
             AlreadyExistsError: the table exists, and not ``if_not_exists``.
@@ -428,15 +435,17 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
             comment=comment,
             location=location,
             if_not_exists=if_not_exists,
+            or_replace=or_replace,
         )
         if isinstance(schema, str):
-            make_table(context, value, columns=parse_columns(schema))
+            create(context, value, columns=parse_columns(schema))
         elif hasattr(schema, "fieldNames"):
-            make_table(context, value, columns=columns_of_struct(cast("StructType", schema)))
+            create(context, value, columns=columns_of_struct(cast("StructType", schema)))
         else:
             from hiveacid.tabular import frame_or_table
 
-            create_from(self._context(), value, frame_or_table(schema, argument="schema"))
+            with own_calls():
+                create(context, value, rows=frame_or_table(schema, argument="schema"))
         return self.table(name)
 
     def table_name(self, name: str) -> TableName:

@@ -143,14 +143,15 @@ class AcidTable:
         partition: Mapping[str, object] | None = None,
         by_name: bool = True,
         evolve: bool = False,
+        whole: bool = False,
     ) -> InsertResult:
         """INSERT OVERWRITE: replace the table, its partition ``partition``, or the partitions the
-        rows go to.
+        rows go to; with ``whole`` the others are emptied, too.
 
         Raises:
             InvalidInputError, ConversionError: as ``insert``.
         """
-        return self._insert(rows, columns, partition, by_name, evolve, overwrite=True)
+        return self._insert(rows, columns, partition, by_name, evolve, overwrite=True, whole=whole)
 
     def _insert(
         self,
@@ -161,6 +162,7 @@ class AcidTable:
         evolve: bool,
         *,
         overwrite: bool,
+        whole: bool = False,
     ) -> InsertResult:
         from hiveacid.tabular import frame_or_table
 
@@ -174,6 +176,7 @@ class AcidTable:
             overwrite=overwrite,
             by_name=by_name,
             evolve=evolve,
+            whole=whole,
         )
         return cast(InsertResult, self.session.execute(statement))
 
@@ -432,6 +435,10 @@ class MergeBuilder:
     def when_not_matched_by_source_delete(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN NOT MATCHED BY SOURCE [AND where] THEN DELETE."""
         return self._with(NotMatchedBySourceDelete(_condition(where)))
+
+    def evolving(self) -> MergeBuilder:
+        """The same with ``evolve``."""
+        return replace(self, statement=replace(self.statement, evolve=True))
 
     def run(self) -> MergeResult:
         """Carry the MERGE out.

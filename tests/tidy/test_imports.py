@@ -37,6 +37,7 @@ THIRD_PARTY_ROOMS = {
         "table",
         "tabular",
         "foreach_batch",
+        "tables",
         "cli",
         "demo",
     },

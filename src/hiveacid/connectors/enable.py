@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
-from hiveacid.connectors import frames, sql
+from hiveacid.connectors import frames, merging, namespaces, sql, writers
 from hiveacid.errors import InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.spark.jobs import is_own_call
@@ -147,6 +147,20 @@ def acid_of(spark: Any) -> Session | None:
         return acid
 
 
+def enabled_acid(spark: Any) -> Session:
+    """What answers for a Spark session.
+
+    Raises:
+        InvalidInputError: it is not enabled.
+    """
+    acid = acid_of(spark)
+    if acid is None:
+        raise InvalidInputError(
+            "The Spark session is not enabled", note="hiveacid.enable(spark, url) first"
+        )
+    return acid
+
+
 def _enabled(spark: Any) -> _Enabled | None:
     if not _STATE.enabled or _is_stopped(spark):
         return next((one for one in _STATE.enabled.values() if one.acid.spark is spark), None)
@@ -188,7 +202,9 @@ def _acid(acid: Session, original: object) -> Session:
 
 
 def _stop(acid: Session, original: Callable[[], None]) -> None:
-    disable(acid.spark)
+    there = _enabled(acid.spark)
+    if there is not None and there.acid is acid:  # not of a clone
+        disable(acid.spark)
     original()
 
 
@@ -196,12 +212,16 @@ _SESSION: Final[Mapping[str, tuple[Any, bool]]] = {
     "sql": (sql.sql, False),
     "table": (frames.table, False),
     "read": (frames.read, True),
+    "catalog": (namespaces.catalog, True),
     "acid": (_acid, True),
     "stop": (_stop, False),
 }
 """Methods of a session, and whether they are properties."""
 _FRAME: Final[Mapping[str, tuple[Any, bool]]] = {
-    "write": (frames.write, True),
+    "write": (writers.write, True),
+    "writeTo": (writers.write_to, False),
+    "alias": (frames.alias, False),
+    "mergeInto": (merging.merge_into, False),
 }
 """Those of a DataFrame."""
 

@@ -1,17 +1,22 @@
-"""Reading and writing by DataFrames on a session that is enabled: ``spark.table``, ``spark.read``,
-``df.write``. Spark's own readers and writers get a class of ours above their own, which keeps what
-they were told and takes over where a table is one of ours.
+"""``spark.table`` and ``spark.read`` on a session that is enabled, and what readers and writers
+have in common: Spark's own objects get a class of ours above their own, which keeps what they were
+told and takes over where a table is one of ours.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
-from hiveacid.connectors.sql import is_table_of_ours
-from hiveacid.errors import AlreadyExistsError, SqlSyntaxError
+from hiveacid.connectors.paths import FORMAT, is_table_of_ours, required_at
+from hiveacid.errors import (
+    InvalidInputError,
+    SqlSyntaxError,
+    UnsupportedError,
+)
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.sql import parse_table_name
@@ -20,8 +25,26 @@ from hiveacid.table import AcidTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FORMAT: Final = "hiveacid"
-_OPTIONS: Final = frozenset({"path", "mergeschema", "overwriteschema", "replacewhere"})
+ALIAS: Final = "_hiveacid_alias"
+
+
+def table_named(acid: Session, name: object) -> AcidTable | None:
+    """The table or view of ours that a name in Python means."""
+    try:
+        written = parse_table_name(name) if isinstance(name, str) else None
+    except SqlSyntaxError:  # three parts: of another catalog
+        return None
+    if written is None or not is_table_of_ours(acid, written):
+        return None
+    return acid.table(written_text(written))
+
+
+def written_text(name: TableName) -> str:
+    """The name as Python's methods take it."""
+    return f"`{name.database}`.`{name.table}`" if name.database else f"`{name.table}`"
+
+
+# -------------------------------------------------------------------- in the place of Spark's
 
 
 def table(acid: Session, original: Callable[[str], DataFrame], tableName: str) -> DataFrame:
@@ -30,37 +53,25 @@ def table(acid: Session, original: Callable[[str], DataFrame], tableName: str) -
     return original(tableName) if ours is None else ours.df()
 
 
-def table_named(acid: Session, name: object) -> AcidTable | None:
-    """The table or view of ours that a name in Python means."""
-    written = _name(name)
-    if written is None or not is_table_of_ours(acid, written):
-        return None
-    return acid.table(str(written) if written.database else written.table)
-
-
-def _name(name: object) -> TableName | None:
-    try:
-        return parse_table_name(name) if isinstance(name, str) else None
-    except SqlSyntaxError:
-        return None
-
-
 def read(acid: Session, original: Any) -> Any:
     """``SparkSession.read``."""
-    return _with(_Reader, original, acid)
+    return dressed(_Reader, original, acid)
 
 
-def write(acid: Session, original: Any) -> Any:
-    """``DataFrame.write``."""
-    return _with(_Writer, original, acid)
+def alias(acid: Session, original: Callable[[str], Any], alias: str) -> Any:
+    """``DataFrame.alias``: a source of MERGE is called so, which only Spark's plan would tell."""
+    del acid
+    made = original(alias)
+    setattr(made, ALIAS, alias)
+    return made
 
 
-def _with(ours: type, value: Any, acid: Session) -> Any:
+def dressed(ours: type, value: Any, acid: Session) -> Any:
     """The same object of Spark's, its methods below those of ``ours``."""
     made = copy.copy(value)
     sparks: type = type(value)
     made.__class__ = _class(ours, sparks)
-    made._acid, made._told = acid, {}
+    made._acid, made._told, made._given = acid, {}, {}
     return made
 
 
@@ -69,89 +80,87 @@ def _class(ours: type, sparks: type) -> type:
     return type(sparks.__name__, (ours, sparks), {})
 
 
-class _Told:
+class Told:
     """What a reader or writer was told: its format, mode and options."""
 
     _acid: Session
     _told: dict[str, Any]
+    _given: dict[str, Any]
+    """Options, by their names in lower case."""
 
     def format(self, source: str) -> Any:
+        """As Spark's."""
         self._told["format"] = source
         return super().format(source)  # type: ignore[misc]
 
     def option(self, key: str, value: Any) -> Any:
-        self._told.setdefault("options", {})[key.lower()] = value
+        """As Spark's."""
+        self._given[key.lower()] = value
         return super().option(key, value)  # type: ignore[misc]
 
     def options(self, **options: Any) -> Any:
+        """As Spark's."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
     @property
-    def _is_ours(self) -> bool:
+    def is_ours(self) -> bool:
+        """Whether it was told our format."""
         return str(self._told.get("format", "")).lower() == FORMAT
 
-    @property
-    def _options(self) -> Mapping[str, str]:
-        told = self._told.get("options", {})
-        return {key: str(value) for key, value in told.items() if value is not None}
+    def known_options(self, known: Sequence[str]) -> Mapping[str, str]:
+        """The options that were given, by the names in ``known``.
+
+        Raises:
+            UnsupportedError: another one.
+        """
+        names = {name.lower(): name for name in known}
+        for key in self._given:
+            if key not in names:
+                raise UnsupportedError(
+                    f"Tables of ours have no option {key} here; there are {', '.join(known)}",
+                    option=key,
+                )
+        given = {key: value for key, value in self._given.items() if value is not None}
+        return {names[key]: str(value) for key, value in given.items()}
 
 
-class _Reader(_Told):
+# -------------------------------------------------------------------- reading
+
+
+class _Reader(Told):
     def table(self, tableName: str) -> DataFrame:
         ours = table_named(self._acid, tableName)
         if ours is None:
             return super().table(tableName)  # type: ignore[misc,no-any-return]
-        return ours.df()
+        return self._rows(ours)
 
-
-class _Writer(_Told):
-    def mode(self, saveMode: str | None) -> Any:
-        if saveMode is not None:
-            self._told["mode"] = saveMode.lower()
-        return super().mode(saveMode)  # type: ignore[misc]
-
-    def partitionBy(self, *cols: Any) -> Any:
-        names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
-        self._told["partitioned_by"] = tuple(names)
-        return super().partitionBy(*cols)  # type: ignore[misc]
-
-    def saveAsTable(
+    def load(
         self,
-        name: str,
+        path: str | PathLike[str] | list[str] | None = None,
         format: str | None = None,
-        mode: str | None = None,
-        partitionBy: str | list[str] | None = None,
+        schema: Any = None,
         **options: Any,
-    ) -> None:
-        self.mode(mode).options(**options)
-        if partitionBy is not None:
-            self.partitionBy(partitionBy)
+    ) -> DataFrame:
         if format is not None:
             self.format(format)
-        ours = table_named(self._acid, name)
-        if ours is None and not self._is_ours:
-            super().saveAsTable(name)  # type: ignore[misc]
-            return
-        self._save(name, ours)
-
-    def _save(self, name: str, ours: AcidTable | None) -> None:
-        frame, mode = self._frame, self._told.get("mode", "error")
-        if ours is None:
-            self._acid.create_table(
-                name,
-                frame,
-                partitioned_by=self._told.get("partitioned_by", ()),
-                location=self._options.get("path"),
+        if not self.is_ours or "metastore" in self._given or "metastore" in options:
+            return super().load(path, schema=schema, **options)  # type: ignore[misc,no-any-return]
+        self.options(**options)
+        name, where = self._given.pop("table", None), path or self._given.pop("path", None)
+        if isinstance(where, list | tuple) and len(where) == 1:
+            where = where[0]
+        if schema is not None or (name is None) is (where is None) or isinstance(where, list):
+            raise InvalidInputError(
+                "format('hiveacid') reads one table: .load(path), or .option('table', name).load(),"
+                " without a schema"
             )
-        elif mode == "append":
-            ours.insert(frame)
-        elif mode == "overwrite":
-            ours.overwrite(frame)
-        elif mode != "ignore":
-            raise AlreadyExistsError(f"Table {ours.name} already exists", table=str(ours.name))
+        if where is None:
+            return self._rows(self._acid.table(str(name)))
+        place: Any = where
+        return self._rows(required_at(self._acid, fspath(place)))
 
-    @property
-    def _frame(self) -> DataFrame:
-        return self._df  # type: ignore[attr-defined,no-any-return]
+    def _rows(self, ours: AcidTable) -> DataFrame:
+        self.known_options(())
+        return ours.df()

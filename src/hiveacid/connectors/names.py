@@ -11,16 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_PIECE: Final = re.compile(
-    r"""
-    '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | --[^\n]* | /\*.*?\*/
-  | (?P<parameter>\{[^{}]*\})
-  | (?P<name>(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))*)
-  | (?P<symbol>[(),;|])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_PART: Final = re.compile(r"`((?:[^`]|``)*)`|(\w+)")
+_SKIPPED: Final = r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | --[^\n]* | /\*.*?\*/"""
+_NAME: Final = r"(?P<name>(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))*)"
 _OPENS: Final = frozenset(
     {
         "ANALYZE", "CACHE", "EXISTS", "FROM", "IN", "INTO", "JOIN", "LIKE", "OPTIMIZE", "OVERWRITE",
@@ -28,7 +20,9 @@ _OPENS: Final = frozenset(
     }
 )  # fmt: skip
 """A relation, or another of these words, may follow."""
-_BETWEEN: Final = frozenset({"DETAIL", "EXTENDED", "FORMATTED", "HISTORY", "IF", "LAZY", "NOT"})
+_BETWEEN: Final = frozenset(
+    {"DETAIL", "EXTENDED", "FORMATTED", "HISTORY", "IF", "LATERAL", "LAZY", "NOT"}
+)
 """May stand between such a word and the relation."""
 _CLAUSES: Final = frozenset(
     {
@@ -37,9 +31,22 @@ _CLAUSES: Final = frozenset(
     }
 )  # fmt: skip
 """After these a comma is followed by an expression."""
+_FLAGS: Final = re.VERBOSE | re.DOTALL | re.IGNORECASE
+_PIECE: Final = re.compile(
+    rf"{_SKIPPED} | (?P<parameter>\{{[^{{}}]*\}}) | {_NAME} | (?P<symbol>[(),;|])", _FLAGS
+)
+_NEXT: Final = re.compile(rf"(?:\s+ | --[^\n]* | /\*.*?\*/)* {_NAME}", _FLAGS)
+_WORDS: Final = rf"\b(?P<word>{'|'.join(sorted(_OPENS | _CLAUSES))})\b"
+_IN_FROM: Final = re.compile(
+    rf"{_SKIPPED} | \{{[^{{}}]*\}} | `[^`]*` | (?P<symbol>[(),;|]) | {_WORDS}", _FLAGS
+)
+_ELSEWHERE: Final = re.compile(
+    rf"{_SKIPPED} | \{{[^{{}}]*\}} | `[^`]*` | (?P<symbol>[();|]) | {_WORDS}", _FLAGS
+)
+_PART: Final = re.compile(r"`((?:[^`]|``)*)`|(\w+)")
 
 
-def first_words(text: str, count: int = 4) -> tuple[str, ...]:
+def first_words(text: str, count: int = 6) -> tuple[str, ...]:
     """The first words of a statement in upper case, without its comments."""
     words = []
     for piece in _PIECE.finditer(text):
@@ -59,33 +66,35 @@ def relation_names(text: str) -> tuple[tuple[str, ...], ...]:
 
 def relation_places(text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     """Where names that may be relations start and end, and their parts."""
-    expected = in_from = False
+    in_from, at = False, 0
+    expected = first_words(text, 1) in (("DESC",), ("DESCRIBE",))
+    if expected:
+        at = _NEXT.match(text).end()  # type: ignore[union-attr]
     outer: list[bool] = []
-    first = True
-    for piece in _PIECE.finditer(text):
-        symbol, name = piece["symbol"], piece["name"]
-        if name:
-            word = name.upper()
-            if first:
-                expected = word in ("DESC", "DESCRIBE") or word in _OPENS
-            elif word in _OPENS:
-                expected, in_from = True, in_from or word in ("FROM", "JOIN")
-            elif word in _CLAUSES:
-                expected = in_from = False
-            elif expected and word not in _BETWEEN:
-                expected = False
-                if not (in_from and text.startswith("(", piece.end())):  # a table function
-                    yield piece.start("name"), piece.end("name"), parts_of(name)
-            first = False
+    while True:
+        name = _NEXT.match(text, at) if expected else None
+        if name is not None:
+            word, at = name["name"].upper(), name.end()
+            expected = word in _OPENS or word in _BETWEEN
+            in_from = (in_from or word in ("FROM", "JOIN")) and word not in _CLAUSES
+            is_function = in_from and text.startswith("(", at)
+            if not (expected or is_function or word in _CLAUSES):
+                yield name.start("name"), at, parts_of(name["name"])
+            continue
+        event = (_IN_FROM if in_from else _ELSEWHERE).search(text, at)
+        if event is None:
+            return
+        at, symbol, word = event.end(), event["symbol"], (event["word"] or "").upper()
+        if word:
+            expected = word in _OPENS
+            in_from = word in ("FROM", "JOIN") or (in_from and expected)
         elif symbol == "(":
             outer.append(in_from)
             in_from = in_from and expected
         elif symbol == ")":
             in_from, expected = bool(outer) and outer.pop(), False
-        elif symbol == ",":
-            expected = in_from
-        elif symbol or piece["parameter"]:
-            expected = False
+        else:
+            expected = symbol == ","
 
 
 def parts_of(name: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ tables of ours.
     it reads or changes tables of ours            a statement of the session (``acid.sql``)
     INSERT, CREATE TABLE AS, temporary views      Spark's, over the rows of its query, which the
     of Spark's that read tables of ours           session reads
-    USE, SHOW TABLES, SHOW DATABASES              both
+    USE, SHOW TABLES and the like                 both (``namespaces``)
 
 Temporary views come first, then tables of ours, then Spark's.
 """
@@ -15,10 +15,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.names import first_words, relation_names
+from hiveacid.connectors.namespaces import both, is_of_both
+from hiveacid.connectors.paths import (
+    ensure_database,
+    is_table_of_ours,
+    with_names,
+    written_name,
+)
 from hiveacid.errors import SqlSyntaxError
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
@@ -28,6 +35,7 @@ from hiveacid.sql.cursor import Cursor, Token, name_of, tokenize
 from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parse import ParsedExplain, Statement
 from hiveacid.sql.query import QueryParser
+from hiveacid.statements.ddl.tables import CreateTable
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.evolve import is_frame
 from hiveacid.statements.values import (
@@ -52,6 +60,7 @@ _WORDS: Final = re.compile(
 )
 """Statements that Spark lacks, by their first words."""
 _USING: Final = "HIVEACID"
+_PATH: Final = re.compile(r"\bhiveacid\s*\.\s*`[^`]*/", re.IGNORECASE)
 
 
 class _SparksError(Exception):
@@ -69,11 +78,15 @@ def sql(
     of other table formats, or one without columns.
     """
     if isinstance(sqlQuery, str):
-        words = first_words(sqlQuery)
-        is_ours = _WORDS.match(" ".join(words)) is not None or _creates_ours(words, sqlQuery)
+        words, text = first_words(sqlQuery), sqlQuery
+        if _PATH.search(text):
+            text = with_names(acid, text)
+        if is_of_both(words):
+            return both(acid, original, text)
         try:
-            if is_ours or _names_ours(acid, sqlQuery):
-                return _carried_out(acid, original, sqlQuery, args, kwargs, is_ours=is_ours)
+            is_ours = _WORDS.match(" ".join(words)) is not None or _creates_ours(words, text)
+            if is_ours or _names_ours(acid, text):
+                return _carried_out(acid, original, text, args, kwargs, is_ours=is_ours)
         except _SparksError:
             pass
     return original(sqlQuery, args, **kwargs)
@@ -81,12 +94,12 @@ def sql(
 
 def _names_ours(acid: Session, text: str) -> bool:
     """Whether one of the names in the text could be a table of ours."""
-    names = {_table_name(acid, parts) for parts in relation_names(text) if len(parts) <= 2}
+    names = {
+        written_name(acid, TableName(parts[0] if len(parts) == 2 else "", parts[-1]))
+        for parts in relation_names(text)
+        if len(parts) <= 2
+    }
     return bool(names and acid.client.metastore.get_tables(names))
-
-
-def _table_name(acid: Session, parts: Sequence[str]) -> TableName:
-    return TableName(parts[0] if len(parts) == 2 else acid.database, parts[-1])
 
 
 def _creates_ours(words: Sequence[str], text: str) -> bool:
@@ -152,8 +165,14 @@ def _carried_out(
             if answer is not None:
                 return answer
         statement = parse_one(text, setting_of=acid.settings.get)
+        if isinstance(statement.body, CreateTable):
+            ensure_database(acid, statement.body.name)
         if not is_ours:
             _check_target(acid, statement.body)
+            if isinstance(statement.body, CreateTable) and statement.body.or_replace:
+                properties = {"transactional": "true", **statement.body.properties}
+                body = replace(statement.body, properties=properties)
+                statement = replace(statement, body=body)
         return _frame(acid, acid.run(statement, accept=_accept))
     finally:
         if formatter is not None and hasattr(formatter, "clear"):
@@ -202,14 +221,6 @@ def _check_target(acid: Session, body: object) -> None:
     ]
     if not any(is_table_of_ours(acid, name) for name in names):
         raise _SparksError
-
-
-def is_table_of_ours(acid: Session, name: TableName) -> bool:
-    """Whether a name as written means a table or view of ours; a temporary view comes first."""
-    look = acid.look()
-    if look.table(name if name.database else TableName(acid.database, name.table)) is None:
-        return False
-    return bool(name.database) or not look.is_temporary_view(name.table)
 
 
 # -------------------------------------------------------------------- Spark's statements over ours

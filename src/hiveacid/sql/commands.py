@@ -378,15 +378,17 @@ _SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
 
 
 def parse_describe(cursor: Cursor) -> Command:
-    """DESCRIBE | DESC [DATABASE | SCHEMA] [EXTENDED | FORMATTED] name ..."""
+    """DESCRIBE | DESC [DATABASE | SCHEMA | TABLE] [EXTENDED | FORMATTED] name ..."""
     if cursor.key in ("DATABASE", "SCHEMA") and cursor.peek(1).kind is not TokenKind.END:
         cursor.next()
         extended = cursor.accept("EXTENDED")
         return DescribeDatabase(cursor.small_name("describe database"), extended)
     if cursor.key == "FUNCTION" and cursor.peek(1).kind is TokenKind.WORD:
         raise UnsupportedError("DESCRIBE FUNCTION is not supported")
-    if cursor.key == "HISTORY" and cursor.peek(1).kind is TokenKind.WORD:
-        raise UnsupportedError("DESCRIBE HISTORY is not supported yet")
+    if cursor.key in ("HISTORY", "DETAIL") and cursor.peek(1).kind is TokenKind.WORD:
+        raise UnsupportedError(f"DESCRIBE {cursor.key} is not supported yet")
+    if cursor.key == "TABLE" and cursor.peek(1).kind is TokenKind.WORD:
+        cursor.next()
     formatted = extended = False
     if cursor.key in ("FORMATTED", "EXTENDED") and cursor.peek(1).kind in (
         TokenKind.WORD,

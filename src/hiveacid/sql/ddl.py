@@ -120,13 +120,13 @@ class _Columns:
 
 
 def parse_create(cursor: Cursor) -> Command:
-    """CREATE DATABASE | SCHEMA | [OR REPLACE] VIEW | [EXTERNAL | MANAGED | TRANSACTIONAL] TABLE."""
+    """CREATE DATABASE | SCHEMA | [OR REPLACE] VIEW | [OR REPLACE] [EXTERNAL | MANAGED |
+    TRANSACTIONAL] TABLE.
+    """
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("VIEW"):
         return parse_create_view(cursor, or_replace=or_replace)
-    if or_replace:
-        raise cursor.unrecognized("create statement")
-    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
+    if not or_replace and cursor.accept_any("DATABASE", "SCHEMA") is not None:
         return _create_database(cursor)
     words = set()
     while cursor.key in ("EXTERNAL", "MANAGED", "TRANSACTIONAL", "TEMPORARY"):
@@ -142,7 +142,15 @@ def parse_create(cursor: Cursor) -> Command:
         properties.setdefault("transactional", "true")
         if table.format not in (None, FileFormat.ORC):  # only ORC holds row ids
             properties.setdefault("transactional_properties", "insert_only")
-    return replace(table, external="EXTERNAL" in words, properties=properties)
+    return replace(
+        table, external="EXTERNAL" in words, properties=properties, or_replace=or_replace
+    )
+
+
+def parse_replace(cursor: Cursor) -> CreateTable:
+    """REPLACE TABLE, which must exist."""
+    cursor.expect("TABLE")
+    return replace(_create_table(cursor), or_replace=True, must_exist=True)
 
 
 def _create_database(cursor: Cursor) -> CreateDatabase:

@@ -36,6 +36,7 @@ from hiveacid.sql.ddl import (
     column_definitions,
     parse_create,
     parse_drop,
+    parse_replace,
     parse_truncate,
 )
 from hiveacid.sql.dml import (
@@ -106,6 +107,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "DELETE": parse_delete,
     "MERGE": parse_merge,
     "CREATE": parse_create,
+    "REPLACE": parse_replace,
     "DROP": parse_drop,
     "TRUNCATE": parse_truncate,
     "ALTER": parse_alter,

@@ -23,6 +23,7 @@ from hiveacid.sql.expressions import (
 )
 
 _TRAVEL = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
+_LITERALS = (TokenKind.NUMBER, TokenKind.STRING)
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
 
@@ -271,8 +272,21 @@ class QueryParser(ExpressionParser):
             scope.edits.append(Edit(table.start, table.end, ""))
         if cursor.key == "(":
             self._parenthesised(scope, lateral=lateral)
+        elif cursor.key == "VALUES" and cursor.peek(1).kind in _LITERALS:
+            self._bare_values(scope)
         else:
             self._named_relation(scope)
+
+    def _bare_values(self, scope: Scope) -> None:
+        """VALUES expression, ... as Spark has it: rows of one column without parentheses."""
+        cursor = self.cursor
+        cursor.expect("VALUES")
+        while True:
+            self.expression(scope, lambda c: c.key in (",", "AS") or at_clause(c))
+            if not cursor.accept(","):
+                break
+        label, _ = self._alias()
+        scope.relations.append(Relation((), label))
 
     def _parenthesised(self, scope: Scope, *, lateral: bool) -> None:
         cursor = self.cursor

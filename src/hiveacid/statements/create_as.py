@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.model.tables import Column
+from hiveacid.errors import NotFoundError
+from hiveacid.model.tables import AcidMode, Column, Table, TableName
 from hiveacid.model.types import PrimitiveType
-from hiveacid.statements import insert, run, select
+from hiveacid.statements import insert, run, select, truncate
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.ddl import tables, views
-from hiveacid.statements.ddl.tables import CreateTable, check_query_columns
+from hiveacid.statements.ddl.tables import (
+    CreateTable,
+    DropTable,
+    RenameTable,
+    check_query_columns,
+)
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.evolve import columns_of, columns_of_rows, renamed
 from hiveacid.statements.locked import define
+from hiveacid.statements.truncate import Truncate, TruncateWork
 from hiveacid.statements.values import Insert
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
@@ -27,31 +34,108 @@ _SOME_COLUMN: Final = Column("c", PrimitiveType("int"))
 
 
 def create_table(context: ExecutionContext, bound: Bound) -> None:
-    """CREATE TABLE, with the rows of its query where it has one: all or nothing."""
+    """CREATE [OR REPLACE] TABLE, with the rows of its query where it has one: all or nothing."""
     statement: CreateTable = bound.value
     if statement.query is None:
-        tables.make_table(context, statement)
+        create(context, statement)
         return
     query = Bound(statement.query, bound.look, lambda look: bound.bind(look).query)
-    create_from(context, statement, select.open_query(context, query))
+    create(context, statement, rows=select.open_query(context, query))
 
 
-def create_from(
+def create(
+    context: ExecutionContext,
+    statement: CreateTable,
+    *,
+    columns: tuple[Column, ...] | None = None,
+    rows: DataFrame | ArrowTable | None = None,
+) -> None:
+    """Make the table, of ``columns`` where it does not say its own, or of rows, which it then has;
+    with ``or_replace`` in the place of one that is there.
+    """
+    old = context.look().table(statement.name) if statement.or_replace else None
+    if old is not None:
+        _replace(context, statement, old, columns=columns, rows=rows)
+    elif statement.must_exist:
+        raise NotFoundError(f"Table not found {statement.name}", table=str(statement.name))
+    elif rows is None:
+        tables.make_table(context, statement, columns=columns)
+    else:
+        _create_from(context, statement, rows)
+
+
+def _create_from(
     context: ExecutionContext, statement: CreateTable, rows: DataFrame | ArrowTable
 ) -> None:
     """Make the table with the columns of the rows and put them in; all or nothing."""
     columns = columns_of_rows(rows)
     check_query_columns(statement, columns)
     plain = replace(statement, query=None)
-    filled = Insert(plain.name, renamed(rows, columns), by_name=True)
+    with tables.created_as(context, plain, columns) as made:
+        if made:
+            _insert(context, Insert(plain.name, renamed(rows, columns), by_name=True))
 
+
+def _insert(context: ExecutionContext, statement: Insert) -> None:
     def plan(_: ExecutionContext, statement: Insert, look: Look) -> list[insert.InsertWork]:
         return [insert.plan(statement, look)]
 
-    with tables.created_as(context, plain, columns) as made:
-        if made:
-            bound = Bound.to(context.look(), fixed(filled))
-            run.change(context, bound, plan, run.needs_of(plan))
+    bound = Bound.to(context.look(), fixed(statement))
+    run.change(context, bound, plan, run.needs_of(plan))
+
+
+def _truncate(context: ExecutionContext, name: TableName) -> None:
+    def plan(_: ExecutionContext, value: Truncate, look: Look) -> list[TruncateWork]:
+        return [truncate.plan(value, look)]
+
+    bound = Bound.to(context.look(), fixed(Truncate(name)))
+    run.change(context, bound, plan, run.needs_of(plan))
+
+
+def _replace(
+    context: ExecutionContext,
+    statement: CreateTable,
+    old: Table,
+    *,
+    columns: tuple[Column, ...] | None,
+    rows: DataFrame | ArrowTable | None,
+) -> None:
+    """A table of the same definition gets the rows, in one commit. Another one is made under a name
+    of its own and takes the place of the old one when all is in it: who reads in between finds the
+    old one, for a moment none, then the new one.
+    """
+    plain = replace(statement, query=None, or_replace=False, must_exist=False)
+    if rows is not None:
+        columns = columns_of_rows(rows)
+        check_query_columns(statement, columns)
+    whole = plain if columns is None else tables.with_query_columns(plain, columns)
+    if _is_defined_so(old, tables.definition_of(context, whole, context.look()), whole):
+        if rows is None or columns is None:
+            _truncate(context, old.name)
+        else:
+            given = renamed(rows, columns)
+            _insert(context, Insert(old.name, given, by_name=True, overwrite=True, whole=True))
+        return
+    name = TableName(old.name.database, f"{old.name.table}__hiveacid_new")
+    look = context.look()
+    define(context, Bound.to(look, fixed(DropTable(name))), tables.drop_table)  # of a killed one
+    create(context, replace(plain, name=name), columns=columns, rows=rows)
+    look = context.look()
+    define(context, Bound.to(look, fixed(DropTable(old.name))), tables.drop_table)
+    look = context.look()
+    define(context, Bound.to(look, fixed(RenameTable(name, old.name))), tables.rename_table)
+
+
+def _is_defined_so(old: Table, wanted: Table, statement: CreateTable) -> bool:
+    """Whether a table has all that the statement says of it."""
+    return (
+        (old.columns, old.partition_columns, old.bucket, old.format, old.kind)
+        == (wanted.columns, wanted.partition_columns, wanted.bucket, wanted.format, wanted.kind)
+        and statement.location in (None, old.location)
+        and wanted.comment == old.comment
+        and wanted.acid_mode is old.acid_mode is not AcidMode.NONE
+        and all(old.properties.get(key) == text for key, text in wanted.properties.items())
+    )
 
 
 def needs(context: ExecutionContext, statement: CreateTable, look: Look) -> Footprint:

@@ -33,6 +33,7 @@ from hiveacid.statements.job import Job
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.partition_values import normal_text, partition_column
 from hiveacid.statements.placement import default_location
+from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Insert, InsertResult, Literals, Query, Staged
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result
 from hiveacid.txn.footprint import WriteKind
@@ -254,7 +255,8 @@ class InsertWork:
 
     def _completed(self, job: Job, target: WriteTarget, written: WriteResult) -> WriteResult:
         """What a statement does besides writing its rows: an overwrite without rows empties the
-        table or its static partition, not what is dynamic; a static partition is there afterwards.
+        table or its static partition, of what is dynamic only where it is ``whole``; a static
+        partition is there afterwards.
         """
         from hiveacid.statements.driver_write import empty_for_overwrite
         from hiveacid.storage.stage import stage_nothing
@@ -265,6 +267,11 @@ class InsertWork:
             empty_for_overwrite(target, written, catalog=catalog)
         elif self.statement.overwrite and is_static and not written.files:
             return stage_nothing(target)
+        if self.statement.whole and not is_static:
+            filled = {file.partition for file in written.files}
+            rest = tuple(p for p in job.view.partitions(table) if p.values not in filled)
+            emptied = TruncateWork(table, rest).write(job) if rest else None
+            return written if emptied is None else written.with_files(emptied.files)
         if is_static and table.partition_columns and not written.files:
             values = tuple(self.static[c.name] for c in table.partition_columns)
             if any(one.values == values for one in job.view.partitions(table)):

@@ -127,6 +127,8 @@ class Insert:
     also: tuple[Query, ...] = ()
     evolve: bool = False
     added: tuple[Column, ...] = ()
+    whole: bool = False
+    """An overwrite also empties the partitions that get no rows."""
 
     @property
     def queries(self) -> tuple[Query, ...]:

@@ -128,6 +128,10 @@ class WriteResult:
     rows_updated: int
     rows_deleted: int
 
+    def with_files(self, more: tuple[WrittenFile, ...]) -> WriteResult:
+        """The same with files that hold no rows."""
+        return replace(self, files=self.files + more)
+
 
 def write_result(target: WriteTarget, files: Sequence[WrittenFile]) -> WriteResult:
     """All that was written: rows by the statement that wrote them.

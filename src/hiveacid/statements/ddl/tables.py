@@ -94,6 +94,9 @@ class CreateTable(Command):
     like: TableName | None = None
     query: Query | None = None
     constraints: Constraints = field(default_factory=Constraints)
+    or_replace: bool = False
+    must_exist: bool = False
+    """REPLACE TABLE, where it is ``or_replace``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,7 @@ def make_table(
     if _is_there(look, statement):
         return False
     if columns is not None:
-        statement = _with_query_columns(statement, columns)
+        statement = with_query_columns(statement, columns)
     attached: Attached | None = None
     table, lists = take_lists(definition_of(context, statement, look))
     if not statement.external and (statement.location is not None or lists.are_given):
@@ -265,7 +268,12 @@ def created_as(
         transactions.unlock(lock)
 
 
-def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:
+def with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:
+    """CREATE TABLE AS with the columns of its query.
+
+    Raises:
+        InvalidInputError: 10002 a partition column that the query lacks.
+    """
     by_name = {column.name: column for column in columns}
     missing = [name for name in statement.partition_names if name not in by_name]
     if missing:

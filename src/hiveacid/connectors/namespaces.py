@@ -1,0 +1,207 @@
+"""What a session that is enabled says of databases and lists of tables: Spark's and ours together.
+
+A database is in one catalog or in both. CREATE DATABASE makes one of Spark's, and ours follows when
+the first of our tables goes there; DROP DATABASE drops both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hiveacid.connectors.frames import Told, dressed, table_named, written_text
+from hiveacid.errors import AcidError, UnsupportedError
+from hiveacid.model.tables import TableKind, TableName
+from hiveacid.spark.jobs import own_calls
+from hiveacid.sql import parse_one
+from hiveacid.statements.answers import matching
+from hiveacid.statements.ddl.databases import DropDatabase
+from hiveacid.statements.session_state import UseDatabase
+from hiveacid.statements.show import ShowDatabases, ShowTables, ShowViews
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.session import Session
+    from hiveacid.table import AcidTable
+
+_LISTS: Final = frozenset(
+    (verb, what)
+    for verb, several in (
+        ("SHOW", ("TABLES", "VIEWS", "DATABASES", "SCHEMAS")),
+        ("DROP", ("DATABASE", "SCHEMA")),
+    )
+    for what in several
+)
+
+
+def is_of_both(words: Sequence[str]) -> bool:
+    """Whether a statement that begins so is about databases, or lists tables."""
+    return words[:1] == ("USE",) or tuple(words[:2]) in _LISTS
+
+
+def both(acid: Session, original: Callable[[str], DataFrame], text: str) -> DataFrame:
+    """USE, SHOW TABLES, SHOW VIEWS, SHOW DATABASES, DROP DATABASE."""
+    try:
+        statement = parse_one(text, setting_of=acid.settings.get)
+    except AcidError:  # of Spark's catalogs: USE CATALOG, SHOW TABLES IN catalog.database
+        return original(text)
+    value = statement.body
+    databases = acid.client.metastore.list_databases()
+    if isinstance(value, UseDatabase):
+        frame: DataFrame = use(acid, value.name, lambda: original(text))
+        return frame
+    if isinstance(value, DropDatabase):
+        if value.name not in databases:
+            return original(text)
+        acid.run(statement)
+        with own_calls():
+            is_there = acid.spark.catalog.databaseExists(value.name)
+        return original(text) if is_there else _frame(acid, (), "")
+    if isinstance(value, ShowDatabases):
+        names = {str(row[0]) for row in original(text).collect()}
+        names.update(matching(databases, value.pattern))
+        return _frame(acid, [(name,) for name in sorted(names)], "namespace string")
+    assert isinstance(value, ShowTables | ShowViews)
+    database = (value.database or acid.database).lower()
+    listed = _unless(database in databases, lambda: original(text).collect(), ())
+    rows = {(row[0], row[1]): tuple(row) for row in listed}
+    if database in databases:
+        for row in acid.run(statement).collect():
+            rows[database, row[0]] = (database, row[0], False)
+    kind = "viewName" if isinstance(value, ShowViews) else "tableName"
+    schema = f"namespace string, {kind} string, isTemporary boolean"
+    return _frame(acid, sorted(rows.values(), key=lambda row: str(row[1])), schema)
+
+
+def use(acid: Session, name: str, sparks: Callable[[], Any]) -> Any:
+    """Make a database the current one of both, or of the one that has it.
+
+    Raises:
+        pyspark's AnalysisException: neither has it.
+    """
+    has_it = name.lower() in acid.client.metastore.list_databases()
+    answer = _unless(has_it, sparks, None)
+    acid.use_database(name.lower())
+    return _frame(acid, (), "") if answer is None else answer
+
+
+def _unless(ours: bool, ask: Callable[[], Any], instead: Any) -> Any:
+    """What Spark answers; ``instead`` where it knows no such database, but we do."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return ask()
+    except AnalysisException:
+        if not ours:
+            raise
+        return instead
+
+
+def _frame(acid: Session, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
+    with own_calls():
+        if not schema:
+            return acid.spark.range(0).select()
+        return acid.spark.createDataFrame(list(rows), schema)
+
+
+# -------------------------------------------------------------------- spark.catalog
+
+
+def catalog(acid: Session, original: Any) -> Any:
+    """``SparkSession.catalog``."""
+    return dressed(_Catalog, original, acid)
+
+
+class _Catalog(Told):
+    """Above Spark's own ``Catalog``; what takes no table is Spark's."""
+
+    def currentDatabase(self) -> str:
+        return self._acid.database
+
+    def setCurrentDatabase(self, dbName: str) -> None:
+        use(self._acid, dbName, lambda: super(_Catalog, self).setCurrentDatabase(dbName) or self)  # type: ignore[misc]
+
+    def databaseExists(self, dbName: str) -> bool:
+        ours = dbName.lower() in self._acid.client.metastore.list_databases()
+        return ours or bool(super().databaseExists(dbName))  # type: ignore[misc]
+
+    def tableExists(self, tableName: str, dbName: str | None = None) -> bool:
+        if self._ours(tableName, dbName) is not None:
+            return True
+        return bool(super().tableExists(tableName, dbName))  # type: ignore[misc]
+
+    def getTable(self, tableName: str) -> Any:
+        ours = self._ours(tableName)
+        return super().getTable(tableName) if ours is None else _entry(ours)  # type: ignore[misc]
+
+    def listTables(self, dbName: str | None = None, pattern: str | None = None) -> list[Any]:
+        database = (dbName or self._acid.database).lower()
+        metastore = self._acid.client.metastore
+        known = database in metastore.list_databases()
+
+        def sparks() -> list[Any]:
+            given = (dbName,) if pattern is None else (dbName, pattern)
+            return list(super(_Catalog, self).listTables(*given))  # type: ignore[misc]
+
+        listed = _unless(known, sparks, [])
+        if not known:
+            return listed  # type: ignore[no-any-return]
+        names = matching(metastore.list_tables(database), pattern)
+        ours = [_entry(self._acid.table(written_text(TableName(database, n)))) for n in names]
+        rest = [one for one in listed if one.isTemporary or one.name not in names]
+        return [*ours, *rest]
+
+    def listColumns(self, tableName: str, dbName: str | None = None) -> list[Any]:
+        from pyspark.sql.catalog import Column
+
+        from hiveacid.spark.types import spark_type
+
+        ours = self._ours(tableName, dbName)
+        if ours is None:
+            return list(super().listColumns(tableName, dbName))  # type: ignore[misc]
+        table = ours.definition
+        buckets = () if table.bucket is None else table.bucket.columns
+        columns = []
+        for column in table.all_columns:
+            facts = {
+                "name": column.name,
+                "description": column.comment,
+                "dataType": spark_type(column.type).simpleString(),
+                "nullable": True,
+                "isPartition": column.name in table.partition_keys,
+                "isBucket": column.name in buckets,
+                "isCluster": False,
+            }
+            columns.append(Column(*(facts[name] for name in Column._fields)))  # type: ignore[arg-type]
+        return columns
+
+    def refreshTable(self, tableName: str) -> None:
+        if self._ours(tableName) is None:
+            super().refreshTable(tableName)  # type: ignore[misc]
+
+    def cacheTable(self, tableName: str, storageLevel: Any = None) -> None:
+        if self._ours(tableName) is not None:
+            raise UnsupportedError(
+                "Tables of ours are not cached: each query reads what is committed",
+                table=tableName,
+                note="spark.table(name).cache() keeps one snapshot",
+            )
+        given = () if storageLevel is None else (storageLevel,)
+        super().cacheTable(tableName, *given)  # type: ignore[misc]
+
+    def isCached(self, tableName: str) -> bool:
+        return self._ours(tableName) is None and bool(super().isCached(tableName))  # type: ignore[misc]
+
+    def _ours(self, table: str, database: str | None = None) -> AcidTable | None:
+        return table_named(self._acid, table if database is None else f"`{database}`.`{table}`")
+
+
+def _entry(ours: AcidTable) -> Any:
+    from pyspark.sql.catalog import Table
+
+    kinds = {TableKind.MANAGED: "MANAGED", TableKind.EXTERNAL: "EXTERNAL", TableKind.VIEW: "VIEW"}
+    table = ours.definition
+    namespace = [table.name.database]
+    kind = kinds.get(table.kind, "MANAGED")
+    return Table(table.name.table, "spark_catalog", namespace, table.comment, kind, False)

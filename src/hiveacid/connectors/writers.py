@@ -1,0 +1,351 @@
+"""``df.write`` and ``df.writeTo`` on a session that is enabled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from hiveacid.connectors.frames import Told, dressed, table_named, written_text
+from hiveacid.connectors.paths import ensure_database, location_of, name_for, table_at
+from hiveacid.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from hiveacid.session import Session
+from hiveacid.sql import parse_table_name
+from hiveacid.table import AcidTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_WRITE_OPTIONS: Final = (
+    *("path", "mergeSchema", "overwriteSchema", "replaceWhere", "partitionOverwriteMode"),
+    *("txnAppId", "txnVersion"),
+)
+_DYNAMIC: Final = "spark.sql.sources.partitionOverwriteMode"
+_COLUMN: Final = re.compile(r"Column<b?['\"](.*)['\"]>", re.DOTALL)
+
+
+def write(acid: Session, original: Any) -> Any:
+    """``DataFrame.write``."""
+    return dressed(_Writer, original, acid)
+
+
+def write_to(acid: Session, original: Callable[[str], Any], table: str) -> Any:
+    """``DataFrame.writeTo``."""
+    made = dressed(_WriterV2, original(table), acid)
+    made._name = table
+    return made
+
+
+def store(
+    ours: AcidTable,
+    acid: Session,
+    frame: DataFrame,
+    *,
+    overwrite: bool,
+    options: Mapping[str, str] = {},
+    by_name: bool = True,
+) -> None:
+    """Append rows to a table, or let them take the place of all rows, of the partitions that they
+    go to, or of those that meet a condition.
+    """
+    evolve = _flag(options, "mergeSchema")
+    where = options.get("replaceWhere")
+    app_id, version = options.get("txnAppId"), options.get("txnVersion")
+    if (app_id is None) is not (version is None) or not (version or "0").isdigit():
+        raise InvalidInputError("txnAppId and txnVersion, a whole number, belong together")
+
+    def written(on: AcidTable) -> None:
+        if not overwrite:
+            on.insert(frame, by_name=by_name, evolve=evolve)
+        elif where is not None:
+            replace_where(on, frame, where, evolve=evolve)
+        else:
+            mode = options.get("partitionOverwriteMode") or acid.spark.conf.get(_DYNAMIC)
+            whole = str(mode).lower() != "dynamic"
+            on.overwrite(frame, by_name=by_name, evolve=evolve, whole=whole)
+
+    if acid.in_transaction or (where is None and app_id is None):
+        if app_id is not None:
+            raise InvalidInputError("txnAppId cannot stand in a transaction: use begin_batch of it")
+        written(ours)
+        return
+    with acid.transaction() as txn:
+        name = written_text(ours.name)
+        if app_id is not None and not txn.begin_batch(app_id, int(version or 0), table=name):
+            txn.rollback()
+            return
+        written(txn.table(name))
+
+
+def replace_where(
+    ours: AcidTable, frame: DataFrame, where: str | Column, *, evolve: bool = False
+) -> None:
+    """The rows that meet the condition are deleted and those of the frame inserted; they meet it.
+
+    Raises:
+        InvalidInputError: a row to insert does not.
+    """
+    from pyspark.sql import functions as F
+
+    condition = F.expr(where) if isinstance(where, str) else where
+    if frame.filter(~F.coalesce(condition, F.lit(False))).limit(1).count():
+        raise InvalidInputError(f"A row to write does not meet the condition {where}")
+    ours.delete(where=where)
+    ours.insert(frame, evolve=evolve)
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool:
+    text = options.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidInputError(f"{name} is true or false, not {text!r}", option=name)
+    return text == "true"
+
+
+class _Writer(Told):
+    def mode(self, saveMode: str | None) -> Any:
+        if saveMode is not None:
+            self._told["mode"] = saveMode.lower()
+        return super().mode(saveMode)  # type: ignore[misc]
+
+    def partitionBy(self, *cols: Any) -> Any:
+        names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+        self._told["partitioned_by"] = tuple(names)
+        return super().partitionBy(*cols)  # type: ignore[misc]
+
+    def bucketBy(self, numBuckets: int, col: Any, *cols: str) -> Any:
+        first = tuple(col) if isinstance(col, list | tuple) else (col,)
+        self._told["buckets"] = (numBuckets, (*first, *cols))
+        return super().bucketBy(numBuckets, col, *cols)  # type: ignore[misc]
+
+    def sortBy(self, col: Any, *cols: str) -> Any:
+        self._told["refused"] = "sortBy"
+        return super().sortBy(col, *cols)  # type: ignore[misc]
+
+    def clusterBy(self, *cols: Any) -> Any:
+        self._told["refused"] = "clusterBy"
+        return super().clusterBy(*cols)  # type: ignore[misc]
+
+    def save(
+        self,
+        path: str | PathLike[str] | None = None,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        **options: Any,
+    ) -> None:
+        self._tell(format, mode, partitionBy)
+        if not self.is_ours or "metastore" in self._given or "metastore" in options:
+            super().save(path, **options)  # type: ignore[misc]
+            return
+        self.options(**options)
+        name, where = self._given.pop("table", None), path or self._given.pop("path", None)
+        if (name is None) is (where is None):
+            raise InvalidInputError(
+                "format('hiveacid') writes one table: .save(path), or .option('table', name).save()"
+            )
+        if where is None:
+            self._save(str(name), table_named(self._acid, name))
+            return
+        place = fspath(where)
+        ours = table_at(self._acid, place)
+        if ours is None:
+            self._given["path"] = place
+        self._save(name_for(self._acid, place) if ours is None else written_text(ours.name), ours)
+
+    def saveAsTable(
+        self,
+        name: str,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        **options: Any,
+    ) -> None:
+        self._tell(format, mode, partitionBy)
+        self.options(**options)
+        ours = table_named(self._acid, name)
+        other = self._told.get("format") and not self.is_ours
+        if (ours is None and not self.is_ours) or (other and self._mode == "overwrite"):
+            _refuse_other_format(ours)
+            super().saveAsTable(name)  # type: ignore[misc]
+            return
+        self._save(name, ours)
+
+    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
+        ours = table_named(self._acid, tableName)
+        if ours is None:
+            super().insertInto(tableName, overwrite)  # type: ignore[misc]
+            return
+        if overwrite is None:
+            overwrite = self._mode == "overwrite"
+        options = self.known_options(_WRITE_OPTIONS)
+        store(ours, self._acid, _rows(self), overwrite=overwrite, options=options, by_name=False)
+
+    def _tell(self, format: str | None, mode: str | None, partition_by: Any) -> None:
+        self.mode(mode)
+        if partition_by is not None:
+            self.partitionBy(partition_by)
+        if format is not None:
+            self.format(format)
+
+    @property
+    def _mode(self) -> str:
+        return str(self._told.get("mode", "error"))
+
+    def _save(self, name: str, ours: AcidTable | None) -> None:
+        refused = self._told.get("refused")
+        if refused is not None:
+            raise UnsupportedError(f"{refused} is not supported for tables of ours")
+        options = self.known_options(_WRITE_OPTIONS)
+        if ours is None or (self._mode == "overwrite" and _flag(options, "overwriteSchema")):
+            self._create(name, ours, options)
+        elif self._mode in ("append", "overwrite"):
+            _check_partitions(ours, self._told.get("partitioned_by"))
+            overwrite = self._mode == "overwrite"
+            store(ours, self._acid, _rows(self), overwrite=overwrite, options=options)
+        elif self._mode != "ignore":
+            raise AlreadyExistsError(f"Table {ours.name} already exists", table=str(ours.name))
+
+    def _create(self, name: str, ours: AcidTable | None, options: Mapping[str, str]) -> None:
+        partitioned_by: Sequence[str] = self._told.get("partitioned_by", ())
+        if ours is not None and "partitioned_by" not in self._told:
+            partitioned_by = ours.definition.partition_keys
+        buckets, bucketed_by = self._told.get("buckets", (None, ()))
+        path = options.get("path")
+        ensure_database(self._acid, parse_table_name(name))
+        self._acid.create_table(
+            name,
+            _rows(self),
+            partitioned_by=partitioned_by,
+            bucketed_by=bucketed_by,
+            buckets=buckets,
+            location=None if path is None else location_of(path),
+            or_replace=ours is not None,
+        )
+
+
+def _refuse_other_format(ours: AcidTable | None) -> None:
+    if ours is not None:
+        raise UnsupportedError(
+            f"{ours.name} is a table of ours: another format cannot take its place",
+            note="DROP TABLE first, or leave .format(...) out",
+        )
+
+
+def _check_partitions(ours: AcidTable, partitioned_by: Sequence[str] | None) -> None:
+    if partitioned_by is None:
+        return
+    keys = ours.definition.partition_keys
+    if tuple(name.lower() for name in partitioned_by) != keys:
+        raise InvalidInputError(
+            f"{ours.name} is partitioned by ({', '.join(keys)}), not ({', '.join(partitioned_by)})",
+            table=str(ours.name),
+        )
+
+
+class _WriterV2(Told):
+    _name: str
+
+    def using(self, provider: str) -> Any:
+        self._told["format"] = provider
+        return super().using(provider)  # type: ignore[misc]
+
+    def tableProperty(self, property: str, value: str) -> Any:
+        self._told.setdefault("properties", {})[property] = value
+        return super().tableProperty(property, value)  # type: ignore[misc]
+
+    def partitionedBy(self, col: Any, *cols: Any) -> Any:
+        self._told["partitioned_by"] = (col, *cols)
+        return super().partitionedBy(col, *cols)  # type: ignore[misc]
+
+    def clusterBy(self, col: str, *cols: str) -> Any:
+        self._told["refused"] = "clusterBy"
+        return super().clusterBy(col, *cols)  # type: ignore[misc]
+
+    def create(self) -> None:
+        self._make("create")
+
+    def replace(self) -> None:
+        self._make("replace")
+
+    def createOrReplace(self) -> None:
+        self._make("createOrReplace")
+
+    def append(self) -> None:
+        ours = self._ours
+        if ours is None:
+            super().append()  # type: ignore[misc]
+        else:
+            options = self.known_options(_WRITE_OPTIONS)
+            store(ours, self._acid, _rows(self), overwrite=False, options=options)
+
+    def overwrite(self, condition: Any) -> None:
+        ours = self._ours
+        if ours is None:
+            super().overwrite(condition)  # type: ignore[misc]
+        elif self._acid.in_transaction:
+            replace_where(ours, _rows(self), condition)
+        else:
+            with self._acid.transaction() as txn:
+                replace_where(txn.table(written_text(ours.name)), _rows(self), condition)
+
+    def overwritePartitions(self) -> None:
+        ours = self._ours
+        if ours is None:
+            super().overwritePartitions()  # type: ignore[misc]
+        else:
+            options = {**self.known_options(_WRITE_OPTIONS), "partitionOverwriteMode": "dynamic"}
+            store(ours, self._acid, _rows(self), overwrite=True, options=options)
+
+    @property
+    def _ours(self) -> AcidTable | None:
+        return table_named(self._acid, self._name)
+
+    def _make(self, how: str) -> None:
+        ours = self._ours
+        if not self.is_ours and (ours is None or "format" in self._told):
+            _refuse_other_format(ours)
+            getattr(super(), how)()
+            return
+        if "refused" in self._told:
+            raise UnsupportedError("clusterBy is not supported for tables of ours")
+        if how == "replace" and ours is None:
+            raise NotFoundError(f"Table not found {self._name}", code=10001, table=self._name)
+        ensure_database(self._acid, parse_table_name(self._name))
+        self._acid.create_table(
+            self._name,
+            _rows(self),
+            partitioned_by=[_column_name(one) for one in self._told.get("partitioned_by", ())],
+            properties=self._told.get("properties", {}),
+            or_replace=how != "create",
+        )
+
+
+def _column_name(column: Any) -> str:
+    """The name of a column that a ``Column`` stands for.
+
+    Raises:
+        UnsupportedError: it is an expression, such as ``years(day)``.
+    """
+    if isinstance(column, str):
+        return column
+    found = _COLUMN.fullmatch(repr(column))
+    name = "" if found is None else found[1].strip("`")
+    if not re.fullmatch(r"\w+", name):
+        raise UnsupportedError(f"Tables of ours are partitioned by columns, not by {column}")
+    return name
+
+
+def _rows(writer: Any) -> DataFrame:
+    """What a writer is to write; that of Spark Connect knows a plan only."""
+    frame = writer._df
+    if not hasattr(frame, "sparkSession"):
+        from pyspark.sql.connect.dataframe import DataFrame as Remote
+
+        frame = Remote(frame, writer._acid.spark)
+    return cast("DataFrame", frame)

@@ -1,0 +1,259 @@
+"""``HiveacidTable``: a table under the method names that Spark users know from other formats, for
+code that is moved here; ``hiveacid.AcidTable`` is the same in Hive's words. Not part of
+``hiveacid``'s own names: ``from hiveacid.tables import *``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.connectors.enable import enabled_acid
+from hiveacid.connectors.frames import table_named
+from hiveacid.connectors.merging import merge_of
+from hiveacid.connectors.paths import ensure_database, location_of, name_for, required_at, table_at
+from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from hiveacid.spark.types import literal, quoted
+from hiveacid.sql import parse_table_name
+from hiveacid.statements.arguments import checked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hiveacid.session import Session
+    from hiveacid.table import AcidTable, MergeBuilder
+
+__all__ = ["HiveacidTable"]
+
+
+@checked
+class HiveacidTable:
+    """A table of a session that is enabled, by its name or where it lies."""
+
+    def __init__(self, acid: AcidTable, name: str | None = None) -> None:
+        self._acid = acid
+        self._name = name
+
+    @classmethod
+    def forName(cls, spark: SparkSession, name: str) -> HiveacidTable:
+        """The table of this name.
+
+        Raises:
+            NotFoundError: there is none.
+            InvalidInputError: the session is not enabled.
+        """
+        found = table_named(enabled_acid(spark), name)
+        if found is None:
+            raise NotFoundError(f"Table not found {name}", code=10001, table=name)
+        return cls(found)
+
+    @classmethod
+    def forPath(cls, spark: SparkSession, path: str) -> HiveacidTable:
+        """The table that lies there.
+
+        Raises:
+            NotFoundError: none is registered there.
+            InvalidInputError: the session is not enabled.
+        """
+        return cls(required_at(enabled_acid(spark), path))
+
+    @classmethod
+    def isHiveacidTable(cls, spark: SparkSession, path: str) -> bool:
+        """Whether a table lies there."""
+        return table_at(enabled_acid(spark), path) is not None
+
+    @classmethod
+    def create(cls, spark: SparkSession) -> TableBuilder:
+        """Begins the definition of a table that must not exist."""
+        return TableBuilder(enabled_acid(spark), "create")
+
+    @classmethod
+    def createIfNotExists(cls, spark: SparkSession) -> TableBuilder:
+        """Begins the definition of a table that may exist: then it stays as it is."""
+        return TableBuilder(enabled_acid(spark), "if_not_exists")
+
+    @classmethod
+    def replace(cls, spark: SparkSession) -> TableBuilder:
+        """Begins the definition of a table that takes the place of one that exists."""
+        return TableBuilder(enabled_acid(spark), "replace")
+
+    @classmethod
+    def createOrReplace(cls, spark: SparkSession) -> TableBuilder:
+        """Begins the definition of a table that takes the place of one that may exist."""
+        return TableBuilder(enabled_acid(spark), "or_replace")
+
+    def toDF(self) -> DataFrame:
+        """The rows as they are now."""
+        frame = self._acid.df()
+        return frame if self._name is None else frame.alias(self._name)
+
+    def alias(self, aliasName: str) -> HiveacidTable:
+        """The table under another name, for the expressions of a merge."""
+        return HiveacidTable(self._acid, aliasName)
+
+    def update(self, condition: Any = None, set: Mapping[str, Any] | None = None) -> None:
+        """UPDATE; values are SQL texts or Columns.
+
+        Raises:
+            InvalidInputError: as ``AcidTable.update``.
+        """
+        if not set:
+            raise InvalidInputError("update needs set={column: value}", argument="set")
+        self._acid.update(set, where=condition)
+
+    def delete(self, condition: Any = None) -> None:
+        """DELETE of the rows that meet the condition; without it, of all."""
+        self._acid.delete(where=condition)
+
+    def merge(self, source: DataFrame, condition: Any) -> MergeClauses:
+        """Begins a MERGE; the source is called as ``source.alias`` says."""
+        name = self._name or self._acid.name.table
+        return MergeClauses(merge_of(self._acid, source, condition, alias=name))
+
+
+class MergeClauses:
+    """A MERGE in the making; ``execute`` carries it out."""
+
+    def __init__(self, builder: MergeBuilder) -> None:
+        self._builder = builder
+
+    def whenMatchedUpdate(
+        self, condition: Any = None, set: Mapping[str, Any] | None = None
+    ) -> MergeClauses:
+        """WHEN MATCHED [AND condition] THEN UPDATE SET ..."""
+        return MergeClauses(self._builder.when_matched_update(set or {}, where=condition))
+
+    def whenMatchedUpdateAll(self, condition: Any = None) -> MergeClauses:
+        """WHEN MATCHED [AND condition] THEN UPDATE SET *"""
+        return MergeClauses(self._builder.when_matched_update_all(where=condition))
+
+    def whenMatchedDelete(self, condition: Any = None) -> MergeClauses:
+        """WHEN MATCHED [AND condition] THEN DELETE"""
+        return MergeClauses(self._builder.when_matched_delete(where=condition))
+
+    def whenNotMatchedInsert(
+        self, condition: Any = None, values: Mapping[str, Any] | None = None
+    ) -> MergeClauses:
+        """WHEN NOT MATCHED [AND condition] THEN INSERT (...) VALUES (...)"""
+        return MergeClauses(self._builder.when_not_matched_insert(values or {}, where=condition))
+
+    def whenNotMatchedInsertAll(self, condition: Any = None) -> MergeClauses:
+        """WHEN NOT MATCHED [AND condition] THEN INSERT *"""
+        return MergeClauses(self._builder.when_not_matched_insert_all(where=condition))
+
+    def whenNotMatchedBySourceUpdate(
+        self, condition: Any = None, set: Mapping[str, Any] | None = None
+    ) -> MergeClauses:
+        """WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET ..."""
+        clause = self._builder.when_not_matched_by_source_update
+        return MergeClauses(clause(set or {}, where=condition))
+
+    def whenNotMatchedBySourceDelete(self, condition: Any = None) -> MergeClauses:
+        """WHEN NOT MATCHED BY SOURCE [AND condition] THEN DELETE"""
+        return MergeClauses(self._builder.when_not_matched_by_source_delete(where=condition))
+
+    def withSchemaEvolution(self) -> MergeClauses:
+        """Columns that the table lacks are added to it."""
+        return MergeClauses(self._builder.evolving())
+
+    def execute(self) -> None:
+        """Carry the MERGE out.
+
+        Raises:
+            CardinalityError: two source rows match one target row.
+            InvalidInputError: as ``MergeBuilder.run``.
+        """
+        self._builder.run()
+
+
+class TableBuilder:
+    """A definition in the making: methods change it, ``execute`` makes the table."""
+
+    def __init__(self, acid: Session, how: str) -> None:
+        self._acid, self._how = acid, how
+        self._name: str | None = None
+        self._location: str | None = None
+        self._comment: str | None = None
+        self._columns: list[str] = []
+        self._partitioned_by: tuple[str, ...] = ()
+        self._properties: dict[str, str] = {}
+
+    def tableName(self, identifier: str) -> TableBuilder:
+        """What it is called."""
+        self._name = identifier
+        return self
+
+    def location(self, location: str) -> TableBuilder:
+        """Where it lies."""
+        self._location = location_of(location)
+        return self
+
+    def comment(self, comment: str) -> TableBuilder:
+        """What is said of it."""
+        self._comment = comment
+        return self
+
+    def addColumn(
+        self, colName: str, dataType: Any, nullable: bool = True, comment: str | None = None
+    ) -> TableBuilder:
+        """One more column; a type is a text or one of Spark's.
+
+        Raises:
+            InvalidInputError: it is not nullable: NOT NULL is said in SQL.
+        """
+        if not nullable:
+            raise InvalidInputError("nullable=False: say NOT NULL in CREATE TABLE of SQL")
+        kind = dataType if isinstance(dataType, str) else dataType.simpleString()
+        said = "" if comment is None else f" comment {literal(comment)}"
+        self._columns.append(f"{quoted(colName)} {kind}{said}")
+        return self
+
+    def addColumns(self, cols: Any) -> TableBuilder:
+        """The columns of a schema, or a list of fields."""
+        for field in getattr(cols, "fields", cols):
+            said = field.metadata.get("comment") if field.metadata else None
+            self.addColumn(field.name, field.dataType, comment=said)
+        return self
+
+    def partitionedBy(self, *cols: Any) -> TableBuilder:
+        """The columns by which it is partitioned."""
+        names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+        self._partitioned_by = tuple(names)
+        return self
+
+    def property(self, key: str, value: str) -> TableBuilder:
+        """One of its TBLPROPERTIES."""
+        self._properties[key] = value
+        return self
+
+    def execute(self) -> HiveacidTable:
+        """Make the table.
+
+        Raises:
+            AlreadyExistsError, NotFoundError: it must not, or must, exist.
+            InvalidInputError: the definition is refused.
+        """
+        acid, where = self._acid, self._location
+        there = None if where is None else table_at(acid, where)
+        name = self._name
+        if name is None and where is None:
+            raise InvalidInputError("The table needs a tableName or a location")
+        if name is None:
+            assert where is not None
+            name = name_for(acid, where) if there is None else str(there.name)
+        if self._how == "create" and there is not None:
+            raise AlreadyExistsError(f"Table {there.name} lies at {where} already")
+        if self._how == "replace" and table_named(acid, name) is None:
+            raise NotFoundError(f"Table not found {name}", code=10001, table=name)
+        ensure_database(acid, parse_table_name(name))
+        made = acid.create_table(
+            name,
+            ", ".join(self._columns),
+            partitioned_by=self._partitioned_by,
+            properties=self._properties,
+            comment=self._comment,
+            location=where,
+            if_not_exists=self._how == "if_not_exists",
+            or_replace=self._how in ("replace", "or_replace"),
+        )
+        return HiveacidTable(made)

@@ -1,0 +1,39 @@
+"""The tutorial runs, and docs/spark.md has the list of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.tutorial import STEPS, Step
+
+import hiveacid
+
+
+@pytest.fixture
+def enabled(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
+    url, off = f"sqlite:///{tmp_path}/m.db", {"hiveacid.compactor.auto": "off"}
+    hiveacid.enable(spark, url, warehouse=str(tmp_path / "wh"), settings=off)
+    yield spark
+    hiveacid.disable(spark)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=[step.code.__name__ for step in STEPS])
+def test_a_step_of_the_tutorial(enabled: SparkSession, tmp_path: Path, step: Step) -> None:
+    if step.waits:
+        with pytest.raises(Exception):  # noqa: B017 - ours, or Spark's that knows no such source
+            step.code(enabled, str(tmp_path))
+        return
+    found = step.code(enabled, str(tmp_path)).collect()
+    assert sorted((tuple(row) for row in found), key=str) == sorted(step.rows, key=str)
+
+
+def test_the_list_is_documented(project: Path) -> None:
+    text = (project / "docs" / "spark.md").read_text("utf-8")
+    for number, step in enumerate(STEPS, 1):
+        outcome = f"waits: {step.waits}" if step.waits else "runs"
+        assert f"| {number} | {step.part} | {step.title} | {outcome} |" in text
+    assert len(STEPS) == 30
+    assert sum(not step.waits for step in STEPS) >= 25
