@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import hiveacid
-from hiveacid.errors import AlreadyExistsError, InvalidInputError
+from hiveacid.errors import (
+    AcidError,
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from hiveacid.session import Session
+from hiveacid.tables import HiveacidTable
 
 OFF = {"hiveacid.compactor.auto": "off"}
 
@@ -157,6 +165,176 @@ def test_another_session_is_as_it_was(acid: Session, spark: SparkSession) -> Non
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         other.sql("select * from emp").collect()
     assert values(spark.sql("select * from emp")) == EMP
+
+
+def test_databases_and_lists_are_sparks_and_ours(
+    acid: Session, plain: str, spark: SparkSession
+) -> None:
+    names = {row["tableName"] for row in spark.sql("show tables").collect()}
+    assert names >= {"emp", "plain"}
+    assert values(spark.sql("show tables like 'em*'")) == [("default", "emp", False)]
+    assert {one.name for one in spark.catalog.listTables()} >= {"emp", "plain"}
+    assert spark.catalog.tableExists("emp") and spark.catalog.tableExists("plain")
+    assert not spark.catalog.tableExists("nope")
+    assert spark.catalog.getTable("emp").tableType == "MANAGED"
+    columns = [(one.name, one.dataType) for one in spark.catalog.listColumns("emp")]
+    assert columns == [("id", "int"), ("name", "string")]
+    spark.catalog.refreshTable("emp")
+    spark.sql("create database sparks")
+    acid.sql("create database ours")
+    try:
+        shown = {row[0] for row in spark.sql("show databases").collect()}
+        assert shown >= {"default", "sparks", "ours"}
+        spark.sql("use sparks")
+        spark.sql("create table t (id int) using hiveacid")
+        spark.range(2).selectExpr("cast(id as int) id").write.insertInto("t")
+        assert (
+            values(spark.table("sparks.t")) == values(spark.sql("from t select *")) == [(0,), (1,)]
+        )
+        spark.catalog.setCurrentDatabase("ours")
+        assert (spark.catalog.currentDatabase(), acid.database) == ("ours", "ours")
+        with pytest.raises(Exception, match="SCHEMA_NOT_FOUND"):
+            spark.sql("use nowhere")
+    finally:
+        spark.sql("use default")
+        spark.sql("drop database sparks cascade")
+    assert "sparks" not in {row[0] for row in spark.sql("show databases").collect()}
+
+
+HIVE = {
+    "show transactions": "txnid",
+    "show locks": "lockid",
+    "show compactions": "compactionid",
+    "set hiveacid.progress": "set",
+    "explain locks select * from emp": "",
+    "explain select * from emp": "",
+    "show create table emp": "",
+    "describe formatted emp": "",
+    "show partitions parted": "",
+}
+
+
+@pytest.mark.parametrize("text", HIVE)
+def test_what_spark_lacks_is_answered(acid: Session, spark: SparkSession, text: str) -> None:
+    spark.sql(
+        "create table parted (id int) partitioned by (p int) tblproperties ('transactional'='true')"
+    )
+    frame = spark.sql(text)
+    assert HIVE[text] in frame.columns[0].lower()
+    frame.collect()
+
+
+def test_a_transaction_of_several_statements(acid: Session, spark: SparkSession) -> None:
+    spark.sql("start transaction")
+    spark.sql("insert into emp values (3, 'Eve')")
+    spark.createDataFrame([(4, "Kim")], "id int, name string").write.insertInto("emp")
+    assert len(spark.table("emp").collect()) == 4
+    spark.sql("rollback")
+    assert values(spark.table("emp")) == EMP
+
+
+REFUSED = {
+    "cache table emp": "CACHE TABLE",
+    "optimize emp": "OPTIMIZE",
+    "vacuum emp": "VACUUM",
+    "describe history emp": "HISTORY",
+    "select * from emp version as of 1": "VERSION",
+    "select nope from emp": "nope",
+    "selec * frm emp": "",
+    "insert into emp select * from nowhere": "nowhere",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_not_possible_ends_in_an_error_that_says_so(
+    acid: Session, spark: SparkSession, text: str
+) -> None:
+    with pytest.raises(Exception, match=REFUSED[text]):
+        spark.sql(text)
+
+
+def test_an_overwrite_empties_the_other_partitions(acid: Session, spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id int, p string")
+    rows.write.format("hiveacid").partitionBy("p").saveAsTable("t")
+    new = spark.createDataFrame([(5, "b"), (6, "d")], rows.schema)
+    new.write.mode("overwrite").saveAsTable("t")
+    assert values(spark.table("t")) == [(5, "b"), (6, "d")]
+    new.where("id = 5").write.mode("overwrite").option(
+        "partitionOverwriteMode", "dynamic"
+    ).saveAsTable("t")
+    assert values(spark.table("t")) == [(5, "b"), (6, "d")]
+    with pytest.raises(InvalidInputError, match="does not meet"):
+        new.write.mode("overwrite").option("replaceWhere", "p = 'b'").saveAsTable("t")
+    assert values(spark.table("t")) == [(5, "b"), (6, "d")]
+    new.limit(0).write.mode("overwrite").saveAsTable("t")
+    assert values(spark.table("t")) == []
+
+
+def test_a_table_that_is_replaced(acid: Session, spark: SparkSession) -> None:
+    before = acid.table("emp").definition
+    spark.sql("create or replace table emp using hiveacid as select id, name from emp where id = 1")
+    assert acid.table("emp").definition.id == before.id  # one commit
+    assert values(spark.table("emp")) == [(1, "Ann")]
+    spark.sql("create or replace table emp using hiveacid as select id + 1.5 as n from emp")
+    assert [column.name for column in acid.table("emp").definition.columns] == ["n"]
+    assert len(spark.table("emp").collect()) == 1
+    assert values(spark.sql("show tables")) == values(spark.sql("show tables like 'emp|plain'"))
+    with pytest.raises(NotFoundError):
+        spark.sql("replace table nope (id int) using hiveacid")
+    with pytest.raises(NotFoundError):
+        spark.range(1).writeTo("nope").using("hiveacid").replace()
+
+
+def test_options_that_are_not_known_are_refused(acid: Session, spark: SparkSession) -> None:
+    frame = spark.table("emp")
+    with pytest.raises(UnsupportedError, match="option compression"):
+        frame.write.mode("append").option("compression", "zstd").saveAsTable("emp")
+    with pytest.raises(UnsupportedError, match="option versionasof"):
+        spark.read.option("versionAsOf", 1).table("emp")
+    with pytest.raises(InvalidInputError, match="partitioned by"):
+        frame.write.mode("append").partitionBy("id").saveAsTable("emp")
+    with pytest.raises(UnsupportedError, match="another format"):
+        frame.write.format("parquet").mode("overwrite").saveAsTable("emp")
+    assert values(spark.table("emp")) == EMP
+
+
+def test_merge_into_by_a_frame(acid: Session, spark: SparkSession) -> None:
+    from pyspark.sql.functions import expr
+
+    rows = spark.createDataFrame([(2, "New"), (9, "Zoe")], "id int, name string")
+    if not hasattr(rows, "mergeInto"):
+        pytest.skip("Spark 4 has it")
+    (
+        rows.alias("s")
+        .mergeInto("emp", expr("s.id = emp.id"))
+        .whenMatched()
+        .update({"name": expr("concat(s.name, emp.name)")})
+        .whenNotMatched(expr("s.id > 5"))
+        .insertAll()
+        .whenNotMatchedBySource()
+        .delete()
+        .merge()
+    )
+    assert values(spark.table("emp")) == [(2, "NewJoe"), (9, "Zoe")]
+
+
+def test_arguments_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
+    for wrong in (None, "spark", spark.range(1)):
+        with pytest.raises(InvalidInputError, match="SparkSession"):
+            hiveacid.enable(wrong, url(tmp_path))  # type: ignore[arg-type]
+    with pytest.raises(AcidError):
+        hiveacid.enable(spark, str(tmp_path / "wh"), warehouse=url(tmp_path))
+    with pytest.raises(AcidError, match="metastore"):
+        hiveacid.enable(spark, f"sqlite:///{tmp_path}/nowhere/m.db")
+    assert not hasattr(spark, "acid")
+    with pytest.raises(InvalidInputError, match="not enabled"):
+        HiveacidTable.forName(spark, "emp")
+
+
+def test_threads_of_a_session_are_enabled(acid: Session, spark: SparkSession) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda _: values(spark.sql("select * from emp")), range(4)))
+    assert found == [EMP] * 4
 
 
 @pytest.mark.jvm

@@ -3,8 +3,8 @@
     enable.py          ``spark.sql``, ``spark.table``, ``df.write`` and their like know them: what
                        stands in the place of Spark's methods, on which sessions
     sql.py, names.py   ``spark.sql``: whose a statement is
-    frames.py, writers.py, merging.py, namespaces.py, paths.py
-                       readers; writers; ``mergeInto``; ``spark.catalog``; tables at a path
+    frames.py, writers.py, streams.py, merging.py, namespaces.py, paths.py
+                       readers; writers; streams; ``mergeInto``; ``spark.catalog``; tables at a path
     data_source.py     ``format("hiveacid")``: what Spark asks for: the schema, a reader, a writer,
                        a sink, a source
     options.py         its options, and a session of the metastore that they name

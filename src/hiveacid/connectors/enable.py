@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
-from hiveacid.connectors import frames, merging, namespaces, sql, writers
+from hiveacid.connectors import frames, merging, namespaces, sql, streams, writers
 from hiveacid.errors import InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.spark.jobs import is_own_call
@@ -196,11 +196,6 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _acid(acid: Session, original: object) -> Session:
-    del original
-    return acid
-
-
 def _stop(acid: Session, original: Callable[[], None]) -> None:
     there = _enabled(acid.spark)
     if there is not None and there.acid is acid:  # not of a clone
@@ -212,13 +207,15 @@ _SESSION: Final[Mapping[str, tuple[Any, bool]]] = {
     "sql": (sql.sql, False),
     "table": (frames.table, False),
     "read": (frames.read, True),
+    "readStream": (streams.read_stream, True),
     "catalog": (namespaces.catalog, True),
-    "acid": (_acid, True),
+    "acid": (None, True),
     "stop": (_stop, False),
 }
 """Methods of a session, and whether they are properties."""
 _FRAME: Final[Mapping[str, tuple[Any, bool]]] = {
     "write": (writers.write, True),
+    "writeStream": (streams.write_stream, True),
     "writeTo": (writers.write_to, False),
     "alias": (frames.alias, False),
     "mergeInto": (merging.merge_into, False),
@@ -250,8 +247,8 @@ def _restore() -> None:
 def _replaced(
     original: Any, replacement: Any, session_of: Callable[[Any], Any], *, is_property: bool
 ) -> Callable[..., Any]:
-    """What stands in the place of a method or a property: ``replacement`` gets what answers for the
-    session, the original as a function, and the arguments.
+    """What stands in the place of a method: ``replacement`` gets what answers for the session, the
+    original, bound, and the arguments; for a property its value, and whose it is.
     """
 
     def as_it_was(value: Any) -> Any:
@@ -265,7 +262,9 @@ def _replaced(
             bound = as_it_was(value)
             return bound if is_property else bound(*args, **kwargs)
         if original is None:
-            return replacement(acid, None)
+            return acid
+        if is_property:
+            return replacement(acid, as_it_was(value), value)
         return replacement(acid, as_it_was(value), *args, **kwargs)
 
     return call if original is None or is_property else functools.wraps(original)(call)

@@ -53,9 +53,9 @@ def table(acid: Session, original: Callable[[str], DataFrame], tableName: str) -
     return original(tableName) if ours is None else ours.df()
 
 
-def read(acid: Session, original: Any) -> Any:
+def read(acid: Session, original: Any, spark: object) -> Any:
     """``SparkSession.read``."""
-    return dressed(_Reader, original, acid)
+    return dressed(_Reader, original, acid, owner=spark)
 
 
 def alias(acid: Session, original: Callable[[str], Any], alias: str) -> Any:
@@ -66,12 +66,14 @@ def alias(acid: Session, original: Callable[[str], Any], alias: str) -> Any:
     return made
 
 
-def dressed(ours: type, value: Any, acid: Session) -> Any:
-    """The same object of Spark's, its methods below those of ``ours``."""
+def dressed(ours: type, value: Any, acid: Session, *, owner: Any) -> Any:
+    """The same object of Spark's, its methods below those of ``ours``; ``owner`` is the session or
+    the DataFrame that it belongs to.
+    """
     made = copy.copy(value)
     sparks: type = type(value)
     made.__class__ = _class(ours, sparks)
-    made._acid, made._told, made._given = acid, {}, {}
+    made._acid, made._owner, made._told, made._given = acid, owner, {}, {}
     return made
 
 
@@ -84,6 +86,7 @@ class Told:
     """What a reader or writer was told: its format, mode and options."""
 
     _acid: Session
+    _owner: Any
     _told: dict[str, Any]
     _given: dict[str, Any]
     """Options, by their names in lower case."""

@@ -108,9 +108,9 @@ def _frame(acid: Session, rows: Sequence[tuple[Any, ...]], schema: str) -> DataF
 # -------------------------------------------------------------------- spark.catalog
 
 
-def catalog(acid: Session, original: Any) -> Any:
+def catalog(acid: Session, original: Any, spark: object) -> Any:
     """``SparkSession.catalog``."""
-    return dressed(_Catalog, original, acid)
+    return dressed(_Catalog, original, acid, owner=spark)
 
 
 class _Catalog(Told):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.frames import Told, dressed, table_named, written_text
 from hiveacid.connectors.paths import ensure_database, location_of, name_for, table_at
@@ -30,14 +30,15 @@ _DYNAMIC: Final = "spark.sql.sources.partitionOverwriteMode"
 _COLUMN: Final = re.compile(r"Column<b?['\"](.*)['\"]>", re.DOTALL)
 
 
-def write(acid: Session, original: Any) -> Any:
+def write(acid: Session, original: Any, frame: object) -> Any:
     """``DataFrame.write``."""
-    return dressed(_Writer, original, acid)
+    return dressed(_Writer, original, acid, owner=frame)
 
 
 def write_to(acid: Session, original: Callable[[str], Any], table: str) -> Any:
     """``DataFrame.writeTo``."""
-    made = dressed(_WriterV2, original(table), acid)
+    frame = original.__self__  # type: ignore[attr-defined]
+    made = dressed(_WriterV2, original(table), acid, owner=frame)
     made._name = table
     return made
 
@@ -184,7 +185,7 @@ class _Writer(Told):
         if overwrite is None:
             overwrite = self._mode == "overwrite"
         options = self.known_options(_WRITE_OPTIONS)
-        store(ours, self._acid, _rows(self), overwrite=overwrite, options=options, by_name=False)
+        store(ours, self._acid, self._owner, overwrite=overwrite, options=options, by_name=False)
 
     def _tell(self, format: str | None, mode: str | None, partition_by: Any) -> None:
         self.mode(mode)
@@ -207,7 +208,7 @@ class _Writer(Told):
         elif self._mode in ("append", "overwrite"):
             _check_partitions(ours, self._told.get("partitioned_by"))
             overwrite = self._mode == "overwrite"
-            store(ours, self._acid, _rows(self), overwrite=overwrite, options=options)
+            store(ours, self._acid, self._owner, overwrite=overwrite, options=options)
         elif self._mode != "ignore":
             raise AlreadyExistsError(f"Table {ours.name} already exists", table=str(ours.name))
 
@@ -220,7 +221,7 @@ class _Writer(Told):
         ensure_database(self._acid, parse_table_name(name))
         self._acid.create_table(
             name,
-            _rows(self),
+            self._owner,
             partitioned_by=partitioned_by,
             bucketed_by=bucketed_by,
             buckets=buckets,
@@ -282,17 +283,17 @@ class _WriterV2(Told):
             super().append()  # type: ignore[misc]
         else:
             options = self.known_options(_WRITE_OPTIONS)
-            store(ours, self._acid, _rows(self), overwrite=False, options=options)
+            store(ours, self._acid, self._owner, overwrite=False, options=options)
 
     def overwrite(self, condition: Any) -> None:
         ours = self._ours
         if ours is None:
             super().overwrite(condition)  # type: ignore[misc]
         elif self._acid.in_transaction:
-            replace_where(ours, _rows(self), condition)
+            replace_where(ours, self._owner, condition)
         else:
             with self._acid.transaction() as txn:
-                replace_where(txn.table(written_text(ours.name)), _rows(self), condition)
+                replace_where(txn.table(written_text(ours.name)), self._owner, condition)
 
     def overwritePartitions(self) -> None:
         ours = self._ours
@@ -300,7 +301,7 @@ class _WriterV2(Told):
             super().overwritePartitions()  # type: ignore[misc]
         else:
             options = {**self.known_options(_WRITE_OPTIONS), "partitionOverwriteMode": "dynamic"}
-            store(ours, self._acid, _rows(self), overwrite=True, options=options)
+            store(ours, self._acid, self._owner, overwrite=True, options=options)
 
     @property
     def _ours(self) -> AcidTable | None:
@@ -319,7 +320,7 @@ class _WriterV2(Told):
         ensure_database(self._acid, parse_table_name(self._name))
         self._acid.create_table(
             self._name,
-            _rows(self),
+            self._owner,
             partitioned_by=[_column_name(one) for one in self._told.get("partitioned_by", ())],
             properties=self._told.get("properties", {}),
             or_replace=how != "create",
@@ -339,13 +340,3 @@ def _column_name(column: Any) -> str:
     if not re.fullmatch(r"\w+", name):
         raise UnsupportedError(f"Tables of ours are partitioned by columns, not by {column}")
     return name
-
-
-def _rows(writer: Any) -> DataFrame:
-    """What a writer is to write; that of Spark Connect knows a plan only."""
-    frame = writer._df
-    if not hasattr(frame, "sparkSession"):
-        from pyspark.sql.connect.dataframe import DataFrame as Remote
-
-        frame = Remote(frame, writer._acid.spark)
-    return cast("DataFrame", frame)
