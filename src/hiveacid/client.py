@@ -184,6 +184,11 @@ def _default_location(metastore: Metastore, warehouse: str | None) -> str:
 def _location(warehouse: str) -> str:
     if not warehouse:
         raise InvalidInputError("The warehouse needs a location")
+    if warehouse.startswith(("sqlite:", "postgresql", "postgres:", "thrift:")):
+        raise InvalidInputError(
+            "The warehouse is a directory, not the metastore's URL: are the two swapped?",
+            warehouse=warehouse.partition(":")[0],
+        )
     if "://" in warehouse or warehouse.startswith("file:"):
         return warehouse.rstrip("/")
     if not os.path.isabs(warehouse):

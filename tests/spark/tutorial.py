@@ -367,9 +367,7 @@ def incremental_sync(spark: SparkSession, where: str) -> DataFrame:
     return spark.table("target")
 
 
-@step(
-    STREAM, "`writeStream` to a table, `readStream` from it", ids(0, 1, 2), waits="a stream source"
-)
+@step(STREAM, "`writeStream` and `readStream` of tables", ids(0, 1, 2), waits="a stream source")
 def stream_between_tables(spark: SparkSession, where: str) -> DataFrame:
     spark.range(3).write.format("hiveacid").saveAsTable("events")
     spark.sql("CREATE TABLE copy (id BIGINT) USING hiveacid")

@@ -34,7 +34,7 @@ def table_named(acid: Session, name: object) -> AcidTable | None:
         written = parse_table_name(name) if isinstance(name, str) else None
     except SqlSyntaxError:  # three parts: of another catalog
         return None
-    if written is None or not is_table_of_ours(acid, written):
+    if written is None or not is_table_of_ours(acid.look(), written):
         return None
     return acid.table(written_text(written))
 

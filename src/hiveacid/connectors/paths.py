@@ -20,6 +20,7 @@ from hiveacid.spark.types import literal, quoted
 if TYPE_CHECKING:
     from hiveacid.session import Session
     from hiveacid.table import AcidTable
+    from hiveacid.txn.view import Look
 
 FORMAT = "hiveacid"
 _USING = re.compile(r"\bUSING\s+`?hiveacid`?(?!\w)", re.IGNORECASE)
@@ -93,15 +94,10 @@ def _place(location: str) -> str:
     return path if "://" in path else os.path.realpath(path)
 
 
-def written_name(acid: Session, name: TableName) -> TableName:
-    """The name with the current database where it has none."""
-    return name if name.database else TableName(acid.database, name.table)
-
-
-def is_table_of_ours(acid: Session, name: TableName) -> bool:
+def is_table_of_ours(look: Look, name: TableName) -> bool:
     """Whether a name as written means a table or view of ours; a temporary view comes first."""
-    look = acid.look()
-    if look.table(written_name(acid, name)) is None:
+    known = name if name.database else TableName(look.current_database, name.table)
+    if look.table(known) is None:
         return False
     return bool(name.database) or not look.is_temporary_view(name.table)
 

@@ -24,7 +24,6 @@ from hiveacid.connectors.paths import (
     ensure_database,
     is_table_of_ours,
     with_names,
-    written_name,
 )
 from hiveacid.errors import SqlSyntaxError
 from hiveacid.model.tables import TableName
@@ -46,6 +45,7 @@ from hiveacid.statements.values import (
     Query,
     UpdateResult,
 )
+from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -85,21 +85,22 @@ def sql(
             return both(acid, original, text)
         try:
             is_ours = _WORDS.match(" ".join(words)) is not None or _creates_ours(words, text)
-            if is_ours or _names_ours(acid, text):
-                return _carried_out(acid, original, text, args, kwargs, is_ours=is_ours)
+            look = acid.look()
+            if is_ours or _names_ours(look, text):
+                known = None if is_ours else look
+                return _carried_out(acid, original, text, args, kwargs, look=known)
         except _SparksError:
             pass
     return original(sqlQuery, args, **kwargs)
 
 
-def _names_ours(acid: Session, text: str) -> bool:
+def _names_ours(look: Look, text: str) -> bool:
     """Whether one of the names in the text could be a table of ours."""
-    names = {
-        written_name(acid, TableName(parts[0] if len(parts) == 2 else "", parts[-1]))
-        for parts in relation_names(text)
-        if len(parts) <= 2
-    }
-    return bool(names and acid.client.metastore.get_tables(names))
+    names = (parts for parts in relation_names(text) if len(parts) <= 2)
+    return any(
+        look.table(TableName(parts[0] if len(parts) == 2 else look.current_database, parts[-1]))
+        for parts in names
+    )
 
 
 def _creates_ours(words: Sequence[str], text: str) -> bool:
@@ -147,9 +148,10 @@ def _carried_out(
     args: Mapping[str, Any] | Sequence[Any] | None,
     kwargs: Mapping[str, Any],
     *,
-    is_ours: bool,
+    look: Look | None,
 ) -> DataFrame:
-    """The statement with its values in it, by the session or, over rows it reads, by Spark.
+    """The statement with its values in it, by the session or, over rows it reads, by Spark; without
+    ``look`` it is ours by its words alone.
 
     Raises:
         _SparksError: it is Spark's after all.
@@ -160,15 +162,15 @@ def _carried_out(
     try:
         if formatter is not None:
             text = formatter.format(text, **kwargs)
-        if not is_ours:
-            answer = _over_rows(acid, original, text)
+        if look is not None:
+            answer = _over_rows(acid, look, original, text)
             if answer is not None:
                 return answer
         statement = parse_one(text, setting_of=acid.settings.get)
         if isinstance(statement.body, CreateTable):
             ensure_database(acid, statement.body.name)
-        if not is_ours:
-            _check_target(acid, statement.body)
+        if look is not None:
+            _check_target(look, statement.body)
             if isinstance(statement.body, CreateTable) and statement.body.or_replace:
                 properties = {"transactional": "true", **statement.body.properties}
                 body = replace(statement.body, properties=properties)
@@ -206,7 +208,7 @@ def _accept(bound: object) -> None:
         raise _SparksError
 
 
-def _check_target(acid: Session, body: object) -> None:
+def _check_target(look: Look, body: object) -> None:
     """A statement whose tables are none of ours is Spark's, whatever its expressions name."""
     if isinstance(body, ParsedExplain):
         body = body.statement.body
@@ -219,7 +221,7 @@ def _check_target(acid: Session, body: object) -> None:
         for value in (getattr(part, field.name) for field in fields(part))  # type: ignore[arg-type]
         if isinstance(value, TableName)
     ]
-    if not any(is_table_of_ours(acid, name) for name in names):
+    if not any(is_table_of_ours(look, name) for name in names):
         raise _SparksError
 
 
@@ -238,7 +240,7 @@ class _Head:
     start: int
 
 
-def _over_rows(acid: Session, original: _Original, text: str) -> DataFrame | None:
+def _over_rows(acid: Session, look: Look, original: _Original, text: str) -> DataFrame | None:
     """What Spark makes of a statement that keeps the rows of a query over ours; None where it is
     no such statement.
     """
@@ -247,7 +249,7 @@ def _over_rows(acid: Session, original: _Original, text: str) -> DataFrame | Non
     if head is None:
         return None
     is_view = "VIEW" in head.words
-    if not is_view and head.target is not None and is_table_of_ours(acid, head.target):
+    if not is_view and head.target is not None and is_table_of_ours(look, head.target):
         return None
     cursor.at = head.start
     fragment = QueryParser(cursor).query_fragment()

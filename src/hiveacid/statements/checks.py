@@ -291,10 +291,14 @@ def check_has_partition_columns(
 
 def columns_named(statement: Merge) -> set[str]:
     """The words of a MERGE's expressions: what they name is not lost where a clause takes all."""
-    texts = [statement.on]
+    texts: list[object] = [statement.on]
     for clause in statement.clauses:
         given = [value for _, value in getattr(clause, "assignments", ())]
-        texts += [clause.condition or "", *given, *getattr(clause, "values", ())]
+        texts += [
+            *([] if clause.condition is None else [clause.condition]),
+            *given,
+            *getattr(clause, "values", ()),
+        ]
     return set(re.findall(r"\w+", " ".join(map(str, texts)).lower()))
 
 

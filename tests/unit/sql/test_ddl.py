@@ -98,6 +98,14 @@ VALUES = {
             properties={"transactional": "true", "transactional_properties": "insert_only"},
         )
     ),
+    "create table x (id int) using HiveAcid": (
+        CreateTable(X, ID, format=FileFormat.ORC, properties={"transactional": "true"})
+    ),
+    "create or replace table x (p string, id int) partitioned by (P)": (
+        CreateTable(X, ID, (Column("p", STRING),), or_replace=True)
+    ),
+    "replace table x (id int)": CreateTable(X, ID, or_replace=True, must_exist=True),
+    "describe table t": DescribeTable(T),
     "create schema d": CreateDatabase("d"),
     "drop database if exists d cascade": DropDatabase("d", True, True),
     "use D2": UseDatabase("d2"),
