@@ -120,13 +120,23 @@ class AcidTransaction:
 
         Raises:
             TransactionError: the transaction is not open.
+            InvalidInputError: the batches before went to another table.
             UnsupportedError: the metastore is a service of Hive.
         """
         self._unit.require_open()
         name = self._within.table(table).name
-        last = own(self._within.client.metastore).last_batch(app_id, name)
-        if last is not None and last >= number:
+        last = own(self._within.client.metastore).last_batches(app_id)
+        if last.get(name, -1) >= number:
             return False
+        if name not in last and number > 0 and last:
+            before = ", ".join(f"{other} (up to {end})" for other, end in last.items())
+            raise InvalidInputError(
+                f"Batch {number} of {app_id} would be the first one in {name}: those before went to"
+                f" {before}",
+                table=str(name),
+                note="A checkpoint belongs to one table: begin with a new one, or, where the rows"
+                " before are not wanted, with another app_id.",
+            )
         self._unit.txn.pending.batches.append(StreamBatch(app_id, name, number))
         return True
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import hiveacid
@@ -119,15 +120,32 @@ def test_each_stream_and_table_counts_by_itself(acid: Session, spark: SparkSessi
     acid.sql(f"create table other (id int, pay int) {ACID}")
     frame = spark.createDataFrame([(1, 1)], "id int, pay int")
     for table, app in (("emp", "a"), ("emp", "b"), ("other", "a"), ("emp", "a")):
-        hiveacid.foreach_batch(acid, table, app_id=app)(frame, 5)
+        hiveacid.foreach_batch(acid, table, app_id=app)(frame, 0)
     assert (rows(acid, "emp"), rows(acid, "other")) == ([(1, 1)] * 2, [(1, 1)])
     acid.sql("alter table other rename to renamed")
-    hiveacid.foreach_batch(acid, "renamed", app_id="a")(frame, 5)
+    hiveacid.foreach_batch(acid, "renamed", app_id="a")(frame, 0)
     assert rows(acid, "renamed") == [(1, 1)]
     acid.sql("drop table renamed")
     acid.sql(f"create table renamed (id int, pay int) {ACID}")
-    hiveacid.foreach_batch(acid, "renamed", app_id="a")(frame, 5)
+    hiveacid.foreach_batch(acid, "renamed", app_id="a")(frame, 0)
     assert rows(acid, "renamed") == [(1, 1)]
+
+
+def test_a_checkpoint_of_another_table(acid: Session, spark: SparkSession, tmp_path: Path) -> None:
+    """The rows before would be missing, and nobody would know."""
+    acid.sql(f"create table other (id int, pay int) {ACID}")
+    source(tmp_path, [{"id": 1, "pay": 1}])
+    first = hiveacid.foreach_batch(acid, "emp", app_id="a")
+    stream(spark, tmp_path, first, "id int, pay int")
+    source(tmp_path, [{"id": 2, "pay": 2}])
+    second = hiveacid.foreach_batch(acid, "other", app_id="a")
+    with pytest.raises(StreamingQueryException, match=r"default.emp \(up to 0\)"):
+        stream(spark, tmp_path, second, "id int, pay int")
+    assert (rows(acid, "emp"), rows(acid, "other")) == ([(1, 1)], [])
+    hiveacid.foreach_batch(acid, "other", app_id="b")(
+        spark.createDataFrame([(2, 2)], "id int, pay int"), 1
+    )
+    assert rows(acid, "other") == [(2, 2)]
 
 
 def test_of_two_drivers_with_one_batch_one_writes(acid: Session, spark: SparkSession) -> None:

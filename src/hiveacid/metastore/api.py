@@ -457,8 +457,8 @@ class OwnDatabase(Metastore, CompactionUpkeep, Protocol):
     def perform_timeouts(self) -> tuple[TxnId, ...]:
         """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""
 
-    def last_batch(self, app_id: str, table: TableName) -> int | None:
-        """The number of the stream's last micro-batch that is in the table; None where none is."""
+    def last_batches(self, app_id: str) -> Mapping[TableName, int]:
+        """The number of the stream's last micro-batch in each table that has one."""
 
     def is_served_by_hive(self) -> bool:
         """Whether a metastore service of Hive has worked on the same database: its cleaner goes by

@@ -384,6 +384,9 @@ _THIS_STREAM: Final = and_(
     _B.SB_TABLE == bindparam("table"),
 )
 _LAST_BATCH: Final = select(_B.SB_BATCH_ID).where(_THIS_STREAM)
+_LAST_BATCHES: Final = select(_B.SB_DATABASE, _B.SB_TABLE, _B.SB_BATCH_ID).where(
+    _B.SB_APP_ID == bindparam("app")
+)
 _RAISE_BATCH: Final = (
     update(HIVEACID_STREAM_BATCHES)
     .where(_THIS_STREAM, _B.SB_BATCH_ID < bindparam("number"))
@@ -402,10 +405,10 @@ class SqlStreamBatches(OwnDatabase):
 
     _db: Database
 
-    def last_batch(self, app_id: str, table: TableName) -> int | None:
+    def last_batches(self, app_id: str) -> Mapping[TableName, int]:
         with self._db.query() as unit:
-            found = unit.scalar(_LAST_BATCH, **_batch_key(app_id, table))
-        return None if found is None else int(found)
+            rows = unit.rows(_LAST_BATCHES, app=app_id)
+        return {TableName(database, table): int(number) for database, table, number in rows}
 
 
 def note_batches(unit: Unit, batches: Sequence[StreamBatch]) -> ConflictError | None:

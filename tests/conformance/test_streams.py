@@ -1,0 +1,92 @@
+"""Streams on both databases: which micro-batch is there, whose transactions are open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import hiveacid
+from hiveacid import read_arrow
+from hiveacid.errors import ConflictError, InvalidInputError
+from hiveacid.session import Session
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+OFF = {"hiveacid.compactor.auto": "off"}
+
+
+@pytest.fixture
+def acid(metastore_url: str, tmp_path: Path) -> Iterator[Session]:
+    root = str(tmp_path / "wh")
+    with hiveacid.connect(None, metastore_url, warehouse=root, settings=OFF) as session:
+        for table in ("t", "u"):
+            session.sql(f"create table {table} (id int) {ACID}")
+        yield session
+
+
+def ids(acid: Session, table: str) -> list[int]:
+    return sorted(read_arrow(acid.table(table)).read_all()["id"].to_pylist())
+
+
+def batch(acid: Session, app_id: str, number: int, table: str) -> bool:
+    with acid.transaction() as txn:
+        if not txn.begin_batch(app_id, number, table=table):
+            return False
+        txn.table(table).write_arrow([{"id": number}])
+        return True
+
+
+def test_a_batch_is_there_once_and_in_the_table_of_those_before(acid: Session) -> None:
+    tried = [
+        ("a", 0, "t", True),
+        ("a", 0, "t", False),
+        ("a", 1, "t", True),
+        ("a", 0, "t", False),
+        ("b", 7, "t", True),
+        ("a", 0, "u", True),
+        ("a", 2, "u", True),
+        ("a", 2, "t", True),
+    ]
+    for app_id, number, table, done in tried:
+        assert batch(acid, app_id, number, table) is done, (app_id, number, table)
+    with pytest.raises(InvalidInputError, match=r"those before went to default\.t \(up to 7\)"):
+        batch(acid, "b", 8, "u")
+    assert (ids(acid, "t"), ids(acid, "u")) == ([0, 1, 2, 7], [0, 2])
+    acid.sql("alter table t rename to v")
+    acid.sql("drop table u")
+    assert not batch(acid, "b", 7, "v")
+    acid.sql(f"create table u (id int) {ACID}")
+    assert batch(acid, "a", 0, "u")
+
+
+def test_of_two_that_write_one_batch_the_first_wins(acid: Session, metastore_url: str) -> None:
+    with hiveacid.connect(None, metastore_url, settings=OFF) as other:
+        with pytest.raises(ConflictError, match="already") as error, acid.transaction() as txn:
+            assert txn.begin_batch("a", 0, table="t")
+            txn.table("t").write_arrow([{"id": 1}])
+            assert batch(other, "a", 0, "t")
+        assert error.value.context["batch"] == 0
+    assert ids(acid, "t") == [0]
+
+
+def test_streams_side_by_side_leave_nothing_open(acid: Session, metastore_url: str) -> None:
+    with ExitStack() as stack:
+        sessions = [
+            stack.enter_context(hiveacid.connect(None, metastore_url, settings=OFF))
+            for _ in range(3)
+        ]
+        streams = [
+            stack.enter_context(one.stream("t", transactions_per_batch=n + 1))
+            for n, one in enumerate(sessions)
+        ]
+        for turn in range(4):
+            for n, stream in enumerate(streams):
+                stream.begin()
+                stream.write({"id": 10 * turn + n})
+            for n, stream in enumerate(reversed(streams)):
+                stream.abort() if n == turn else stream.commit()
+    expected = [10 * turn + n for turn in range(4) for n in range(3) if n != 2 - turn]
+    assert ids(acid, "t") == expected
+    assert acid.client.own.get_open_txns().open == () and acid.sql("show locks").rows == ()
