@@ -23,7 +23,7 @@ from hiveacid.sql.splice import Names, Splicer
 from hiveacid.statements.constraints import column_default
 from hiveacid.statements.ddl.tables import CreateTable
 from hiveacid.statements.ddl.views import CreateView
-from hiveacid.statements.explain import Explain
+from hiveacid.statements.describe import Explain
 from hiveacid.statements.session_state import TransactionStatement
 from hiveacid.statements.values import (
     Command,

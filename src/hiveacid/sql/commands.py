@@ -14,8 +14,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.sql.columns import property_keys, property_list
 from hiveacid.sql.cursor import Cursor, TokenKind, tokenize
-from hiveacid.sql.ddl import optional_partition, partition_condition
-from hiveacid.sql.dml import partition_pair
+from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactions, SortItem
 from hiveacid.statements.ddl.partitions import RepairTable

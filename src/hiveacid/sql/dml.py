@@ -17,6 +17,7 @@ from hiveacid.sql.expressions import (
     at_clause,
 )
 from hiveacid.sql.query import QueryParser
+from hiveacid.statements.partition_values import PartitionCondition, PartitionText
 from hiveacid.statements.values import (
     Delete,
     Insert,
@@ -160,6 +161,46 @@ def partition_text(cursor: Cursor) -> str | None:
     if not sign and cursor.key in ("TRUE", "FALSE"):
         return cursor.next().text.lower()
     raise cursor.unrecognized("constant")
+
+
+def partition_spec(cursor: Cursor) -> PartitionText:
+    """PARTITION ( column = constant, ... )"""
+    cursor.expect("PARTITION")
+    return cursor.in_parentheses(_partition_value)
+
+
+def _partition_value(cursor: Cursor) -> tuple[str, str | None]:
+    name, text, given = partition_pair(cursor)
+    if not given:
+        raise cursor.unrecognized("partition specification")
+    return name, text
+
+
+def optional_partition(cursor: Cursor) -> PartitionText:
+    """A partition specification, if there is one."""
+    return partition_spec(cursor) if cursor.looking_at("PARTITION", "(") else ()
+
+
+_OPERATORS = {
+    "=": "=",
+    "==": "=",
+    "!=": "!=",
+    "<>": "!=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
+
+
+def partition_condition(cursor: Cursor) -> PartitionCondition:
+    """column operator constant"""
+    column = cursor.small_name("partition specification")
+    operator = _OPERATORS.get(cursor.key)
+    if operator is None:
+        raise cursor.unrecognized("drop partition statement")
+    cursor.next()
+    return PartitionCondition(column, operator, partition_text(cursor))
 
 
 def _values(cursor: Cursor) -> Any:

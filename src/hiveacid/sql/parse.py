@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import Column, TableName
-from hiveacid.sql.alter import parse_alter
 from hiveacid.sql.commands import (
     autocommit,
     parse_abort,
@@ -34,6 +33,7 @@ from hiveacid.sql.commands import (
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, position, syntax_error, tokenize
 from hiveacid.sql.ddl import (
     column_definitions,
+    parse_alter,
     parse_create,
     parse_drop,
     parse_replace,

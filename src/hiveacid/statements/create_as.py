@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hiveacid.errors import NotFoundError
 from hiveacid.model.tables import AcidMode, Column, Table, TableName
 from hiveacid.model.types import PrimitiveType
-from hiveacid.statements import insert, run, select, truncate
+from hiveacid.statements import insert, run, select
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.ddl import tables, views
 from hiveacid.statements.ddl.tables import (
@@ -19,8 +19,8 @@ from hiveacid.statements.ddl.tables import (
 )
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.evolve import columns_of, columns_of_rows, renamed
+from hiveacid.statements.insert import Truncate, TruncateWork
 from hiveacid.statements.locked import define
-from hiveacid.statements.truncate import Truncate, TruncateWork
 from hiveacid.statements.values import Insert
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
@@ -86,7 +86,7 @@ def _insert(context: ExecutionContext, statement: Insert) -> None:
 
 def _truncate(context: ExecutionContext, name: TableName) -> None:
     def plan(_: ExecutionContext, value: Truncate, look: Look) -> list[TruncateWork]:
-        return [truncate.plan(value, look)]
+        return [insert.plan_truncate(value, look)]
 
     bound = Bound.to(context.look(), fixed(Truncate(name)))
     run.change(context, bound, plan, run.needs_of(plan))

@@ -23,14 +23,12 @@ from hiveacid.statements import (
     compact,
     create_as,
     describe,
-    explain,
     insert,
     load,
     run,
     select,
     session_state,
     show,
-    truncate,
 )
 from hiveacid.statements import values as dml
 from hiveacid.statements.answers import Listing
@@ -151,7 +149,7 @@ def _update(statement: dml.Update, look: Look) -> Work:
 
 def _delete(statement: dml.Delete, look: Look) -> Work:
     if statement.where is None:
-        return truncate.plan_delete(statement, look)
+        return insert.plan_delete(statement, look)
     from hiveacid.statements import update  # needs pyspark
 
     return update.plan_delete(statement, look)
@@ -185,7 +183,7 @@ _ROWS: Final[Mapping[type, Handler]] = {
     dml.Update: _changes(_update),
     dml.Delete: _changes(_delete, needs_spark=lambda value: value.where is not None),
     dml.Merge: _writes(_merge),
-    truncate.Truncate: _changes(truncate.plan, needs_spark=_no_spark),
+    insert.Truncate: _changes(insert.plan_truncate, needs_spark=_no_spark),
     load.Load: _writes(
         lambda context, statement, look: (load.plan(context, statement, look),),
         needs=load.needs,
@@ -266,11 +264,11 @@ def _says(answer: Callable[[ExecutionContext, Any], Any], *, commits: bool = Fal
 
 
 def _explain(context: ExecutionContext, bound: Bound) -> Listing:
-    value: explain.Explain = bound.value
+    value: describe.Explain = bound.value
     handler = handler_of(value.statement)
     if value.mode == "locks":
-        return explain.locks_listing(handler.needs(context, value.statement, bound.look))
-    return explain.explain(context, value, bound.look)
+        return describe.locks_listing(handler.needs(context, value.statement, bound.look))
+    return describe.explain(context, value, bound.look)
 
 
 def _locks_taken(context: ExecutionContext, statement: Any, look: Look) -> Footprint:
@@ -293,7 +291,7 @@ _unlock = Handler(
     changes_definitions=True,
 )
 _ANSWERS: Final[Mapping[type, Handler]] = {
-    explain.Explain: Handler(
+    describe.Explain: Handler(
         carry_out=_explain, needs_spark=lambda statement: statement.mode != "locks"
     ),
     session_state.SetProperty: _says(session_state.set_property),

@@ -18,7 +18,7 @@ from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.statements.context import Bound, ExecutionContext
-from hiveacid.statements.insert import InsertWork
+from hiveacid.statements.insert import InsertWork, TruncateWork
 from hiveacid.statements.job import Job, Work, is_transactional
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.locked import Needs, locked
@@ -28,7 +28,6 @@ from hiveacid.statements.placement import (
     publish_written,
     under_known_names,
 )
-from hiveacid.statements.truncate import TruncateWork
 from hiveacid.statements.values import Result
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.merge.overlap import overlapping_rows

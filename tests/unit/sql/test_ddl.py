@@ -41,8 +41,8 @@ from hiveacid.statements.ddl.partitions import (
     RepairTable,
 )
 from hiveacid.statements.ddl.tables import CreateTable, DropTable, RenameTable, SetLocation
-from hiveacid.statements.describe import DescribeDatabase, DescribeTable
-from hiveacid.statements.explain import Explain
+from hiveacid.statements.describe import DescribeDatabase, DescribeTable, Explain
+from hiveacid.statements.insert import Truncate
 from hiveacid.statements.partition_values import PartitionCondition
 from hiveacid.statements.session_state import (
     AbortTransactions,
@@ -71,7 +71,6 @@ from hiveacid.statements.show import (
     ShowTables,
     ShowTransactions,
 )
-from hiveacid.statements.truncate import Truncate
 from hiveacid.statements.values import Insert, Literals, Query, TableRef
 
 X = TableName("default", "x")
