@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import pickle
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+import hiveacid
+from hiveacid import read_arrow
+from hiveacid.errors import AcidError, ConversionError, InvalidInputError
+from hiveacid.model.tables import TableKind, TableName
 from hiveacid.session import Session
 
 pytestmark = pytest.mark.skipif(
@@ -144,11 +154,66 @@ def test_filters_that_spark_hands_down_change_no_other_query(
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+def test_a_table_that_is_altered_under_a_frame(acid: Session, load: Any) -> None:
+    acid.sql(f"create table t (id int) {ACID}")
+    acid.sql("insert into t values (1)")
+    frame = load("t")
+    acid.sql("alter table t add columns (more string)")
+    assert frame.collect() == [(1,)]
+    acid.sql("alter table t change id id bigint")
+    with pytest.raises(Exception, match="has a bigint id where int is expected"):
+        frame.collect()
+
+
+def test_a_value_that_does_not_fit_fails_the_write(
+    acid: Session, spark: SparkSession, save: Any, tmp_path: Path
+) -> None:
+    acid.sql(f"create table t (id int) {ACID}")
+    with pytest.raises(Exception, match=r"column id: .*int"):
+        save(spark.sql("select if(id = 3, 'x', '1') id from range(4)"), "t")
+    assert not list((tmp_path / "wh").rglob("*staging*"))
+    assert "OPEN" not in str(acid.sql("show transactions").collect())
+
+
+# -------------------------------------------------------------------- without Spark's processes
+
+
+@pytest.fixture
+def there(tmp_path: Path, url: str) -> Iterator[Session]:
+    """A metastore with tables, and a session without Spark."""
+    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as session:
+        session.sql(f"create table t (id int not null, s string) partitioned by (p int) {ACID}")
+        session.sql(f"create table u (id int) {ACID}")
+        session.sql("create table plain (id int) stored as orc")
+        make_view(session)
+        session.sql(
+            "create table c (id int check (id > 0)) stored as orc"
+            " tblproperties ('transactional'='true')"
+        )
+        yield session
+
+
+def make_view(session: Session) -> None:
+    """As CREATE VIEW, which needs Spark, leaves it."""
+    metastore = session.client.metastore
+    table = metastore.get_table(TableName("default", "u"))
+    view = replace(
+        table,
+        name=TableName("default", "v"),
+        kind=TableKind.VIEW,
+        view_text="select 1",
+        view_expanded="select 1",
+        properties={},
+    )
+    metastore.create_table(view)
+
+
 WRONG_READS = {
     "no option tabel here; there are": {"tabel": "t"},
-    "Table not found default.nosuch": {"table": "nosuch"},
+    r"Table not found default\.nosuch": {"table": "nosuch"},
     "is a view": {"table": "v"},
     "needs the name of a table": {},
+    "The table is named twice": {"table": "t", "path": "t"},
     "Option fresh is true or false": {"table": "t", "fresh": "1"},
     "A password does not belong into options": {
         "table": "t",
@@ -159,55 +224,128 @@ WRONG_READS = {
 }
 
 
-@pytest.fixture
-def tables(acid: Session) -> None:
-    acid.sql(f"create table t (id int not null, s string) partitioned by (p int) {ACID}")
-    acid.sql("create table plain (id int) stored as orc")
-    acid.sql("create view v as select * from t")
-    acid.sql(
-        "create table c (id int check (id > 0)) stored as orc"
-        " tblproperties ('transactional'='true')"
-    )
-
-
 @pytest.mark.parametrize("words", WRONG_READS)
-def test_wrong_options_are_named(spark: SparkSession, url: str, tables: None, words: str) -> None:
-    options = {"metastore": url, **WRONG_READS[words]}
-    with pytest.raises(Exception, match=words) as failed:
-        spark.read.format("hiveacid").options(**options).load()
+def test_wrong_options_are_named(there: Session, url: str, words: str) -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+
+    with pytest.raises(AcidError, match=words) as failed:
+        HiveAcidDataSource({"metastore": url, **WRONG_READS[words]}).schema()
     assert "secret" not in str(failed.value)
 
 
+def test_the_metastore_of_the_environment(
+    there: Session, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+
+    monkeypatch.delenv("HIVEACID_METASTORE", raising=False)
+    with pytest.raises(InvalidInputError, match="does not know the metastore"):
+        HiveAcidDataSource({"table": "u"}).schema()
+    monkeypatch.setenv("HIVEACID_METASTORE", url)
+    assert HiveAcidDataSource({"path": "u"}).schema().simpleString() == "struct<id:int>"
+
+
+def writer_of(url: str, table: str, schema: str, *, overwrite: bool = False) -> Any:
+    """What Spark sends to the tasks and then to the commit: the writer, pickled."""
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+
+    source = HiveAcidDataSource({"metastore": url, "table": table})
+    fields = [field.split() for field in schema.split(",")]
+    kinds = StructType([StructField(name, _TYPES[kind]()) for name, kind in fields])
+    return pickle.loads(pickle.dumps(source.writer(kinds, overwrite)))
+
+
+_TYPES: dict[str, Any] = {"int": IntegerType, "string": StringType}
 WRONG_WRITES = {
-    "plain is not transactional": ("plain", "1 id"),
-    "is a view": ("v", "1 id"),
-    "lacks the partition columns p": ("t", "1 id"),
-    "columns that would be lost: other": ("t", "1 id, 1 p, 2 other"),
-    "NULL in 1 rows": ("t", "cast(null as int) id, 1 p"),
-    "does not fit|not parse|Failed to parse": ("t", "'x' id, 1 p"),
-    "CHECK constraints": ("c", "1 id"),
+    "plain is not transactional": ("plain", "id int"),
+    "is a view": ("v", "id int"),
+    "lacks the partition columns p": ("t", "id int"),
+    "columns that would be lost: other": ("t", "id int,p int,other int"),
+    "CHECK constraints": ("c", "id int"),
 }
 
 
 @pytest.mark.parametrize("words", WRONG_WRITES)
-def test_rows_that_do_not_fit_are_refused_and_nothing_is_left(
-    acid: Session, spark: SparkSession, save: Any, tables: None, tmp_path: Path, words: str
+def test_what_cannot_be_written_is_refused_before_a_task(
+    there: Session, url: str, words: str
 ) -> None:
-    table, select = WRONG_WRITES[words]
-    with pytest.raises(Exception, match=words):
-        save(spark.sql(f"select {select}"), table)
+    with pytest.raises(InvalidInputError, match=words):
+        writer_of(url, *WRONG_WRITES[words])
+    assert not there.sql("show transactions").rows
+
+
+def test_a_column_that_is_missing_gets_its_default_and_not_null_holds(
+    there: Session, url: str, tmp_path: Path
+) -> None:
+    writer = writer_of(url, "t", "p int,ID int")
+    done = [writer.write(iter([batch(p=[1, None], ID=[5, 6])]))]
+    writer.commit(done)
+    assert read_arrow(there.table("t")).read_all().to_pylist() == [
+        {"id": 5, "s": None, "p": 1},
+        {"id": 6, "s": None, "p": None},
+    ]
+    writer = writer_of(url, "t", "p int,s string")
+    with pytest.raises(ConversionError, match="Column id is NULL in 1 rows"):
+        writer.write(iter([batch(p=[1], s=["x"])]))
+    writer.abort([None])
     assert not list((tmp_path / "wh").rglob("*staging*"))
-    assert "OPEN" not in str(acid.sql("show transactions").collect())
 
 
-def test_a_table_that_is_altered_under_a_frame(
-    acid: Session, spark: SparkSession, load: Any, rows: Any
+def batch(**columns: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(columns)
+
+
+MEANWHILE = {
+    "was altered, or made anew, while rows": "alter table u add columns (more int)",
+    r"Table not found default\.u": "alter table u rename to w",
+    "ConflictError|replaced|overw": "truncate table u",
+    "is not open any more|aborted": "abort transactions {txn}",
+}
+
+
+@pytest.mark.parametrize("words", MEANWHILE)
+def test_what_happens_to_the_table_between_the_tasks_and_the_commit(
+    there: Session, url: str, tmp_path: Path, words: str
 ) -> None:
-    acid.sql(f"create table t (id int) {ACID}")
-    acid.sql("insert into t values (1)")
-    frame = load("t")
-    acid.sql("alter table t add columns (more string)")
-    assert frame.collect() == [(1,)]
-    acid.sql("alter table t change id id bigint")
-    with pytest.raises(Exception, match="has a bigint id where int is expected"):
-        frame.collect()
+    writer = writer_of(url, "u", "id int")
+    done = [writer.write(iter([batch(id=[1])]))]
+    txn = there.sql("show transactions").rows[-1][0]
+    there.sql(MEANWHILE[words].format(txn=txn))
+    with pytest.raises(AcidError, match=words):
+        writer.commit(done)
+    assert "OPEN" not in str(there.sql("show transactions").rows)
+    name = "w" if "rename" in MEANWHILE[words] else "u"
+    # a rename takes them along: the cleaner's
+    assert name == "w" or not list((tmp_path / "wh").rglob("*staging*"))
+    assert read_arrow(there.table(name)).read_all().num_rows == 0
+
+
+def test_a_task_keeps_its_transaction_alive(there: Session, url: str, tmp_path: Path) -> None:
+    from hiveacid.connectors.write import _beat
+
+    writer = writer_of(url, "u", "id int")
+    with sqlite3.connect(tmp_path / "metastore.db") as database:
+        database.execute("update TXNS set TXN_LAST_HEARTBEAT = 1")
+    _beat(writer.write(iter([])).work)
+    assert int(there.sql("show transactions").rows[-1][3]) > 1
+    writer.abort([])
+    assert "OPEN" not in str(there.sql("show transactions").rows)
+
+
+def test_rows_of_more_places_than_memory_holds(there: Session, url: str, tmp_path: Path) -> None:
+    from hiveacid.connectors.spool import Spool
+
+    fs, path = there.client.files.at(str(tmp_path))
+    spool = Spool(fs, f"{path}/rows", width=1, bytes_max=40)
+    texts = ["a", None, "b"]
+    for first in range(0, 30, 10):
+        numbers = list(range(first, first + 10))
+        spool.add(
+            pa.RecordBatch.from_pydict(
+                {"id": numbers, "p": [texts[first // 10]] * 5 + ["a"] * 5, "n": [0] * 10}
+            )
+        )
+    found = [(row["p"], row["id"]) for rows in spool.in_order() for row in rows.to_pylist()]
+    assert sorted(id for _, id in found) == list(range(30))
+    assert [key for key, _ in itertools.groupby(found, key=lambda row: row[0])] == ["a", None, "b"]
+    assert spool.chunks

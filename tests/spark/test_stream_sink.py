@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
+import hiveacid
+from hiveacid import read_arrow
 from hiveacid.errors import UnsupportedError
 from hiveacid.session import Session
 
@@ -107,26 +111,31 @@ def test_a_table_that_changes_under_the_stream(
     assert len(rows("select * from t")) == 3
 
 
-WRONG = {
-    "plain is not transactional": {"table": "plain"},
-    "is a view": {"table": "v"},
-    "columns that would be lost: p": {"table": "narrow"},
-}
-
-
-@pytest.mark.parametrize("words", WRONG)
-def test_what_no_stream_can_be_written_to(acid: Session, stream: Stream, words: str) -> None:
-    acid.sql(f"create table t (id int, p int) {ACID}")
-    acid.sql(f"create table narrow (id int) {ACID}")
-    acid.sql("create table plain (id int, p int) stored as orc")
-    acid.sql("create view v as select * from t")
-    stream.feed([(1, 1)])
-    with pytest.raises(Exception, match=words):
-        stream.run(**WRONG[words])
-
-
 def test_a_stream_that_would_replace_the_table_is_refused() -> None:
     from hiveacid.connectors.data_source import HiveAcidDataSource
 
     with pytest.raises(UnsupportedError, match="no output mode complete"):
         HiveAcidDataSource({"table": "t"}).streamWriter(StructType([]), overwrite=True)
+
+
+def test_two_drivers_with_one_batch(tmp_path: Path) -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+    from hiveacid.connectors.write import Written, stage
+
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as acid:
+        acid.sql(f"create table t (id int) {ACID}")
+        source = HiveAcidDataSource({"table": "t", "metastore": url})
+        schema = StructType([StructField("id", IntegerType())])
+        both = []
+        for number in (1, 2):
+            writer = pickle.loads(pickle.dumps(source.streamWriter(schema, overwrite=False)))
+            rows = pa.RecordBatch.from_pydict({"id": [number]})
+            done = stage(writer._work, iter([rows]))
+            both.append(Written(done.work, done.files, done.chunks, "query", 0))
+        for one in both:
+            source.streamWriter(schema, overwrite=False).commit([one, None], 0)
+        assert read_arrow(acid.table("t")).read_all().to_pylist() == [{"id": 1}]
+        source.streamWriter(schema, overwrite=False).abort([None], 1)
+        assert "OPEN" not in str(acid.sql("show transactions").rows)
+    assert not list((tmp_path / "wh").rglob("*staging*"))

@@ -8,7 +8,7 @@ before it is read is an error.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,7 +112,10 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One for the whole table, or as many as there is work for."""
         self._planned()
-        return [InputPartition(None)] if self._fresh else partitions_of(self._units)
+        if self._fresh:
+            return [InputPartition(None)]
+        # Spark takes no tasks for one that does not know what to read
+        return [UnitsPartition(units) for units in tasks_of(self._units) or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
@@ -153,19 +156,23 @@ def _reader(plan: ScanPlan) -> TableReader:
     return TableReader(plan.files, snapshot.table, frozenset(plan.columns), snapshot.valid)
 
 
-def partitions_of(units: Sequence[Unit]) -> list[InputPartition]:
-    """The units as tasks, neighbours in different ones; Spark needs one task at least."""
+def tasks_of(units: Sequence[Unit]) -> list[tuple[bytes, ...]]:
+    """The units of each task, pickled; neighbours go to different ones."""
     pickled = [pickle.dumps(unit) for unit in units]
-    count = min(len(pickled), _TASKS_MAX) or 1
-    return [UnitsPartition(tuple(pickled[first::count])) for first in range(count)]
+    count = min(len(pickled), _TASKS_MAX)
+    return [tuple(pickled[first::count]) for first in range(count)]
 
 
 def read_units(
-    reader: TableReader, units: Iterable[Unit], schema: StructType
+    reader: TableReader,
+    units: Iterable[Unit],
+    schema: StructType,
+    *,
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of units as Spark expects them."""
+    """The rows of units as Spark expects them; ``keep`` leaves some out."""
     task, zone = ArrowScanTask((), reader), session_zone()
     for unit in units:
-        for batch in task.read(unit):
+        for batch in map(keep, task.read(unit)):
             if batch.num_rows:
                 yield spark_batch(batch, schema, zone=zone)

@@ -13,7 +13,12 @@ from pyspark.sql.datasource import DataSource
 from hiveacid.connectors.options import READ, SINK, SOURCE, WRITE, Options
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
 
@@ -57,3 +62,9 @@ class HiveAcidDataSource(DataSource):
         from hiveacid.connectors.write import stream_writer
 
         return stream_writer(Options.of(self.options, SINK), schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """What reads the rows that are appended, write id by write id."""
+        from hiveacid.connectors.stream_read import stream_reader
+
+        return stream_reader(Options.of(self.options, SOURCE), schema)

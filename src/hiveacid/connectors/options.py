@@ -19,7 +19,14 @@ _EVERYWHERE: Final = ("table", "metastore")
 READ: Final = (*_EVERYWHERE, "fresh")
 WRITE: Final = _EVERYWHERE
 SINK: Final = _EVERYWHERE
-SOURCE: Final = _EVERYWHERE
+SOURCE: Final = (
+    *_EVERYWHERE,
+    "startingWriteId",
+    "maxWriteIdsPerTrigger",
+    "maxBytesPerTrigger",
+    "skipChangeCommits",
+    "readChangeFeed",
+)
 _SETTINGS: Final = ("hiveacid.", "hive.")
 _SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "pathoptionenabled"})
 """What Spark itself adds: the argument of ``load`` and ``save``, and options of its streams."""

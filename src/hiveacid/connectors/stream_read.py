@@ -1,0 +1,387 @@
+"""``spark.readStream.format("hiveacid")``: the rows that each new write id appended.
+
+An offset is the table's identity and a write id up to which all are decided, committed or aborted:
+one that is open while higher ones commit holds the stream back, and is not passed over. A batch is
+the rows whose own write id lies between two offsets. Rows keep theirs when they are compacted, so
+it does not matter what was compacted meanwhile; in insert-only tables files have it, not rows.
+
+The first batch of a stream without ``startingWriteId`` is the table as it is. A write id that
+updated, deleted or replaced rows is an error, or passed over with ``skipChangeCommits``. Who did is
+told by directories, also by those that a compaction replaced, as long as the retention keeps them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from hiveacid.connectors.batch_read import check_schema, read_units, readable_table, tasks_of
+from hiveacid.connectors.options import Options
+from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
+from hiveacid.layout.names import BaseName, DeltaName, parse_directory
+from hiveacid.layout.snapshot import AcidDirectory, DeltaDirectory, Snapshot, SnapshotPart
+from hiveacid.model.tables import AcidMode, Table
+from hiveacid.spark.arrow_read import units_of
+from hiveacid.spark.types import ROW_ID_COLUMN
+from hiveacid.storage.filesystem import Files
+from hiveacid.storage.merge.sources import deleting_write_ids
+from hiveacid.storage.plan.planning import plan_scan
+from hiveacid.storage.read import TableReader
+
+try:
+    from pyspark.sql.streaming import datasource as limits
+except ImportError:  # before Spark 4.2
+    limits = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from hiveacid.session import Session
+
+_NOTHING_YET: Final = -1
+"""The offset before the first batch of a stream that begins with the whole table."""
+_MORE: Final = "A stream that begins anew (another checkpointLocation) reads the table as it is."
+
+
+@dataclass(frozen=True, slots=True)
+class WriteIds:
+    """The write ids of a batch: above ``low``, up to ``high``, without those ``skipped``."""
+
+    low: int
+    high: int
+    skipped: frozenset[int] = frozenset()
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the table as it is, up to ``high``."""
+        return self.low == _NOTHING_YET
+
+    def overlap(self, name: BaseName | DeltaName) -> bool:
+        """Whether the rows of a directory may be of these."""
+        first, last = _range(name)
+        return last > self.low and first <= self.high
+
+    def cover(self, name: BaseName | DeltaName) -> bool:
+        """Whether all rows of a directory are of these."""
+        first, last = _range(name)
+        is_plain = not any(first <= one <= last for one in self.skipped)
+        return first > self.low and last <= self.high and is_plain
+
+    def mask(self, write_ids: pa.Array) -> pa.Array:
+        """Which of these are among them."""
+        chosen = pc.and_(pc.greater(write_ids, self.low), pc.less_equal(write_ids, self.high))
+        if self.skipped:
+            skipped = pa.array(sorted(self.skipped), pa.int64())
+            chosen = pc.and_not(chosen, pc.is_in(write_ids, skipped))
+        return chosen
+
+
+@dataclass(frozen=True)
+class RangePartition(InputPartition):
+    """The units of one task, with all that is needed to read them."""
+
+    units: tuple[bytes, ...]
+    reader: bytes
+    write_ids: WriteIds
+
+
+class StreamReader(DataSourceStreamReader):
+    """A stream of rows, without limits: Spark up to 4.1 does not say from where it reads on."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._skips = bool(options.flag("skipChangeCommits"))
+        if options.flag("readChangeFeed"):
+            raise UnsupportedError(
+                "readChangeFeed is not built yet: the source hiveacid reads appended rows",
+                option="readChangeFeed",
+            )
+        self._starting = _starting(options)
+        self._write_ids_max = options.number("maxWriteIdsPerTrigger")
+        self._bytes_max = options.number("maxBytesPerTrigger")
+        if limits is None and (self._write_ids_max or self._bytes_max):
+            raise UnsupportedError(
+                "maxWriteIdsPerTrigger and maxBytesPerTrigger need Spark 4.2: before, a Python"
+                " source is not told where a batch begins"
+            )
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Before the first batch."""
+        with self._options.connect() as session:
+            table = self._table(session)
+            decided = _decided(session, table)
+        start = decided if self._starting == "latest" else int(self._starting) - 1
+        return _offset(table, start)
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
+        """The highest write id up to which all are decided."""
+        with self._options.connect() as session:
+            table = self._table(session)
+            return _offset(table, _decided(session, table))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a batch.
+
+        Raises:
+            InvalidInputError: the checkpoint is one of another table.
+            UnsupportedError: rows were updated, deleted or replaced.
+            SnapshotExpiredError: the write ids of rows cannot be told any more.
+        """
+        wanted = WriteIds(int(start["writeId"]), int(end["writeId"]))
+        if wanted.low >= wanted.high:
+            return []
+        with self._options.connect() as session:
+            table = self._table(session)
+            for offset in (start, end):
+                _check_same(table, offset)
+            lease = session.lease(table, keep=lambda partitions: partitions)
+            snapshot, files = lease.snapshot, lease.files
+            check_schema(snapshot.table, self._schema)
+            if not wanted.is_first:
+                wanted = replace(wanted, skipped=self._changes(snapshot, wanted, files))
+            return self._tasks(_narrowed(snapshot, wanted), wanted, files)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task."""
+        assert isinstance(partition, RangePartition)
+        reader: TableReader = pickle.loads(partition.reader)
+        units = map(pickle.loads, partition.units)
+        chosen = partition.write_ids if reader.row_ids else None
+        yield from read_units(reader, units, self._schema, keep=_keep(chosen))
+
+    def _table(self, session: Session) -> Table:
+        table = readable_table(session, self._options)
+        if table.acid_mode is AcidMode.NONE:
+            raise InvalidInputError(
+                f"{table.name} is not transactional: a stream goes by write ids",
+                table=str(table.name),
+            )
+        return table
+
+    def _changes(self, snapshot: Snapshot, wanted: WriteIds, files: Files) -> frozenset[int]:
+        """The write ids that changed rows; they are skipped, if any.
+
+        Raises:
+            UnsupportedError: there are, and they are not to be skipped.
+        """
+        found = {
+            one
+            for part in snapshot.parts
+            for one in _changing(part, wanted, files)
+            if snapshot.valid.is_valid(one)
+        }
+        if found and not self._skips:
+            raise UnsupportedError(
+                f"Write id {min(found)} updated, deleted or replaced rows of"
+                f" {snapshot.table.name}: the source hiveacid reads appended rows",
+                table=str(snapshot.table.name),
+                write_id=min(found),
+                note=f".option('skipChangeCommits', 'true') passes over such write ids. {_MORE}",
+            )
+        return frozenset(found)
+
+    def _tasks(
+        self, snapshot: Snapshot, wanted: WriteIds, files: Files
+    ) -> Sequence[InputPartition]:
+        columns = [name.lower() for name in self._schema.names]
+        plan = plan_scan(snapshot, files=files, columns=columns)
+        has_ids = snapshot.table.acid_mode is AcidMode.FULL
+        reader = TableReader(
+            files, snapshot.table, frozenset(plan.columns), snapshot.valid, row_ids=has_ids
+        )
+        pickled = pickle.dumps(reader)
+        return [RangePartition(units, pickled, wanted) for units in tasks_of(units_of(plan))]
+
+
+if limits is not None:  # from Spark 4.2 on
+
+    class LimitedStreamReader(StreamReader, limits.SupportsTriggerAvailableNow):
+        """A stream that Spark tells from where it reads on, so that a batch may have an end."""
+
+        _until: int | None = None
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            """What is there now is all that this run reads."""
+            self._until = int(super().latestOffset()["writeId"])
+
+        def getDefaultReadLimit(self) -> limits.ReadLimit:
+            """Whether there is one: Spark knows no limit by write ids, and asks for no more."""
+            if self._bytes_max is None and self._write_ids_max is None:
+                return limits.ReadAllAvailable()
+            return limits.ReadMaxBytes(self._bytes_max or 0)
+
+        def latestOffset(  # type: ignore[override]
+            self, start: dict[str, Any], limit: limits.ReadLimit
+        ) -> dict[str, Any]:
+            """As far as a batch from ``start`` on goes."""
+            low = int(start["writeId"])
+            with self._options.connect() as session:
+                table = self._table(session)
+                _check_same(table, start)
+                high = _decided(session, table)
+                if self._until is not None:
+                    high = min(high, self._until)
+                if high <= low:
+                    return start
+                if not isinstance(limit, limits.ReadAllAvailable) and low != _NOTHING_YET:
+                    high = self._limited(session, table, WriteIds(low, high))
+            return _offset(table, high)
+
+        def reportLatestOffset(self) -> dict[str, Any]:
+            """What Spark shows as the newest."""
+            return super().latestOffset()
+
+        def _limited(self, session: Session, table: Table, wanted: WriteIds) -> int:
+            high = wanted.high
+            if self._write_ids_max:
+                high = min(high, wanted.low + self._write_ids_max)
+            if not self._bytes_max:
+                return high
+            snapshot = session.lease(table, keep=lambda partitions: partitions).snapshot
+            sizes: dict[int, int] = {}
+            for part in _narrowed(snapshot, wanted).parts:
+                for last, size in _sizes(part.directory):
+                    sizes[last] = sizes.get(last, 0) + size
+            sum_bytes, reached = 0, wanted.low
+            for last in sorted(sizes):
+                sum_bytes += sizes[last]
+                if sum_bytes > self._bytes_max and reached > wanted.low:
+                    return min(high, reached)
+                reached = last
+            return high
+
+
+def stream_reader(options: Options, schema: StructType) -> StreamReader:
+    """The source of this version of Spark."""
+    kind: type[StreamReader] = globals().get("LimitedStreamReader", StreamReader)
+    return kind(options, schema)
+
+
+# -------------------------------------------------------------------- offsets
+
+
+def _starting(options: Options) -> str:
+    text = options.more.get("startingwriteid", "0")
+    if text != "latest" and not (text.isascii() and text.isdigit()):
+        raise InvalidInputError(
+            f"Option startingWriteId is a write id or 'latest', not {text!r}",
+            option="startingWriteId",
+        )
+    return text
+
+
+def _decided(session: Session, table: Table) -> int:
+    """The highest write id up to which none is open."""
+    (valid,) = session.client.metastore.valid_write_ids((table.name,))
+    return min(valid.hwm, valid.min_open - 1)
+
+
+def _offset(table: Table, write_id: int) -> dict[str, Any]:
+    return {"table": _identity(table), "writeId": write_id}
+
+
+def _identity(table: Table) -> str:
+    """What a rename keeps and no other table has."""
+    return f"{table.created_at_ms} {table.location}" if table.id is None else str(table.id)
+
+
+def _check_same(table: Table, offset: Mapping[str, Any]) -> None:
+    if offset.get("table") != _identity(table):
+        raise InvalidInputError(
+            f"The checkpoint is one of another table than {table.name}, or that was dropped and"
+            " made anew",
+            table=str(table.name),
+            note=_MORE,
+        )
+
+
+# -------------------------------------------------------------------- directories
+
+
+def _range(name: BaseName | DeltaName) -> tuple[int, int]:
+    if isinstance(name, BaseName):
+        return 0, int(name.write_id)
+    return int(name.min_write_id), int(name.max_write_id)
+
+
+def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[int]:
+    """The write ids of a partition that changed rows, as far as its directories tell."""
+    directory = part.directory
+    visible = [] if directory.base is None else [directory.base.path]
+    visible += [delta.path for delta in directory.deltas]
+    fs, root = files.at(part.partition.location)
+    for path in (*visible, *directory.obsolete):
+        name = parse_directory(path)
+        if isinstance(name, BaseName) and not name.visibility_txn and name.write_id > wanted.low:
+            yield int(name.write_id)
+        if not isinstance(name, DeltaName) or not name.is_delete or not wanted.overlap(name):
+            continue
+        if name.min_write_id == name.max_write_id:
+            yield int(name.min_write_id)
+            continue
+        for entry in fs.list_directory(f"{root}/{path}"):
+            if not entry.is_directory and entry.path.rpartition("/")[2].startswith("bucket_"):
+                found = deleting_write_ids(fs, entry.path)
+                yield from (one for one in found if wanted.low < one <= wanted.high)
+
+
+def _narrowed(snapshot: Snapshot, wanted: WriteIds) -> Snapshot:
+    """The directories that may have rows of these write ids; deletes count for the first batch.
+
+    Raises:
+        SnapshotExpiredError: files of an insert-only table hold rows of others, too.
+    """
+    parts = []
+    for part in snapshot.parts:
+        directory = part.directory
+        base = directory.base
+        if base is not None and not wanted.overlap(base.name):
+            base = None
+        deltas = tuple(one for one in directory.deltas if _is_wanted(one, wanted))
+        if snapshot.table.acid_mode is AcidMode.INSERT_ONLY:
+            for one in (*deltas, *(() if base is None else (base,))):
+                _check_covered(snapshot.table, one.name, wanted)
+        originals = directory.originals if wanted.is_first else ()
+        narrowed = replace(directory, base=base, deltas=deltas, originals=originals)
+        parts.append(SnapshotPart(part.partition, narrowed))
+    return Snapshot(snapshot.table, snapshot.valid, tuple(parts))
+
+
+def _is_wanted(delta: DeltaDirectory, wanted: WriteIds) -> bool:
+    return wanted.overlap(delta.name) and (wanted.is_first or not delta.name.is_delete)
+
+
+def _check_covered(table: Table, name: BaseName | DeltaName, wanted: WriteIds) -> None:
+    if wanted.cover(name):
+        return
+    first, last = _range(name)
+    raise SnapshotExpiredError(
+        f"Files of the insert-only table {table.name} were compacted before the stream read them:"
+        f" rows of the write ids {first} to {last} cannot be told apart, and it reads on from"
+        f" {wanted.low + 1}",
+        table=str(table.name),
+        note=f"Rows of full ACID tables can. {_MORE}",
+    )
+
+
+def _sizes(directory: AcidDirectory) -> Iterator[tuple[int, int]]:
+    """Of each directory its last write id, and its bytes."""
+    places = (*directory.deltas, *(() if directory.base is None else (directory.base,)))
+    for one in places:
+        yield _range(one.name)[1], sum(file.size_bytes for file in one.files)
+
+
+def _keep(wanted: WriteIds | None) -> Any:
+    def kept(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if wanted is None:
+            return batch
+        ids = batch.column(batch.schema.names.index(ROW_ID_COLUMN))
+        return batch.filter(wanted.mask(ids.field(0)))
+
+    return kept

@@ -1,0 +1,205 @@
+"""``readStream.format("hiveacid")``: each appended row once, in the order of write ids."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import hiveacid
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.session import Session
+
+VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
+pytestmark = pytest.mark.skipif(
+    VERSION < (4, 0), reason="PySpark 3.5 has no data sources in Python"
+)
+limited = pytest.mark.skipif(VERSION < (4, 2), reason="limits came with PySpark 4.2")
+ACID = "stored as orc tblproperties ('transactional'='true')"
+INSERT_ONLY = (
+    "stored as orc tblproperties ('transactional'='true','transactional_properties'='insert_only')"
+)
+
+
+class Stream:
+    """A table's rows, batch by batch, as a file each; AvailableNow."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self._spark = spark
+        self.root = root
+        self._url = f"sqlite:///{root}/metastore.db"
+
+    def run(self, table: str = "t", **options: object) -> list[list[Any]]:
+        """The rows of each batch of this run: the first columns."""
+        given = {"metastore": self._url, "table": table, **options}
+        batches: dict[int, list[Any]] = {}
+
+        def note(rows: Any, number: int) -> None:
+            batches[number] = sorted(row[0] for row in rows.collect())
+
+        query = (
+            self._spark.readStream.format("hiveacid")
+            .options(**given)  # type: ignore[arg-type]
+            .load()
+            .writeStream.foreachBatch(note)
+            .option("checkpointLocation", str(self.root / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return [rows for _, rows in sorted(batches.items())]
+
+    def set_back(self) -> None:
+        commits = self.root / "checkpoint" / "commits"
+        last = max(int(one.name) for one in commits.iterdir() if one.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    return Stream(spark, tmp_path)
+
+
+def test_the_table_as_it_is_then_what_is_appended(acid: Session, stream: Stream) -> None:
+    acid.sql(f"create table t (id int) partitioned by (p int) {ACID}")
+    acid.sql("insert into t values (1, 1), (2, 2), (3, 3)")
+    acid.sql("delete from t where id = 2")
+    assert stream.run() == [[1, 3]]
+    with hiveacid.connect(None, acid.client.metastore.url) as other, other.transaction() as txn:
+        txn.table("t").insert([{"id": 4, "p": 1}])
+        acid.sql("insert into t values (5, 2)")
+        assert stream.run() == []  # write id 4 is committed, write id 3 is open
+    acid.sql("insert into t values (6, 9)")
+    assert stream.run() == [[4, 5, 6]]
+    stream.set_back()
+    acid.sql("insert into t values (7, 9)")
+    acid.sql("alter table t compact 'major' and wait")
+    assert stream.run() == [[4, 5, 6], [7]]
+
+
+def test_rows_of_write_ids_that_changed_others(acid: Session, stream: Stream) -> None:
+    acid.sql(f"create table t (id int, pay int) {ACID}")
+    acid.sql("insert into t values (1, 1), (2, 2)")
+    assert stream.run(startingWriteId=1) == [[1, 2]]
+    acid.sql("insert into t values (3, 3)")
+    acid.sql("update t set pay = 10 where id = 1")
+    acid.sql("insert into t values (4, 4)")
+    with pytest.raises(Exception, match="Write id 3 updated, deleted or replaced rows"):
+        stream.run()
+    for kind in ("minor", "major"):
+        acid.sql(f"alter table t compact '{kind}' and wait")
+        with pytest.raises(Exception, match="Write id 3 updated, deleted or replaced rows"):
+            stream.run()
+    assert stream.run(skipChangeCommits="true") == [[3, 4]]
+    acid.sql("insert overwrite table t values (9, 9)")
+    acid.sql("insert into t values (10, 10)")
+    with pytest.raises(Exception, match="Write id 5 updated, deleted or replaced rows"):
+        stream.run()
+    assert stream.run(skipChangeCommits="true") == [[10]]
+
+
+def test_an_insert_only_table(acid: Session, stream: Stream) -> None:
+    acid.sql(f"create table t (id int) partitioned by (p int) {INSERT_ONLY}")
+    acid.sql("insert into t values (1, 1)")
+    acid.sql("insert into t values (2, 1)")
+    assert stream.run() == [[1, 2]]
+    acid.sql("insert into t values (3, 1), (4, 2)")
+    assert stream.run() == [[3, 4]]
+    acid.sql("alter table t partition (p=1) compact 'minor' and wait")
+    acid.sql("insert into t values (5, 1)")
+    assert stream.run() == [[5]]
+    acid.sql("insert into t values (6, 1)")
+    acid.sql("alter table t partition (p=1) compact 'minor' and wait")
+    with pytest.raises(Exception, match="were compacted before the stream read them"):
+        stream.run()
+
+
+@limited
+def test_limits_end_batches(acid: Session, stream: Stream, tmp_path: Path) -> None:
+    acid.sql(f"create table t (id int) {ACID}")
+    for number in range(1, 6):
+        acid.sql(f"insert into t values ({number})")
+    assert stream.run(startingWriteId=2, maxWriteIdsPerTrigger=3) == [[2, 3, 4], [5]]
+    for number in range(6, 9):
+        acid.sql(f"insert into t values ({number})")
+    size = sum(p.stat().st_size for p in (tmp_path / "wh/t").glob("delta_0000006*/bucket_*"))
+    assert stream.run(maxBytesPerTrigger=size * 2 + 1) == [[6, 7], [8]]
+
+
+def test_the_newest_write_id_is_a_place_to_begin(acid: Session, stream: Stream) -> None:
+    acid.sql(f"create table t (id int) {ACID}")
+    acid.sql("insert into t values (1)")
+    assert stream.run(startingWriteId="latest") == [[]]
+    acid.sql("insert into t values (2)")
+    assert stream.run() == [[2]]
+
+
+WRONG = {
+    "no option startingwriteid1 here; there are": {"startingWriteId1": "1"},
+    "startingWriteId is a write id or 'latest', not 'x'": {"startingWriteId": "x"},
+    "readChangeFeed is not built yet": {"readChangeFeed": "true"},
+    "skipChangeCommits is true or false, not 'yes'": {"skipChangeCommits": "yes"},
+    "maxBytesPerTrigger is a whole number": {"maxBytesPerTrigger": "1g"},
+    "plain is not transactional": {"table": "plain"},
+    r"Table not found default\.nosuch": {"table": "nosuch"},
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_options_are_named(tmp_path: Path, words: str) -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as acid:
+        acid.sql(f"create table t (id int) {ACID}")
+        acid.sql("create table plain (id int) stored as orc")
+    with pytest.raises((InvalidInputError, NotFoundError), match=words):
+        source = HiveAcidDataSource({"metastore": url, "table": "t", **WRONG[words]})
+        source.streamReader(source.schema()).initialOffset()
+
+
+def test_a_table_that_is_another_one_under_the_stream(acid: Session, stream: Stream) -> None:
+    acid.sql(f"create table t (id int) {ACID}")
+    acid.sql(f"create table u (id int) {ACID}")
+    acid.sql("insert into t values (1)")
+    acid.sql("insert into u values (7)")
+    assert stream.run() == [[1]]
+    acid.sql("insert into t values (2)")
+    acid.sql("alter table t rename to s")
+    with pytest.raises(Exception, match=r"Table not found default\.t"):
+        stream.run()
+    assert stream.run("s") == [[2]]
+    acid.sql("insert into u values (8)")
+    acid.sql("insert into u values (9)")
+    with pytest.raises(Exception, match=r"is one of another table than default\.u"):
+        stream.run("u")
+
+
+def test_from_table_to_table_nothing_is_lost_or_there_twice(
+    acid: Session, spark: SparkSession, stream: Stream, rows: Any, tmp_path: Path
+) -> None:
+    acid.sql(f"create table t (id int, s string) {ACID}")
+    acid.sql(f"create table copied (id int, s string) {ACID}")
+    url = acid.client.metastore.url
+    for number in range(3):
+        acid.sql(f"insert into t values ({number}, 'x')")
+        query = (
+            spark.readStream.format("hiveacid")
+            .options(table="t", metastore=url)
+            .load()
+            .writeStream.format("hiveacid")
+            .options(table="copied", metastore=url, checkpointLocation=str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        if number == 1:
+            stream.set_back()
+    assert rows("select id from copied") == [(0,), (1,), (2,)]
+    sources = json.loads((tmp_path / "checkpoint/offsets/0").read_text().splitlines()[-1])
+    assert sources["writeId"] == 1
