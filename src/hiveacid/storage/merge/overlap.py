@@ -15,7 +15,8 @@ from hiveacid.model.ids import WriteId
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
-from hiveacid.storage.merge.sources import read_delete_keys
+from hiveacid.storage.merge.sources import check_holds_deletes, numpy_of, read_delete_keys
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
 
 _Keys = tuple[Int64s, Int32s, Int64s]
 
@@ -56,6 +57,21 @@ def overlapping_rows(
     except MissingFileError:
         return None
     return tuple(sorted(rows)[:limit])
+
+
+def deleting_write_ids(fs: FileSystem, path: str) -> frozenset[int]:
+    """The write ids whose delete events one delete file has.
+
+    Raises:
+        FormatError, MissingFileError: as ``read_delete_keys``.
+    """
+    found: set[int] = set()
+    with BucketFileReader(fs, path) as reader:
+        check_holds_deletes(reader)
+        for batch in reader.batches(table_columns=(), wanted=(), identities=True):
+            assert batch.identities is not None
+            found.update(np.unique(numpy_of(batch.identities.current_write_id)).tolist())
+    return frozenset(found)
 
 
 _Place = tuple[DeltaName, str]

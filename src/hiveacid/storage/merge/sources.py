@@ -343,21 +343,6 @@ def read_delete_keys(fs: FileSystem, path: str, *, valid: ValidWriteIdList) -> _
         return _delete_keys(reader, valid=valid, bucket=None)
 
 
-def deleting_write_ids(fs: FileSystem, path: str) -> frozenset[int]:
-    """The write ids whose delete events one delete file has.
-
-    Raises:
-        FormatError, MissingFileError: as ``read_delete_keys``.
-    """
-    found: set[int] = set()
-    with BucketFileReader(fs, path) as reader:
-        check_holds_deletes(reader)
-        for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-            assert batch.identities is not None
-            found.update(np.unique(numpy_of(batch.identities.current_write_id)).tolist())
-    return frozenset(found)
-
-
 def check_holds_deletes(reader: BucketFileReader) -> None:
     """A delete file is one.
 
