@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -118,3 +120,45 @@ def test_nothing_flushed_leaves_no_file(path: Path) -> None:
 def test_a_directory_that_is_gone_is_an_error_of_storage(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         opened(tmp_path / "none" / "bucket_00000")
+
+
+class Full:
+    """A stream on a disk that is full: a part of what is written gets there."""
+
+    def __init__(self, stream: Any, step: str) -> None:
+        self._stream, self._step = stream, step
+
+    def write(self, data: bytes) -> None:
+        if self._step == "write":
+            self._stream.write(bytes(data)[:3])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._stream.write(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+@pytest.mark.parametrize("step", ["write", "flush"])
+@pytest.mark.parametrize("stream", ["_out", "_lengths"])
+def test_a_full_disk_leaves_the_file_as_it_was_flushed_last(
+    path: Path, tmp_path: Path, stream: str, step: str
+) -> None:
+    file = opened(path)
+    file.begin(1)
+    file.write_rows(rows(0, 5))
+    file.flush()
+    file.begin(2)
+    file.write_rows(rows(10, 5))
+    setattr(file, stream, Full(getattr(file, stream), step))
+    with pytest.raises(StorageError, match="no space left"):
+        file.flush()
+    file.close()
+    side = Path(f"{path}_flush_length").read_bytes()
+    lengths = [int(one) for (one,) in struct.iter_unpack(">q", side[: len(side) // 8 * 8])]
+    found = ids_of(path, lengths[-1], tmp_path / "copy")
+    assert found[:5] == [(1, n, n) for n in range(5)]
+    assert len(found) == (10 if (stream, step) == ("_lengths", "flush") else 5)

@@ -162,10 +162,16 @@ class FlushedFile:
         Raises:
             OSError: it failed.
         """
-        self._has_failed = True  # until it has not
-        self._send(data)
-        self._has_failed = False
+        with self._failing():
+            self._send(data)
         self._size_bytes += len(data)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Nobody knows how much of a step was done that did not come to its end."""
+        self._has_failed = True
+        yield
+        self._has_failed = False
 
     def _send(self, data: bytes | memoryview) -> None:
         self._out.write(data)
@@ -187,11 +193,12 @@ class FlushedFile:
         end = rewrite_tail(tail, user_metadata=facts, text_types=self._text_types, proleptic=True)
         with _mapped(self._path):
             self.append(end)
-            self._out.flush()
+            with self._failing():
+                self._out.flush()
         self._flushed_bytes = self._size_bytes
 
     def _append_length(self) -> None:
-        with _mapped(self._side_path):
+        with _mapped(self._side_path), self._failing():
             self._lengths.write(self._flushed_bytes.to_bytes(_LENGTH_BYTES, "big", signed=True))
             self._lengths.flush()
 
