@@ -17,7 +17,14 @@ from decimal import Decimal, InvalidOperation
 from enum import Enum
 from typing import TypeVar
 
-from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.model.types import (
+    INTEGER_BITS,
+    CharType,
+    DecimalType,
+    HiveType,
+    PrimitiveType,
+    VarcharType,
+)
 
 _Moment = TypeVar("_Moment", bound=date)
 Constant = bool | int | float | Decimal | str | date | datetime
@@ -247,7 +254,6 @@ def equal_values(predicate: Predicate, column: str) -> frozenset[Constant] | Non
 
 # -------------------------------------------------------------------- constants and types
 
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _FLOATS = ("float", "double")
 
 
@@ -288,7 +294,7 @@ def constant(value: Constant, kind: HiveType) -> Constant | None:
     out: its padding and its order differ between readers.
     """
     number = isinstance(value, int | Decimal) and not isinstance(value, bool)
-    if isinstance(kind, DecimalType) or _name(kind) in _INTEGERS:
+    if isinstance(kind, DecimalType) or _name(kind) in INTEGER_BITS:
         return value if number else None
     if _is_float(kind):
         finite = isinstance(value, float) and value == value
@@ -349,7 +355,7 @@ def partition_constant(text: str, kind: HiveType) -> Constant | None:
     try:
         if isinstance(kind, DecimalType):
             return Decimal(text)
-        if _name(kind) in _INTEGERS:
+        if _name(kind) in INTEGER_BITS:
             return int(text) if text.lstrip("-").isdigit() else None
     except (InvalidOperation, ValueError):
         return None

@@ -166,6 +166,9 @@ VOID: Final = PrimitiveType("void")
 INTERVAL_YEAR_MONTH: Final = PrimitiveType("interval_year_month")
 INTERVAL_DAY_TIME: Final = PrimitiveType("interval_day_time")
 
+INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+"""Of the types of whole numbers, by name."""
+
 MAX_PRECISION: Final = 38
 MAX_CHAR_LENGTH: Final = 255
 MAX_VARCHAR_LENGTH: Final = 65535

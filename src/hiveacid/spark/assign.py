@@ -17,6 +17,7 @@ from hiveacid.errors import ConversionError
 from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
+    INTEGER_BITS,
     CharType,
     DecimalType,
     HiveType,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 CONSTRAINT_TEXT: Final = "Either CHECK or NOT NULL constraint violated!"
 """Hive's words (real-hive.md 6)."""
-_INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _HIVE_INTEGERS: Final[Mapping[type, str]] = {
     t.ByteType: "tinyint",
     t.ShortType: "smallint",
@@ -119,7 +119,7 @@ def _part(
     text = name
     if isinstance(given, t.BooleanType) and isinstance(target, t.StringType):
         text = f"upper(cast({name} as string))"
-    elif not ansi and str(kind) in _INTEGER_BITS and isinstance(given, _NUMBERS):
+    elif not ansi and str(kind) in INTEGER_BITS and isinstance(given, _NUMBERS):
         text = _wrapped(name, given, str(kind))
     elif given != target:
         raising = ansi or ansi_session or isinstance(given, t.DecimalType)  # else that one wraps
@@ -145,7 +145,7 @@ def _wrapped(name: str, given: t.DataType, kind: str) -> str:
     their lowest bits, fractions become bigints first. Casts do not: they raise in a session with
     ANSI on, and take doubles to the nearest integer without.
     """
-    bits = _INTEGER_BITS[kind]
+    bits = INTEGER_BITS[kind]
     if isinstance(given, t.FloatType | t.DoubleType):
         name = (
             f"case when isnan({name}) then 0L"
@@ -153,7 +153,7 @@ def _wrapped(name: str, given: t.DataType, kind: str) -> str:
             f" when {name} <= -9223372036854775808D then -9223372036854775807L - 1L"
             f" else cast({name} as bigint) end"
         )
-    elif _INTEGER_BITS[_HIVE_INTEGERS[type(given)]] <= bits:
+    elif INTEGER_BITS[_HIVE_INTEGERS[type(given)]] <= bits:
         return f"cast({name} as {kind})"
     if kind == "bigint":
         return name

@@ -27,6 +27,7 @@ from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import BucketSpec, Column
 from hiveacid.model.types import (
     BINARY,
+    INTEGER_BITS,
     DecimalType,
     HiveType,
     ListType,
@@ -255,7 +256,6 @@ __all__ = [
 # ``n``.
 
 
-_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _SPARK_SEED: Final = 42
 """Of Spark's ``hash``."""
 
@@ -288,7 +288,7 @@ def _is_binary(column: Column) -> bool:
 
 
 def _is_integer(column: Column) -> bool:
-    return isinstance(column.type, PrimitiveType) and column.type.name in _INTEGERS
+    return isinstance(column.type, PrimitiveType) and column.type.name in INTEGER_BITS
 
 
 def _bucket_function(spec: BucketSpec, keys: Sequence[Column]) -> Callable[..., Any]:
@@ -352,7 +352,7 @@ _JSON: Final = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 _FROM_JSON: Final[dict[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(_INTEGERS, int),
+    **dict.fromkeys(INTEGER_BITS, int),
     "boolean": lambda found: found in (True, "true"),
     "float": float,
     "double": float,

@@ -15,7 +15,7 @@ from hiveacid.layout.names import partition_name
 from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
-from hiveacid.model.types import CharType, DecimalType, PrimitiveType, VarcharType
+from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType, VarcharType
 from hiveacid.spark.types import literal, quoted
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.job import is_transactional
@@ -44,7 +44,6 @@ class Analyze(Command):
     noscan: bool = False
 
 
-_WHOLE: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 _DISTINCT_ERROR: Final = 0.02
 _ROWS: Final = "__hiveacid_rows"
 _PLACE: Final = "__hiveacid_place"
@@ -205,7 +204,7 @@ def _kind(column: Column) -> str | None:
         return "string"
     if not isinstance(kind, PrimitiveType):
         return None
-    if kind.name in _WHOLE:
+    if kind.name in INTEGER_BITS:
         return "long"
     if kind.name in ("float", "double"):
         return "double"

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import (
+    INTEGER_BITS,
     CharType,
     DecimalType,
     HiveType,
@@ -318,7 +319,6 @@ def _is_text(arrow: pa.DataType) -> bool:
 # ``literal_columns`` answers None, and the statement takes the way through Spark.
 
 
-_INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _LONG: Final = 2**63
 _DATE: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _TIMESTAMP: Final = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})(\.\d{1,6})?")
@@ -351,8 +351,8 @@ def _converter(kind: HiveType) -> Callable[[object], object]:
     if isinstance(kind, CharType | VarcharType):
         return lambda value: _text(value)[: kind.length]
     if isinstance(kind, PrimitiveType):
-        if kind.name in _INTEGER_BITS:
-            return lambda value: _integer(value, _INTEGER_BITS[kind.name])
+        if kind.name in INTEGER_BITS:
+            return lambda value: _integer(value, INTEGER_BITS[kind.name])
         if kind.name in _SIMPLE:
             return _SIMPLE[kind.name]
     return _doubtful

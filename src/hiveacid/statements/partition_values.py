@@ -18,7 +18,7 @@ from typing import Final
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column, Partition, Table
-from hiveacid.model.types import CharType, DecimalType, PrimitiveType
+from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType
 
 PartitionText = tuple[tuple[str, str | None], ...]
 
@@ -30,9 +30,6 @@ class PartitionCondition:
     column: str
     operator: str
     text: str | None
-
-
-_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def partition_texts(
@@ -82,7 +79,7 @@ def _normal(text: str, column: Column) -> str:
     kind = column.type
     if isinstance(kind, CharType):
         return text.ljust(kind.length)
-    if isinstance(kind, PrimitiveType) and kind.name in _INTEGERS:
+    if isinstance(kind, PrimitiveType) and kind.name in INTEGER_BITS:
         return str(int(text.strip()))
     if isinstance(kind, PrimitiveType) and kind.name == "date":
         parts = text.strip().split("-")
@@ -115,7 +112,7 @@ def sort_key(text: str | None, column: Column) -> tuple[int, Decimal | str]:
         return (0, "")
     kind = column.type
     numeric = isinstance(kind, DecimalType) or (
-        isinstance(kind, PrimitiveType) and kind.name in (*_INTEGERS, "float", "double")
+        isinstance(kind, PrimitiveType) and kind.name in (*INTEGER_BITS, "float", "double")
     )
     return (1, Decimal(text)) if numeric else (1, text)
 

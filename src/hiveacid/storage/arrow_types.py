@@ -32,6 +32,8 @@ from hiveacid.model.types import (
 LOCAL_ZONED: Final = "timestamp with local time zone"
 MICROSECONDS: Final = "us"
 NANOSECONDS: Final = "ns"
+TICKS: Final = {"s": 1, "ms": 10**3, MICROSECONDS: 10**6, NANOSECONDS: 10**9}
+"""Of a second, by the unit of a timestamp's type."""
 _TO_ARROW: Final = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),

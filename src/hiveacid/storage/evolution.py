@@ -29,7 +29,7 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type, conform, with_children
+from hiveacid.storage.arrow_types import MICROSECONDS, TICKS, arrow_type, conform, with_children
 from hiveacid.storage.plain.text_format import java_numbers
 
 _FIRST_GREGORIAN_DAY: Final = -141_427
@@ -176,12 +176,12 @@ def _as_timestamp(array: pa.Array, wanted: HiveType, target: pa.DataType) -> pa.
         scaled = pc.add(pc.multiply(array.cast(pa.float64()), 1000.0), 0.5)
         parts = pc.floor(scaled)
     elif pa.types.is_decimal(kind):
-        per_second = _PER_SECOND[target.unit]
+        per_second = TICKS[target.unit]
         parts = _converted(array, lambda value: _ticks_of(value, per_second), _BIGINT)
     ticks = _as_integer(parts, pa.int64())
     low, high = (bound * per_second for bound in _SECONDS)
     fits = pc.and_(pc.greater_equal(ticks, low), pc.less(ticks, high))
-    factor = _PER_SECOND[target.unit] // per_second
+    factor = TICKS[target.unit] // per_second
     return pc.multiply_checked(pc.if_else(fits, ticks, None), factor).cast(target)
 
 
@@ -218,7 +218,7 @@ def _of_timestamp(array: pa.Array, wanted: HiveType, target: pa.DataType) -> pa.
 def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Timestamps in a coarser unit: rounded down, as wall clocks are."""
     ticks = array.cast(pa.int64())
-    factor = _PER_SECOND[array.type.unit] // _PER_SECOND[target.unit]
+    factor = TICKS[array.type.unit] // TICKS[target.unit]
     if factor > 1:
         ticks = _floor(ticks, factor)
     elif array.type.unit != target.unit:
@@ -227,7 +227,6 @@ def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_PER_SECOND: Final[dict[str, int]] = {unit: 10**digits for unit, digits in _DIGITS.items()}
 
 
 def _floor(ticks: pa.Array, factor: int) -> pa.Array:
@@ -326,7 +325,7 @@ def _moment_of(text: str, unit: str) -> int | None:
     except ValueError:
         return None
     seconds = (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(seconds=1)
-    return seconds * _PER_SECOND[unit] + int(fraction.ljust(_DIGITS[unit], "0")[: _DIGITS[unit]])
+    return seconds * TICKS[unit] + int(fraction.ljust(_DIGITS[unit], "0")[: _DIGITS[unit]])
 
 
 def _decimal_of(text: str, wanted: DecimalType) -> Decimal | None:

@@ -136,7 +136,7 @@ class Stager:
         for writer, place in self._open.values():
             file = writer.close()
             if file is not None:
-                self.files.append(place.of_size(rows=file.rows, size_bytes=file.size_bytes))
+                self.files.append(replace(place, rows=file.rows, size_bytes=file.size_bytes))
         self._open = {}
         self._place = None
 

@@ -114,10 +114,6 @@ class WrittenFile:
     size_bytes: int
     statement: StatementId | None = None
 
-    def of_size(self, *, rows: int, size_bytes: int) -> WrittenFile:
-        """The same, finished."""
-        return replace(self, rows=rows, size_bytes=size_bytes)
-
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:

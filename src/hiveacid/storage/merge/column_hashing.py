@@ -28,12 +28,11 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
+from hiveacid.storage.arrow_types import TICKS
 
 Hashes = npt.NDArray[np.uint32]
 _Ints = npt.NDArray[np.int64]
 _NANOS: Final = 1_000_000_000
-_TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": _NANOS}
-"""Of a second, by the unit of a timestamp's type."""
 _MURMUR_VERSION: Final = 2
 _SEED: Final = 104729
 _BLOCK: Final = 4
@@ -271,7 +270,7 @@ _EXACT: Final = Context(prec=80)
 
 
 def _hash_timestamp(array: pa.Array, *, murmur: bool) -> Hashes:
-    unit = _TICKS[array.type.unit]
+    unit = TICKS[array.type.unit]
     ticks = _filled(array.cast(pa.int64()), pa.int64())
     seconds, rest = np.divmod(ticks, unit)
     nanos = rest * (_NANOS // unit)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import ConversionError, UnsupportedError
-from hiveacid.storage.arrow_types import leaves, with_children
+from hiveacid.storage.arrow_types import TICKS, leaves, with_children
 from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.streams import (
     EPOCH_S,
@@ -67,7 +67,7 @@ def postponed(array: pa.Array) -> pa.Array:
 
 
 def _postponed(array: pa.TimestampArray) -> pa.TimestampArray:
-    per_second = _TICKS[array.type.unit]
+    per_second = TICKS[array.type.unit]
     bounds = pc.min_max(array.cast(pa.int64())).as_py()
     if bounds["min"] is None:
         return array
@@ -101,13 +101,10 @@ def _postponed(array: pa.TimestampArray) -> pa.TimestampArray:
     )
 
 
-_TICKS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-
 def holds_postponed(array: pa.Array) -> bool:
     """Whether some timestamp in an array, at any depth, was postponed."""
     times = (leaf for leaf in leaves(array) if pa.types.is_timestamp(leaf.type))
-    ends = ((pc.max(leaf.cast(pa.int64())).as_py(), _TICKS[leaf.type.unit]) for leaf in times)
+    ends = ((pc.max(leaf.cast(pa.int64())).as_py(), TICKS[leaf.type.unit]) for leaf in times)
     return any(most is not None and most >= _LIMIT_S * ticks for most, ticks in ends)
 
 

@@ -20,6 +20,7 @@ from hiveacid.layout.events import OPERATION, ROW, STATS_KEY, Operation, parse_s
 from hiveacid.model.predicates import TIMESTAMP_SLACK, ColumnRange, Constant
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
+    INTEGER_BITS,
     CharType,
     DecimalType,
     HiveType,
@@ -168,7 +169,6 @@ def _least_day(tail: OrcTail, number: int) -> int | None:
 # (writers before Hive 3.1 keep local time), floats may hide NaN, long texts may be cut.
 
 
-_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _TEXT_BYTES_MAX: Final = 1000
 """Java cuts statistics of texts above 1,024 bytes."""
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
@@ -231,7 +231,7 @@ def _bounds(
     statistics: Any, found: HiveType, wanted: HiveType, tail: OrcTail
 ) -> tuple[Constant | None, Constant | None]:
     name = wanted.name if isinstance(wanted, PrimitiveType) else ""
-    if name in _INTEGERS and _is(found, *_INTEGERS) and statistics.HasField("intStatistics"):
+    if name in INTEGER_BITS and _is(found, *INTEGER_BITS) and statistics.HasField("intStatistics"):
         return _both(statistics.intStatistics)
     if found != wanted:
         return None, None

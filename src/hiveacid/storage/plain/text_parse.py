@@ -22,6 +22,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.model.properties import RowFormat
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
+    INTEGER_BITS,
     CharType,
     DecimalType,
     HiveType,
@@ -215,7 +216,6 @@ _TIMESTAMP: Final = (
     r"^\s*(?P<y>[0-9]{1,4})-(?P<m>[0-9]{1,2})-(?P<d>[0-9]{1,2})[ T]"
     r"(?P<h>[0-9]{1,2}):(?P<n>[0-9]{1,2}):(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]{1,9}))?\s*$"
 )
-_INT_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _SECONDS_A_DAY: Final = 86_400
 _WIDE: Final = pa.decimal256(76, 38)
 
@@ -289,7 +289,7 @@ def _leaf(data: pa.Array, kind: HiveType) -> pa.Array:
     if isinstance(kind, UnionType):
         raise UnsupportedError(f"a text table's {kind} is not read", type=str(kind))
     assert isinstance(kind, PrimitiveType)
-    if kind.name in _INT_BITS:
+    if kind.name in INTEGER_BITS:
         return _integer(_text(data), kind)
     reader = _READERS.get(kind.name)
     if reader is None:
@@ -317,8 +317,8 @@ def _integer(text: pa.Array, kind: PrimitiveType) -> pa.Array:
     edge = pc.less_equal(whole, pc.if_else(negative, "-9223372036854775808", "9223372036854775807"))
     fits = pc.or_(pc.less(digits, 19), pc.and_(pc.equal(digits, 19), edge))
     numbers = pc.if_else(fits, whole, None).cast(pa.int64())
-    bits = _INT_BITS[kind.name]
-    if bits < _INT_BITS["bigint"]:
+    bits = INTEGER_BITS[kind.name]
+    if bits < INTEGER_BITS["bigint"]:
         limit = 1 << (bits - 1)
         inside = pc.and_(pc.greater_equal(numbers, -limit), pc.less(numbers, limit))
         numbers = pc.if_else(inside, numbers, None)

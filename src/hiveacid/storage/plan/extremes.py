@@ -15,13 +15,13 @@ from hiveacid.layout import events
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.predicates import Constant, partition_constant
 from hiveacid.model.tables import AcidMode, Column, FileFormat
-from hiveacid.model.types import DecimalType, HiveType, PrimitiveType
+from hiveacid.model.types import INTEGER_BITS, DecimalType, HiveType, PrimitiveType
 from hiveacid.storage.orc.statistics import column_numbers, column_range, only_inserts
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import tail_of
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
-_EXACT: Final = ("tinyint", "smallint", "int", "bigint", "date")
+_EXACT: Final = (*INTEGER_BITS, "date")
 _FILES_MAX: Final = 4096
 """More tails than this are not read for one aggregate."""
 

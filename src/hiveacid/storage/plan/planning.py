@@ -34,7 +34,14 @@ from hiveacid.model.predicates import (
     residual,
 )
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
-from hiveacid.model.types import CharType, DecimalType, HiveType, PrimitiveType, VarcharType
+from hiveacid.model.types import (
+    INTEGER_BITS,
+    CharType,
+    DecimalType,
+    HiveType,
+    PrimitiveType,
+    VarcharType,
+)
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.merge.column_hashing import bucket_ids
@@ -54,7 +61,6 @@ _COLUMN_BYTES: Final = 8
 """At least, of a column in a row of Spark."""
 _Place = tuple[FileSystem, str]
 """A partition's directory."""
-_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _JAVA: Final = 0
 _ORIGINAL_TRANSACTION, _BUCKET = 2, 3
 """ORC column numbers (format.md 4.1)."""
@@ -233,7 +239,7 @@ def hashes_alike(kind: HiveType) -> bool:
     """Whether equal values hash alike: -0.0 equals 0.0, and Spark cuts timestamps."""
     name = kind.name if isinstance(kind, PrimitiveType) else ""
     return isinstance(kind, DecimalType | VarcharType) or name in (
-        *_INTEGERS,
+        *INTEGER_BITS,
         "string",
         "date",
         "boolean",
@@ -242,7 +248,7 @@ def hashes_alike(kind: HiveType) -> bool:
 
 def _as_stored(value: Constant, kind: HiveType) -> pa.Scalar | None:
     """The value as the column can hold it; None where it cannot."""
-    if isinstance(kind, PrimitiveType) and kind.name in _INTEGERS:
+    if isinstance(kind, PrimitiveType) and kind.name in INTEGER_BITS:
         if value != int(value):  # type: ignore[arg-type]  # the predicate's constants are typed
             return None
         value = int(value)  # type: ignore[arg-type]
