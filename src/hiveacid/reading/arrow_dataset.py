@@ -108,36 +108,31 @@ class Dataset(ds.FileSystemDataset):  # type: ignore[misc]
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def scanner(
-        self, columns: _Columns = None, filter: _Filter = None, **options: object
+        self, columns: _Columns = None, filter: _Filter = None, **_options: object
     ) -> Scanner:
         """One reading, prepared; Arrow's further options are not needed here."""
-        del options
         return Scanner(self, columns, filter)
 
     def to_batches(
-        self, columns: _Columns = None, filter: _Filter = None, **options: object
+        self, columns: _Columns = None, filter: _Filter = None, **_options: object
     ) -> Iterator[pa.RecordBatch]:
         """The rows as batches."""
-        del options
         return iter(self.reader(columns, filter))
 
     def to_table(
-        self, columns: _Columns = None, filter: _Filter = None, **options: object
+        self, columns: _Columns = None, filter: _Filter = None, **_options: object
     ) -> pa.Table:
         """The rows, all in memory."""
-        del options
         return self.reader(columns, filter).read_all()
 
     def head(
-        self, num_rows: int, columns: _Columns = None, filter: _Filter = None, **options: object
+        self, num_rows: int, columns: _Columns = None, filter: _Filter = None, **_options: object
     ) -> pa.Table:
         """The first rows that are found."""
-        del options
         return _first(self.reader(columns, filter), num_rows)
 
-    def count_rows(self, filter: _Filter = None, **options: object) -> int:
+    def count_rows(self, filter: _Filter = None, **_options: object) -> int:
         """How many rows there are."""
-        del options
         return sum(batch.num_rows for batch in self.reader([], filter))
 
     def scan_polars(self) -> pl.LazyFrame:

@@ -106,51 +106,49 @@ def write_no_rows(
 class _OutputFile:
     """A file of one writer, created when something is written to it."""
 
-    def __init__(self, fs: FileSystem, path: str) -> None:
-        self.fs = fs
-        self.path = path
-        self.rows = 0
+    def __init__(self, fs: FileSystem, path: str, columns: Sequence[Column]) -> None:
+        self._fs = fs
+        self._path = path
+        self._columns = tuple(columns)
+        self._rows = 0
         self._out: pa.NativeFile | None = None
 
-    @property
-    def is_open(self) -> bool:
-        return self._out is not None
-
-    def stream(self) -> pa.NativeFile:
+    def _stream(self) -> pa.NativeFile:
         if self._out is None:
-            self._out = self.fs.open_output(self.path)
+            self._out = self._fs.open_output(self._path)
         return self._out
 
-    def finished(self) -> BucketFile | None:
+    def close(self) -> BucketFile | None:
+        """See ``RowFileWriter``."""
         if self._out is None:
             return None
         size = self._out.tell()
         try:
             self._out.close()
         except OSError as error:
-            raise storage_error(error, path=self.path) from error
+            raise storage_error(error, path=self._path) from error
         self._out = None
-        return BucketFile(self.path, rows=self.rows, size_bytes=size)
+        return BucketFile(self._path, rows=self._rows, size_bytes=size)
 
-    def removed(self) -> None:
+    def abort(self) -> None:
+        """See ``RowFileWriter``."""
         if self._out is None:
             return
         try:
             self._out.close()
         finally:
             self._out = None
-            if self.fs.exists(self.path):
-                self.fs.delete_file(self.path)
+            if self._fs.exists(self._path):
+                self._fs.delete_file(self._path)
 
 
-class TextFileWriter:
+class TextFileWriter(_OutputFile):
     """Writes lines."""
 
     def __init__(
         self, fs: FileSystem, path: str, *, columns: Sequence[Column], row_format: RowFormat
     ) -> None:
-        self._file = _OutputFile(fs, path)
-        self._columns = tuple(columns)
+        super().__init__(fs, path, columns)
         self._format = row_format
 
     def write_rows(self, batch: pa.RecordBatch) -> None:
@@ -165,21 +163,13 @@ class TextFileWriter:
             return
         lines = format_rows(batch.columns, self._columns, self._format)
         try:
-            self._file.stream().write(lines)
+            self._stream().write(lines)
         except OSError as error:
-            raise storage_error(error, path=self._file.path) from error
-        self._file.rows += batch.num_rows
-
-    def close(self) -> BucketFile | None:
-        """See ``RowFileWriter``."""
-        return self._file.finished()
-
-    def abort(self) -> None:
-        """See ``RowFileWriter``."""
-        self._file.removed()
+            raise storage_error(error, path=self._path) from error
+        self._rows += batch.num_rows
 
 
-class ParquetFileWriter:
+class ParquetFileWriter(_OutputFile):
     """Writes Parquet as Hive does: INT96 timestamps, decimals of fixed length, no dictionary of
     Arrow's types.
     """
@@ -192,8 +182,7 @@ class ParquetFileWriter:
         columns: Sequence[Column],
         properties: Mapping[str, str],
     ) -> None:
-        self._file = _OutputFile(fs, path)
-        self._columns = tuple(columns)
+        super().__init__(fs, path, columns)
         self._compression = _parquet_compression(properties)
         self._schema = pa.schema(
             [pa.field(column.name, arrow_type(column.type)) for column in columns],
@@ -223,14 +212,14 @@ class ParquetFileWriter:
         try:
             self._opened().write_table(table)
         except OSError as error:
-            raise storage_error(error, path=self._file.path) from error
-        self._file.rows += batch.num_rows
+            raise storage_error(error, path=self._path) from error
+        self._rows += batch.num_rows
 
     def _opened(self) -> parquet.ParquetWriter:
         if self._writer is None:
             adds_facts = hasattr(parquet.ParquetWriter, "add_key_value_metadata")
             self._writer = parquet.ParquetWriter(
-                self._file.stream(),
+                self._stream(),
                 self._schema,
                 compression=self._compression,
                 use_deprecated_int96_timestamps=True,
@@ -247,16 +236,16 @@ class ParquetFileWriter:
             try:
                 self._writer.close()
             except OSError as error:
-                raise storage_error(error, path=self._file.path) from error
+                raise storage_error(error, path=self._path) from error
             self._writer = None
-        return self._file.finished()
+        return super().close()
 
     def abort(self) -> None:
         """See ``RowFileWriter``."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        self._file.removed()
+        super().abort()
 
 
 def _parquet_compression(properties: Mapping[str, str]) -> str:
