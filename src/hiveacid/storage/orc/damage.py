@@ -8,7 +8,7 @@ tell texts and binaries of the same length, timestamps, or values exchanged for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -114,26 +114,32 @@ def check_column(array: pa.Array, known: Any, *, kind: int) -> None:
         for count in known.bucketStatistics.count[:1]:
             _same("trues", count, pc.sum(array).as_py() or 0)
     elif known.HasField("dateStatistics") and pa.types.is_date32(array.type):
-        found = known.dateStatistics
-        days = array.cast(pa.int32())
-        if found.HasField("minimum") and found.minimum >= _FIRST_GREGORIAN_DAY:
-            _check_ends(days, found.minimum, found.maximum)
+        if known.dateStatistics.minimum >= _FIRST_GREGORIAN_DAY:
+            _check_ends(array.cast(pa.int32()), known.dateStatistics)
     elif known.HasField("doubleStatistics") and pa.types.is_floating(array.type):
         _check_floats(array, known.doubleStatistics)
     elif known.HasField("decimalStatistics") and pa.types.is_decimal(array.type):
-        _check_decimals(array, known.decimalStatistics)
+        _check_ends(array, known.decimalStatistics, convert=_decimal)
 
 
 def _check_integers(array: pa.Array, known: Any) -> None:
-    if not (known.HasField("minimum") and known.HasField("maximum")):
-        return
-    _check_ends(array, known.minimum, known.maximum)
-    if known.HasField("sum"):
+    _check_ends(array, known)
+    if _has_ends(known) and known.HasField("sum"):
         # Both sides wrap round at 64 bits. (Not by numpy: Arrow imports pandas for a first array.)
         _same("a sum", known.sum, pc.sum(array).as_py() or 0)
 
 
-def _check_ends(array: pa.Array, low: object, high: object) -> None:
+def _has_ends(known: Any) -> bool:
+    return bool(known.HasField("minimum") and known.HasField("maximum"))
+
+
+def _check_ends(
+    array: pa.Array, known: Any, *, convert: Callable[[Any], object] = lambda value: value
+) -> None:
+    """The least and greatest values are those of the statistics, where these tell them."""
+    if not _has_ends(known):
+        return
+    low, high = convert(known.minimum), convert(known.maximum)
     if array.null_count == len(array):
         return
     found = pc.min_max(array).as_py()
@@ -142,22 +148,15 @@ def _check_ends(array: pa.Array, low: object, high: object) -> None:
 
 
 def _check_floats(array: pa.Array, known: Any) -> None:
-    if not (known.HasField("minimum") and known.HasField("maximum")):
-        return
-    if pc.any(pc.is_nan(array)).as_py() or known.minimum != known.minimum:
-        return
-    if known.minimum <= known.maximum:
-        _check_ends(array.cast(pa.float64()), known.minimum, known.maximum)
+    if known.minimum <= known.maximum and not pc.any(pc.is_nan(array)).as_py():  # none is NaN
+        _check_ends(array.cast(pa.float64()), known)
 
 
-def _check_decimals(array: pa.Array, known: Any) -> None:
-    if not (known.HasField("minimum") and known.HasField("maximum")):
-        return
+def _decimal(text: str) -> Decimal:
     try:
-        low, high = Decimal(known.minimum), Decimal(known.maximum)
+        return Decimal(text)
     except (InvalidOperation, TypeError) as error:
-        raise _damage("statistics that are decimals", repr(known.minimum)) from error
-    _check_ends(array, low, high)
+        raise _damage("statistics that are decimals", repr(text)) from error
 
 
 def _same(what: str, expected: object, found: object) -> None:
