@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import hiveacid
-from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid import merge_arrow
+from hiveacid.errors import (
+    AcidError,
+    InvalidInputError,
+    NotFoundError,
+    SnapshotExpiredError,
+    UnsupportedError,
+)
 from hiveacid.session import Session
 
 VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
@@ -103,20 +112,109 @@ def test_rows_of_write_ids_that_changed_others(acid: Session, stream: Stream) ->
     assert stream.run(skipChangeCommits="true") == [[10]]
 
 
-def test_an_insert_only_table(acid: Session, stream: Stream) -> None:
-    acid.sql(f"create table t (id int) partitioned by (p int) {INSERT_ONLY}")
-    acid.sql("insert into t values (1, 1)")
-    acid.sql("insert into t values (2, 1)")
-    assert stream.run() == [[1, 2]]
-    acid.sql("insert into t values (3, 1), (4, 2)")
-    assert stream.run() == [[3, 4]]
-    acid.sql("alter table t partition (p=1) compact 'minor' and wait")
-    acid.sql("insert into t values (5, 1)")
-    assert stream.run() == [[5]]
-    acid.sql("insert into t values (6, 1)")
-    acid.sql("alter table t partition (p=1) compact 'minor' and wait")
-    with pytest.raises(Exception, match="were compacted before the stream read them"):
-        stream.run()
+# -------------------------------------------------------------------- without Spark's processes
+
+
+class Reader:
+    """What Spark asks the source of a table for, one call after the other."""
+
+    def __init__(self, session: Session, table: str = "t", **options: str) -> None:
+        from hiveacid.connectors.data_source import HiveAcidDataSource
+
+        url = session.client.metastore.url
+        source = HiveAcidDataSource({"metastore": url, "table": table, **options})
+        self._reader: Any = source.streamReader(source.schema())
+        self._at: Any = None
+
+    def next(self, *, limited: bool = False) -> list[Any]:
+        """The first column of what is there by now."""
+        start = self._at or self._reader.initialOffset()
+        if VERSION < (4, 2):
+            self._at = self._reader.latestOffset()
+        else:
+            from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+            limit = self._reader.getDefaultReadLimit() if limited else ReadAllAvailable()
+            self._at = self._reader.latestOffset(start, limit)
+        try:
+            return self.between(start, self._at)
+        except AcidError:
+            self._at = start
+            raise
+
+    def between(self, start: Any, end: Any) -> list[Any]:
+        tasks = self._reader.partitions(start, end)
+        batches = [batch for task in tasks for batch in self._reader.read(task)]
+        return sorted(value.as_py() for batch in batches for value in batch.column(0))
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Session]:
+    """A session without Spark."""
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as session:
+        yield session
+
+
+@pytest.mark.parametrize("kind", ["minor", "major"])
+def test_an_insert_only_table_that_is_compacted_before_it_is_read(
+    alone: Session, tmp_path: Path, kind: str
+) -> None:
+    alone.sql(f"create table t (id int) partitioned by (p int) {INSERT_ONLY}")
+    alone.sql("insert into t values (1, 1)")
+    alone.sql("insert into t values (2, 1)")
+    reader = Reader(alone)
+    assert reader.next() == [1, 2]
+    alone.sql("insert into t values (3, 1), (4, 2)")
+    with alone.transaction() as txn:
+        txn.table("t").insert([{"id": 40, "p": 1}])
+        txn.rollback()
+    alone.sql("insert into t values (5, 1)")
+    alone.sql(f"alter table t partition (p=1) compact '{kind}' and wait")
+    alone.sql("insert into t values (6, 1)")
+    assert Reader(alone).next() == [1, 2, 3, 4, 5, 6]
+    assert reader.next() == [3, 4, 5, 6]
+    for path in (tmp_path / "wh/t/p=1").glob("delta_0000001_0000001*"):
+        shutil.rmtree(path)
+    late = Reader(alone, startingWriteId="3")
+    with pytest.raises(SnapshotExpiredError, match="were compacted before the stream read them"):
+        late.next()
+    alone.sql("insert overwrite table t partition (p=1) values (7)")
+    alone.sql("insert into t values (8, 1)")
+    with pytest.raises(UnsupportedError, match="replaced rows"):
+        reader.next()
+    skipping = Reader(alone, startingWriteId="7", skipChangeCommits="true")
+    assert skipping.next() == [8]
+
+
+@pytest.mark.parametrize("kind", ["minor", "major"])
+def test_a_compaction_hides_nobody_who_changed_rows(alone: Session, kind: str) -> None:
+    alone.sql(f"create table t (id int, pay int) {ACID}")
+    alone.sql("insert into t values (1, 1), (2, 2)")
+    reader, skipping = Reader(alone), Reader(alone, skipChangeCommits="true")
+    assert (reader.next(), skipping.next()) == ([1, 2], [1, 2])
+    alone.sql("insert into t values (3, 3)")
+    merge_arrow(alone.table("t"), [{"id": 1, "pay": 10}, {"id": 4, "pay": 4}], on="id")
+    alone.sql("insert into t values (5, 5)")
+    alone.sql(f"alter table t compact '{kind}' and wait")
+    with pytest.raises(UnsupportedError, match="Write id 3 updated, deleted or replaced rows"):
+        reader.next()
+    assert skipping.next() == [3, 5]
+
+
+def test_no_write_id_is_passed_over_while_a_lower_one_is_open(alone: Session) -> None:
+    alone.sql(f"create table t (id int) {ACID}")
+    reader = Reader(alone, startingWriteId="1")
+    assert reader.next() == []
+    with hiveacid.connect(None, alone.client.metastore.url) as other:
+        for ends in (True, False):
+            with other.transaction() as txn:
+                txn.table("t").insert([{"id": 1}])
+                alone.sql("insert into t values (2)")
+                assert reader.next() == []
+                if not ends:
+                    txn.rollback()
+            assert reader.next() == ([1, 2] if ends else [2])
 
 
 @limited

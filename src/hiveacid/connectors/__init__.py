@@ -12,6 +12,7 @@
     write.py           ``df.write`` and ``df.writeStream``: staged in the workers, one commit
     spool.py           rows of many partitions and buckets, each place's together
     stream_read.py     ``spark.readStream``: the rows that new write ids appended
+    uncompacted.py     which write ids brought what a compaction put together
     wall_clock.py      Spark's instants, Hive's wall clocks
 
 ``enable`` turns calls of Spark into statements of a session. The objects of a data source are made

@@ -24,9 +24,11 @@ from pyspark.sql.types import StructType
 
 from hiveacid.connectors.batch_read import check_schema, read_units, readable_table, tasks_of
 from hiveacid.connectors.options import Options
+from hiveacid.connectors.uncompacted import uncompacted, write_ids_of
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.names import BaseName, DeltaName, parse_directory
 from hiveacid.layout.snapshot import AcidDirectory, DeltaDirectory, Snapshot, SnapshotPart
+from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.spark.arrow_read import units_of
 from hiveacid.spark.types import ROW_ID_COLUMN
@@ -63,12 +65,12 @@ class WriteIds:
 
     def overlap(self, name: BaseName | DeltaName) -> bool:
         """Whether the rows of a directory may be of these."""
-        first, last = _range(name)
+        first, last = write_ids_of(name)
         return last > self.low and first <= self.high
 
     def cover(self, name: BaseName | DeltaName) -> bool:
         """Whether all rows of a directory are of these."""
-        first, last = _range(name)
+        first, last = write_ids_of(name)
         is_plain = not any(first <= one <= last for one in self.skipped)
         return first > self.low and last <= self.high and is_plain
 
@@ -145,7 +147,7 @@ class StreamReader(DataSourceStreamReader):
             check_schema(snapshot.table, self._schema)
             if not wanted.is_first:
                 wanted = replace(wanted, skipped=self._changes(snapshot, wanted, files))
-            return self._tasks(_narrowed(snapshot, wanted), wanted, files)
+            return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
@@ -243,9 +245,9 @@ if limits is not None:  # from Spark 4.2 on
                 high = min(high, wanted.low + self._write_ids_max)
             if not self._bytes_max:
                 return high
-            snapshot = session.lease(table, keep=lambda partitions: partitions).snapshot
+            lease = session.lease(table, keep=lambda partitions: partitions)
             sizes: dict[int, int] = {}
-            for part in _narrowed(snapshot, wanted).parts:
+            for part in _narrowed(lease.snapshot, wanted, lease.files).parts:
                 for last, size in _sizes(part.directory):
                     sizes[last] = sizes.get(last, 0) + size
             sum_bytes, reached = 0, wanted.low
@@ -304,12 +306,6 @@ def _check_same(table: Table, offset: Mapping[str, Any]) -> None:
 # -------------------------------------------------------------------- directories
 
 
-def _range(name: BaseName | DeltaName) -> tuple[int, int]:
-    if isinstance(name, BaseName):
-        return 0, int(name.write_id)
-    return int(name.min_write_id), int(name.max_write_id)
-
-
 def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[int]:
     """The write ids of a partition that changed rows, as far as its directories tell."""
     directory = part.directory
@@ -318,8 +314,8 @@ def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[in
     fs, root = files.at(part.partition.location)
     for path in (*visible, *directory.obsolete):
         name = parse_directory(path)
-        if isinstance(name, BaseName) and not name.visibility_txn and name.write_id > wanted.low:
-            yield int(name.write_id)
+        if name is not None and _is_overwrite(name) and write_ids_of(name)[1] > wanted.low:
+            yield write_ids_of(name)[1]
         if not isinstance(name, DeltaName) or not name.is_delete or not wanted.overlap(name):
             continue
         if name.min_write_id == name.max_write_id:
@@ -331,7 +327,12 @@ def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[in
                 yield from (one for one in found if wanted.low < one <= wanted.high)
 
 
-def _narrowed(snapshot: Snapshot, wanted: WriteIds) -> Snapshot:
+def _is_overwrite(name: BaseName | DeltaName) -> bool:
+    """Whether a directory is one that replaced all before it, which no compaction wrote."""
+    return isinstance(name, BaseName) and not name.visibility_txn
+
+
+def _narrowed(snapshot: Snapshot, wanted: WriteIds, files: Files) -> Snapshot:
     """The directories that may have rows of these write ids; deletes count for the first batch.
 
     Raises:
@@ -345,8 +346,8 @@ def _narrowed(snapshot: Snapshot, wanted: WriteIds) -> Snapshot:
             base = None
         deltas = tuple(one for one in directory.deltas if _is_wanted(one, wanted))
         if snapshot.table.acid_mode is AcidMode.INSERT_ONLY:
-            for one in (*deltas, *(() if base is None else (base,))):
-                _check_covered(snapshot.table, one.name, wanted)
+            deltas = _told_apart(snapshot, part, wanted, files)
+            base = None
         originals = directory.originals if wanted.is_first else ()
         narrowed = replace(directory, base=base, deltas=deltas, originals=originals)
         parts.append(SnapshotPart(part.partition, narrowed))
@@ -357,24 +358,51 @@ def _is_wanted(delta: DeltaDirectory, wanted: WriteIds) -> bool:
     return wanted.overlap(delta.name) and (wanted.is_first or not delta.name.is_delete)
 
 
-def _check_covered(table: Table, name: BaseName | DeltaName, wanted: WriteIds) -> None:
-    if wanted.cover(name):
-        return
-    first, last = _range(name)
-    raise SnapshotExpiredError(
-        f"Files of the insert-only table {table.name} were compacted before the stream read them:"
-        f" rows of the write ids {first} to {last} cannot be told apart, and it reads on from"
-        f" {wanted.low + 1}",
-        table=str(table.name),
-        note=f"Rows of full ACID tables can. {_MORE}",
-    )
+def _told_apart(
+    snapshot: Snapshot, part: SnapshotPart, wanted: WriteIds, files: Files
+) -> tuple[DeltaDirectory, ...]:
+    """The directories of an insert-only table whose rows are all wanted.
+
+    Raises:
+        SnapshotExpiredError: what told rows apart was compacted, and is gone.
+    """
+    table, directory = snapshot.table, part.directory
+    fs, root = files.at(part.partition.location)
+    found: list[DeltaDirectory] = []
+    for one in (*(() if directory.base is None else (directory.base,)), *directory.deltas):
+        first, last = write_ids_of(one.name)
+        is_skipped = _is_overwrite(one.name) and last in wanted.skipped
+        if is_skipped or not wanted.overlap(one.name):
+            continue
+        if wanted.cover(one.name):
+            as_delta = DeltaName(WriteId(max(first, 1)), WriteId(max(last, 1)))
+            found.append(DeltaDirectory(one.path, as_delta, one.files, all_valid=True))
+            continue
+        inputs = uncompacted(fs, root, table, part, one, valid=snapshot.valid)
+        chosen = [each for each in inputs or () if wanted.overlap(each.name)]
+        if inputs is None or not all(_is_chosen(each, wanted) for each in chosen):
+            raise SnapshotExpiredError(
+                f"Files of the insert-only table {table.name} were compacted before the stream"
+                f" read them: rows of the write ids {first} to {last} cannot be told apart, and it"
+                f" reads on from {wanted.low + 1}",
+                table=str(table.name),
+                note=f"Rows of full ACID tables can. {_MORE}",
+            )
+        found += [each for each in chosen if wanted.cover(each.name)]
+    return tuple(found)
+
+
+def _is_chosen(delta: DeltaDirectory, wanted: WriteIds) -> bool:
+    """Whether all of a directory's rows are wanted, or none."""
+    first, last = write_ids_of(delta.name)
+    return wanted.cover(delta.name) or (first == last and first in wanted.skipped)
 
 
 def _sizes(directory: AcidDirectory) -> Iterator[tuple[int, int]]:
     """Of each directory its last write id, and its bytes."""
     places = (*directory.deltas, *(() if directory.base is None else (directory.base,)))
     for one in places:
-        yield _range(one.name)[1], sum(file.size_bytes for file in one.files)
+        yield write_ids_of(one.name)[1], sum(file.size_bytes for file in one.files)
 
 
 def _keep(wanted: WriteIds | None) -> Any:
