@@ -129,6 +129,8 @@ def test_values_and_frames_within_a_text(acid: Session, spark: SparkSession) -> 
     joined = spark.sql("select {frame}.id from {frame} join emp using (id)", frame=frame)
     assert values(joined) == [(2,)]
     assert values(spark.sql("select * from {emp}", emp=spark.range(1))) == [(0,)]
+    more = {"id": 1, "of_another": 5}
+    assert values(spark.sql("select name from emp where id = :id", more)) == [("Ann",)]
 
 
 def test_a_statement_that_names_no_table_asks_the_metastore_nothing(
@@ -334,7 +336,33 @@ def test_arguments_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
 def test_threads_of_a_session_are_enabled(acid: Session, spark: SparkSession) -> None:
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda _: values(spark.sql("select * from emp")), range(4)))
+        list(pool.map(lambda n: spark.sql(f"insert into emp values ({n}, 'x')"), range(5, 9)))
     assert found == [EMP] * 4
+    assert values(spark.table("emp")) == EMP + [(n, "x") for n in range(5, 9)]
+
+
+def test_streams_into_tables(acid: Session, spark: SparkSession, tmp_path: Path) -> None:
+    if spark.version < "4":
+        pytest.skip("Spark 4 has streams of Python data sources")
+    spark.createDataFrame([(3, "Eve")], "id int, name string").write.json(f"{tmp_path}/in")
+
+    def rows() -> Any:
+        return spark.readStream.schema("id int, name string").json(f"{tmp_path}/in").writeStream
+
+    for number, start in enumerate(
+        (
+            lambda stream: stream.toTable("emp"),
+            lambda stream: stream.toTable("made", format="hiveacid", partitionBy="name"),
+            lambda stream: stream.format("hiveacid").start(f"{tmp_path}/placed"),
+        )
+    ):
+        checkpoint = str(tmp_path / f"checkpoint{number}")
+        stream = rows().option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        start(stream).awaitTermination()
+    assert values(spark.table("emp")) == [*EMP, (3, "Eve")]
+    assert acid.table("made").definition.partition_keys == ("name",)
+    assert values(spark.table("made")) == [(3, "Eve")]
+    assert values(spark.read.format("hiveacid").load(f"{tmp_path}/placed")) == [(3, "Eve")]
 
 
 @pytest.mark.jvm

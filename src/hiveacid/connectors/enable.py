@@ -101,11 +101,16 @@ def enable(
             )
         acid = connect(spark, url, warehouse=warehouse, settings=settings)
         mark = f"{os.getpid()}-{next(_NUMBERS)}"
-        spark.conf.set(_MARK, mark)
+        try:
+            spark.conf.set(_MARK, mark)
+            frames_class = type(spark.range(0))
+        except BaseException:
+            acid.close()
+            raise
         _STATE.enabled[mark] = _Enabled(mark, *where, acid)
         _STATE.known.clear()
         _install(type(spark), _SESSION)
-        _install(type(spark.range(0)), _FRAME)
+        _install(frames_class, _FRAME)
         return acid
 
 

@@ -157,7 +157,7 @@ def _carried_out(
         _SparksError: it is Spark's after all.
     """
     if args:
-        text = with_arguments(text, args)
+        text = with_arguments(text, _named_in(text, args))
     formatter = _formatter(acid.spark) if kwargs else None
     try:
         if formatter is not None:
@@ -179,6 +179,13 @@ def _carried_out(
     finally:
         if formatter is not None and hasattr(formatter, "clear"):
             formatter.clear()
+
+
+def _named_in(text: str, args: Mapping[str, Any] | Sequence[Any]) -> Any:
+    """The values without those that Spark would not miss: of names that the text has not."""
+    if not isinstance(args, Mapping):
+        return args
+    return {name: value for name, value in args.items() if f":{name}" in text}
 
 
 def _formatter(spark: Any) -> Any:
@@ -285,6 +292,8 @@ def _head(cursor: Cursor) -> _Head | None:
         if cursor.accept("AS") if "INSERT" not in words else cursor.at_nested_query():
             return _Head(target, frozenset(words), columns, cursor.at)
         cursor.skip_parentheses() if cursor.key == "(" else cursor.next()
+    if "VIEW" in words:  # over a data source
+        raise _SparksError
     return None
 
 
