@@ -90,7 +90,7 @@ def relation_places(text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
             in_from = word in ("FROM", "JOIN") or (in_from and expected)
         elif symbol == "(":
             outer.append(in_from)
-            in_from = in_from and expected
+            in_from = expected = in_from and expected
         elif symbol == ")":
             in_from, expected = bool(outer) and outer.pop(), False
         else:

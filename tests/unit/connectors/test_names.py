@@ -47,6 +47,7 @@ CASES = {
     "select * from `hiveacid`.`/data/t`": ["hiveacid./data/t"],
     "select * from `d.t`": ["d.t"],
     "select 1": [],
+    "select x from t where y in (z, 1) and w not in (1, 2)": ["t"],
     "set x = from": [],
     "from t |> where a > 1 |> join u using (a)": ["t", "u"],
 }
