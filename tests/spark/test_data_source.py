@@ -245,6 +245,26 @@ def test_the_metastore_of_the_environment(
     assert HiveAcidDataSource({"path": "u"}).schema().simpleString() == "struct<id:int>"
 
 
+@pytest.mark.parametrize(
+    ("option", "used"),
+    [
+        ("postgresql+psycopg://me:***@host/m", "postgresql://me:secret@host/m"),
+        ("postgresql://me@host/m", "postgresql://me:secret@host/m"),
+        ("postgresql://me:***@other/m", "postgresql://me@other/m"),
+        ("sqlite:////data/m.db", "sqlite:////data/m.db"),
+    ],
+)
+def test_a_password_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, option: str, used: str
+) -> None:
+    from hiveacid.connectors.options import READ, Options
+
+    monkeypatch.setenv("HIVEACID_METASTORE", "postgresql://me:secret@host/m")
+    given = Options.of({"table": "t", "metastore": option}, READ)
+    assert "secret" not in str(given)
+    assert given._url() == used
+
+
 def writer_of(url: str, table: str, schema: str, *, overwrite: bool = False) -> Any:
     """What Spark sends to the tasks and then to the commit: the writer, pickled."""
     from hiveacid.connectors.data_source import HiveAcidDataSource

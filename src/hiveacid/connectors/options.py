@@ -27,6 +27,7 @@ SOURCE: Final = (
     "skipChangeCommits",
     "readChangeFeed",
 )
+_HIDDEN: Final = "***"
 _SETTINGS: Final = ("hiveacid.", "hive.")
 _SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "pathoptionenabled"})
 """What Spark itself adds: the argument of ``load`` and ``save``, and options of its streams."""
@@ -109,7 +110,10 @@ class Options:
         return Settings.of(dict(self.settings))
 
     def _url(self) -> str:
-        url = self.metastore or os.environ.get(VARIABLE)
+        known = os.environ.get(VARIABLE)
+        if known and self.metastore and _place(known) == _place(self.metastore):
+            return known  # which may have the password
+        url = self.metastore or known
         if not url:
             raise InvalidInputError(
                 "format('hiveacid') does not know the metastore",
@@ -146,6 +150,8 @@ def _without_password(url: str | None) -> str | None:
     if url is None or "://" not in url:
         return url
     parts = urlsplit(url)
+    if parts.password == _HIDDEN:  # as a session shows its own
+        return url.replace(f":{_HIDDEN}@", "@", 1)
     if parts.password is not None or "password" in parts.query.lower():
         raise InvalidInputError(
             "A password does not belong into options: Spark shows them on its pages and keeps them",
@@ -154,3 +160,10 @@ def _without_password(url: str | None) -> str | None:
             option="metastore",
         )
     return url
+
+
+def _place(url: str) -> tuple[object, ...]:
+    """What of a URL says which metastore it is."""
+    parts = urlsplit(url)
+    kind = parts.scheme.partition("+")[0].replace("postgresql", "postgres")
+    return kind, parts.username, parts.hostname, parts.port, parts.path
