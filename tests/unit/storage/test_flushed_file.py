@@ -17,7 +17,9 @@ from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.flushed_file import FlushedFile
+from hiveacid.storage.orc.joined_tail import cover
 from hiveacid.storage.orc.tail import read_tail
 
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("varchar(9)")))
@@ -162,3 +164,77 @@ def test_a_full_disk_leaves_the_file_as_it_was_flushed_last(
     found = ids_of(path, lengths[-1], tmp_path / "copy")
     assert found[:5] == [(1, n, n) for n in range(5)]
     assert len(found) == (10 if (stream, step) == ("_lengths", "flush") else 5)
+
+
+KINDS = {
+    "i": "bigint",
+    "d": "double",
+    "s": "string",
+    "n": "decimal(20,3)",
+    "b": "boolean",
+    "t": "date",
+    "m": "timestamp",
+    "a": "array<int>",
+}
+CHUNKS: list[list[tuple[Any, ...] | None]] = [
+    [(1, 0.5, "m", "1.5", True, 3, 5_000, [1]), (7, 2.0, "z", "-2.125", False, 9, 1_000, [])],
+    [None],
+    [(-4, 8.0, "a", "99.000", True, -800, 9_000, [2, 3]), None],
+    [(2**62, -0.25, "", "0.001", False, 5, -7_000, None)] * 2,
+    [(2**62, 1.0, "q", "0.001", None, None, None, None)],
+]
+
+
+def of_kinds(chunk: list[tuple[Any, ...] | None]) -> pa.RecordBatch:
+    columns = [[None if row is None else row[at] for row in chunk] for at in range(len(KINDS))]
+    times = [None if value is None else value * 1_000_000 for value in columns[6]]
+    arrays = [
+        pa.array(columns[0], pa.int64()),
+        pa.array(columns[1], pa.float64()),
+        pa.array(columns[2], pa.string()),
+        pa.array(columns[3], pa.string()).cast(pa.decimal128(20, 3)),
+        pa.array(columns[4], pa.bool_()),
+        pa.array(columns[5], pa.int32()).cast(pa.date32()),
+        pa.array(times, pa.int64()).cast(pa.timestamp("us")),
+        pa.array(columns[7], pa.list_(pa.int32())),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(KINDS))
+
+
+@pytest.mark.parametrize("count", range(1, len(CHUNKS) + 1))
+def test_statistics_of_the_file_are_those_of_all_its_rows(tmp_path: Path, count: int) -> None:
+    """As where they were written at once; a bound that is left out is none that is wrong."""
+    columns = [Column(name, parse_type(kind)) for name, kind in KINDS.items()]
+    found = []
+    for name, steps in (("parts", [[one] for one in CHUNKS[:count]]), ("whole", [CHUNKS[:count]])):
+        path = str(tmp_path / name)
+        file = FlushedFile(
+            FileSystem("/"), path, columns=columns, bucket_property=PROPERTY, properties={}
+        )
+        first = 0
+        for step in steps:
+            file.begin(1)
+            for chunk in step:
+                file.write_rows(of_kinds(chunk))
+                first += len(chunk)
+            file.flush()
+        file.close()
+        found.append(read_tail(FileSystem("/"), path).footer.statistics[7:])
+    for parts, whole in zip(*found, strict=True):
+        for times in (parts, whole):
+            times.timestampStatistics.ClearField("minimumNanos")
+            times.timestampStatistics.ClearField("maximumNanos")
+        assert str(parts) == str(whole)
+
+
+def test_beside_nan_there_are_no_bounds() -> None:
+    def statistics(low: float, high: float) -> Any:
+        found = proto.ColumnStatistics(numberOfValues=2, hasNull=False)
+        found.doubleStatistics.minimum, found.doubleStatistics.maximum = low, high
+        return found
+
+    total = statistics(1.0, 2.0)
+    cover(total, statistics(0.5, float("nan")))
+    cover(total, statistics(0.25, 9.0))
+    assert (total.numberOfValues, total.doubleStatistics.minimum) == (6, 0.25)
+    assert not total.doubleStatistics.HasField("maximum")

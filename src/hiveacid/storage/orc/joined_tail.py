@@ -43,12 +43,14 @@ class JoinedTail:
             footer.stripes[-1].offset = offset
         for columns in statistics:
             self._metadata.stripeStats.add().colStats.extend(columns)
-        parts = [[one] for one in tail.footer.statistics]
-        if len(footer.stripes) > len(offsets):
-            parts = [[a, b[0]] for a, b in zip(footer.statistics, parts, strict=True)]
-        merged = [merged_statistics(part) for part in parts]
-        del footer.statistics[:]
-        footer.statistics.extend(merged)
+        if len(footer.stripes) == len(offsets):
+            del footer.statistics[:]
+            footer.statistics.extend(tail.footer.statistics)
+            for total in footer.statistics:
+                total.DiscardUnknownFields()
+        else:
+            for total, part in zip(footer.statistics, tail.footer.statistics, strict=True):
+                cover(total, part)
         footer.numberOfRows += tail.rows
         self._block_bytes = max(self._block_bytes, tail.block_bytes)
 
@@ -75,62 +77,94 @@ class JoinedTail:
         return replace(tail, postscript=postscript, metadata_section=section)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def merged_statistics(parts: Sequence[Any]) -> Any:
-    """One ColumnStatistics message; bounds that not all files with values have are left out."""
-    merged = proto.ColumnStatistics()
-    if not all(part.HasField("numberOfValues") for part in parts):
-        merged.hasNull = True
-        return merged
-    merged.numberOfValues = sum(part.numberOfValues for part in parts)
-    if any(part.HasField("hasNull") for part in parts):
-        merged.hasNull = any(part.hasNull or not part.HasField("hasNull") for part in parts)
-    filled = [part for part in parts if part.numberOfValues]
-    for name, order in _BOUNDED:
-        found = [getattr(part, name) for part in filled if part.HasField(name)]
-        if filled and len(found) == len(filled):
-            _merge(getattr(merged, name), found, order)
-    buckets = [part.bucketStatistics for part in filled if part.HasField("bucketStatistics")]
-    if filled and len(buckets) == len(filled):
-        counts = zip(*(bucket.count for bucket in buckets), strict=False)
-        merged.bucketStatistics.count.extend(sum(count) for count in counts)
-    _merge_times(merged, filled)
-    return merged
-
-
-_BOUNDED: Final[tuple[tuple[str, _Order], ...]] = (
-    ("intStatistics", _same),
-    ("doubleStatistics", _same),
-    ("stringStatistics", _same),
-    ("decimalStatistics", Decimal),
-    ("dateStatistics", _same),
-)
-"""Parts with minimum, maximum and (most) sum, and what orders the bounds."""
-
-
-def _merge(merged: Any, parts: Sequence[Any], order: _Order) -> None:
-    for field, choose in (("minimum", min), ("maximum", max)):
-        values = [getattr(part, field) for part in parts if part.HasField(field)]
-        if len(values) == len(parts) and all(value == value for value in values):  # no NaN
-            setattr(merged, field, choose(values, key=order))
-    names = merged.DESCRIPTOR.fields_by_name
-    if "sum" in names and all(part.HasField("sum") for part in parts):
-        total = sum((order(part.sum) for part in parts), start=order(0))
-        if isinstance(total, Decimal):
-            merged.sum = str(total)
-        elif isinstance(total, float) or LONG_MIN <= total <= LONG_MAX:
-            merged.sum = total
-
-
-def _merge_times(merged: Any, parts: Sequence[Any]) -> None:
-    """Bounds in milliseconds; without the nanoseconds beside them, bounds that are not exact."""
-    found = [part.timestampStatistics for part in parts if part.HasField("timestampStatistics")]
-    if not parts or len(found) < len(parts):
+def cover(total: Any, part: Any) -> None:
+    """Let a ColumnStatistics message be that of the values of another one, too; bounds that not
+    both have go.
+    """
+    counted = total.HasField("numberOfValues") and part.HasField("numberOfValues")
+    knows_nulls = total.HasField("hasNull") or part.HasField("hasNull")
+    has_null = _may_have_null(total) or _may_have_null(part)
+    if not counted:
+        total.Clear()
+        total.hasNull = True
         return
+    values = total.numberOfValues + part.numberOfValues
+    if total.numberOfValues == 0:
+        total.CopyFrom(part)
+        total.DiscardUnknownFields()
+    elif part.numberOfValues:
+        for name, merge in _MERGES:
+            if not total.HasField(name):
+                continue
+            if part.HasField(name):
+                merge(getattr(total, name), getattr(part, name))
+            else:
+                total.ClearField(name)
+    total.numberOfValues = values
+    if knows_nulls:
+        total.hasNull = has_null
+
+
+def _may_have_null(statistics: Any) -> bool:
+    return bool(statistics.hasNull) or not statistics.HasField("hasNull")
+
+
+def _merge_bounds(total: Any, part: Any, *, order: _Order | None = None) -> None:
+    for field, choose in (("minimum", min), ("maximum", max)):
+        if total.HasField(field):
+            one, other = getattr(total, field), getattr(part, field)
+            if part.HasField(field) and one == one and other == other:  # no NaN
+                setattr(total, field, choose(one, other, key=order))
+            else:
+                total.ClearField(field)
+
+
+def _merge_sums(total: Any, part: Any) -> None:
+    _merge_bounds(total, part)
+    if not (total.HasField("sum") and part.HasField("sum")):
+        total.ClearField("sum")
+        return
+    found = total.sum + part.sum
+    if isinstance(found, float) or LONG_MIN <= found <= LONG_MAX:
+        total.sum = found
+    else:
+        total.ClearField("sum")
+
+
+def _merge_decimals(total: Any, part: Any) -> None:
+    _merge_bounds(total, part, order=Decimal)
+    if total.HasField("sum") and part.HasField("sum"):
+        total.sum = str(Decimal(total.sum) + Decimal(part.sum))
+    else:
+        total.ClearField("sum")
+
+
+def _merge_counts(total: Any, part: Any) -> None:
+    counts = [one + other for one, other in zip(total.count, part.count, strict=False)]
+    del total.count[:]
+    total.count.extend(counts)
+
+
+def _merge_times(total: Any, part: Any) -> None:
+    """Bounds in milliseconds; without the nanoseconds beside them, bounds that are not exact."""
     for low, high in (("minimum", "maximum"), ("minimumUtc", "maximumUtc")):
-        if all(part.HasField(low) and part.HasField(high) for part in found):
-            setattr(merged.timestampStatistics, low, min(getattr(part, low) for part in found))
-            setattr(merged.timestampStatistics, high, max(getattr(part, high) for part in found))
+        if all(one.HasField(field) for one in (total, part) for field in (low, high)):
+            setattr(total, low, min(getattr(total, low), getattr(part, low)))
+            setattr(total, high, max(getattr(total, high), getattr(part, high)))
+        else:
+            total.ClearField(low)
+            total.ClearField(high)
+    total.ClearField("minimumNanos")
+    total.ClearField("maximumNanos")
+
+
+_MERGES: Final[tuple[tuple[str, Callable[[Any, Any], None]], ...]] = (
+    ("intStatistics", _merge_sums),
+    ("doubleStatistics", _merge_sums),
+    ("stringStatistics", _merge_sums),
+    ("decimalStatistics", _merge_decimals),
+    ("dateStatistics", _merge_bounds),
+    ("bucketStatistics", _merge_counts),
+    ("timestampStatistics", _merge_times),
+)
+"""How a part of the statistics covers that of others; most have minimum, maximum and sum."""
