@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.compactions import CompactionId
@@ -13,7 +14,7 @@ from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.sql.columns import property_keys, property_list
-from hiveacid.sql.cursor import Cursor, TokenKind, tokenize
+from hiveacid.sql.cursor import Cursor, TokenKind, after, form, refused, said, tokenize
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactions, SortItem
@@ -48,39 +49,23 @@ from hiveacid.statements.show import (
 )
 from hiveacid.statements.values import Command
 
+_T = TypeVar("_T")
+_TABLE: Final = ("name", Cursor.table_name)
+_PARTITION: Final = ("partition", optional_partition)
 
-def parse_load(cursor: Cursor) -> Load:
-    """LOAD DATA [LOCAL] INPATH 'path' [OVERWRITE] INTO TABLE name [PARTITION (...)]"""
-    cursor.expect("DATA")
-    local = cursor.accept("LOCAL")
-    cursor.expect("INPATH")
-    path = cursor.string("load statement")
-    overwrite = cursor.accept("OVERWRITE")
-    cursor.expect("INTO", "TABLE")
-    name = cursor.table_name()
-    partition = optional_partition(cursor)
-    if cursor.key in ("INPUTFORMAT", "SERDE"):
-        raise UnsupportedError("LOAD DATA ... INPUTFORMAT is not supported")
-    return Load(name, path, local=local, overwrite=overwrite, partition=partition)
-
-
-def parse_lock(cursor: Cursor) -> LockTable | LockDatabase:
-    """LOCK TABLE name [PARTITION (...)] mode, LOCK DATABASE | SCHEMA name mode"""
-    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        schema = cursor.small_name("lock statement")
-        return LockDatabase(schema, _exclusive(cursor))
-    cursor.expect("TABLE")
-    name = cursor.table_name()
-    partition = optional_partition(cursor)
-    return LockTable(name, partition, _exclusive(cursor))
-
-
-def parse_unlock(cursor: Cursor) -> UnlockTable | UnlockDatabase:
-    """UNLOCK TABLE name [PARTITION (...)], UNLOCK DATABASE | SCHEMA name"""
-    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        return UnlockDatabase(cursor.small_name("unlock statement"))
-    cursor.expect("TABLE")
-    return UnlockTable(cursor.table_name(), optional_partition(cursor))
+parse_load: Final = form(
+    Load,
+    "DATA",
+    ("local", said("LOCAL")),
+    "INPATH",
+    ("path", lambda cursor: cursor.string("load statement")),
+    ("overwrite", said("OVERWRITE")),
+    "INTO TABLE",
+    _TABLE,
+    _PARTITION,
+    ("", refused("LOAD DATA ... INPUTFORMAT is not supported", "INPUTFORMAT", "SERDE")),
+)
+"""LOAD DATA [LOCAL] INPATH 'path' [OVERWRITE] INTO TABLE name [PARTITION (...)]"""
 
 
 def _exclusive(cursor: Cursor) -> bool:
@@ -88,6 +73,29 @@ def _exclusive(cursor: Cursor) -> bool:
     if mode is None:
         raise cursor.unrecognized("lock mode")
     return mode == "EXCLUSIVE"
+
+
+def _of_database_or_table(
+    database: Callable[[Cursor], _T], table: Callable[[Cursor], _T]
+) -> Callable[[Cursor], _T]:
+    """What is said of DATABASE | SCHEMA name, or of a table."""
+    return lambda cursor: (database if said("DATABASE", "SCHEMA")(cursor) else table)(cursor)
+
+
+parse_lock: Final = _of_database_or_table(
+    form(
+        LockDatabase,
+        ("schema", lambda cursor: cursor.small_name("lock statement")),
+        ("exclusive", _exclusive),
+    ),
+    form(LockTable, "TABLE", _TABLE, _PARTITION, ("exclusive", _exclusive)),
+)
+"""LOCK TABLE name [PARTITION (...)] mode, LOCK DATABASE | SCHEMA name mode"""
+parse_unlock: Final = _of_database_or_table(
+    form(UnlockDatabase, ("schema", lambda cursor: cursor.small_name("unlock statement"))),
+    form(UnlockTable, "TABLE", _TABLE, _PARTITION),
+)
+"""UNLOCK TABLE name [PARTITION (...)], UNLOCK DATABASE | SCHEMA name"""
 
 
 def parse_analyze(cursor: Cursor) -> Analyze:
@@ -123,18 +131,6 @@ _AUTOCOMMIT = re.compile(r"set\s+autocommit(?:(?:\s*=\s*|\s+)(\S+))?\s*", re.IGN
 _ON = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
-def parse_start(cursor: Cursor) -> Begin:
-    """START TRANSACTION [ISOLATION LEVEL level | READ WRITE]"""
-    cursor.expect("TRANSACTION")
-    return Begin(_modes(cursor))
-
-
-def parse_begin(cursor: Cursor) -> Begin:
-    """BEGIN [TRANSACTION | WORK] [ISOLATION LEVEL level | READ WRITE]"""
-    cursor.accept_any("TRANSACTION", "WORK")
-    return Begin(_modes(cursor))
-
-
 def parse_set_transaction(cursor: Cursor) -> SetTransaction:
     """SET TRANSACTION ISOLATION LEVEL level"""
     cursor.expect("TRANSACTION")
@@ -142,23 +138,6 @@ def parse_set_transaction(cursor: Cursor) -> SetTransaction:
     if isolation is None:
         raise cursor.unrecognized("isolation level")
     return SetTransaction(isolation)
-
-
-def parse_commit(cursor: Cursor) -> Commit:
-    """COMMIT [TRANSACTION | WORK]"""
-    cursor.accept_any("TRANSACTION", "WORK")
-    return Commit()
-
-
-def parse_rollback(cursor: Cursor) -> Rollback:
-    """ROLLBACK [TRANSACTION | WORK] [TO [SAVEPOINT] name]"""
-    cursor.accept_any("TRANSACTION", "WORK")
-    return Rollback(_savepoint(cursor) if cursor.accept("TO") else None)
-
-
-def parse_release(cursor: Cursor) -> ReleaseSavepoint:
-    """RELEASE [SAVEPOINT] name"""
-    return ReleaseSavepoint(_savepoint(cursor))
 
 
 def autocommit(text: str) -> SetAutocommit | None:
@@ -201,28 +180,38 @@ def _savepoint(cursor: Cursor) -> str:
     return cursor.name("savepoint")
 
 
+_WORK: Final = ("", said("TRANSACTION", "WORK"))
+_ISOLATION: Final = ("isolation", _modes)
+
+parse_start: Final = form(Begin, "TRANSACTION", _ISOLATION)
+"""START TRANSACTION [ISOLATION LEVEL level | READ WRITE]"""
+parse_begin: Final = form(Begin, _WORK, _ISOLATION)
+"""BEGIN [TRANSACTION | WORK] [ISOLATION LEVEL level | READ WRITE]"""
+parse_commit: Final = form(Commit, _WORK)
+"""COMMIT [TRANSACTION | WORK]"""
+parse_rollback: Final = form(Rollback, _WORK, ("savepoint", after("TO", _savepoint)))
+"""ROLLBACK [TRANSACTION | WORK] [TO [SAVEPOINT] name]"""
+parse_release: Final = form(ReleaseSavepoint, ("name", _savepoint))
+"""RELEASE [SAVEPOINT] name"""
+
 _FILTERS = ("POOL", "TYPE", "STATUS", "ORDER", "LIMIT")
+
+
+def _buckets(cursor: Cursor) -> int:
+    count = cursor.integer("number of buckets")
+    cursor.expect("BUCKETS")
+    return count
 
 
 def parse_compact(cursor: Cursor, name: TableName, partition: PartitionText) -> Compact:
     """What follows COMPACT; the clauses have one order."""
-    kind = cursor.string("compaction type").lower()
-    buckets = None
-    if cursor.accept("CLUSTERED", "INTO"):
-        buckets = cursor.integer("number of buckets")
-        cursor.expect("BUCKETS")
-    wait = cursor.accept("AND", "WAIT")
-    pool = cursor.string("compaction pool") if cursor.accept("POOL") else None
-    properties: dict[str, str] = {}
-    if cursor.accept("WITH", "OVERWRITE", "TBLPROPERTIES"):
-        properties = property_list(cursor)
-    order_by = cursor.listed(_sort_item) if cursor.accept("ORDER", "BY") else ()
+    found = _COMPACT(cursor)
     if cursor.key == "WHERE":
         raise UnsupportedError(
             "COMPACT ... WHERE is not supported: Hive has it for Iceberg tables only",
             note="PARTITION (...) chooses a partition.",
         )
-    return Compact(name, kind, partition, wait, properties, pool, buckets, order_by)
+    return Compact(name, partition=partition, **found)
 
 
 def parse_sort_items(text: str) -> tuple[SortItem, ...]:
@@ -251,29 +240,48 @@ def _sort_item(cursor: Cursor) -> SortItem:
     return SortItem(column, descending, nulls_first)
 
 
-def parse_show_compactions(cursor: Cursor) -> ShowCompactions:
-    """What follows SHOW COMPACTIONS."""
-    if cursor.accept("COMPACTIONID"):
-        cursor.expect("=")
-        return ShowCompactions(compaction=CompactionId(cursor.integer("compaction id")))
-    schema: str | None = None
-    name: TableName | None = None
-    partition: PartitionText = ()
-    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        schema = cursor.small_name("show compactions")
-    elif not cursor.at_end() and not _at_filter(cursor):
-        name = cursor.table_name()
-        partition = optional_partition(cursor)
-    return ShowCompactions(
-        schema=schema,
-        name=name,
-        partition=partition,
-        pool=cursor.string("compaction pool") if cursor.accept("POOL") else None,
-        kind=cursor.string("compaction type") if cursor.accept("TYPE") else None,
-        status=cursor.string("compaction status") if cursor.accept("STATUS") else None,
-        order=optional_order(cursor),
-        limit=cursor.integer("limit clause") if cursor.accept("LIMIT") else None,
-    )
+_POOL: Final = ("pool", after("POOL", lambda cursor: cursor.string("compaction pool")))
+_COMPACT: Final[Callable[[Cursor], dict[str, Any]]] = form(
+    dict,
+    ("kind", lambda cursor: cursor.string("compaction type").lower()),
+    ("buckets", after("CLUSTERED INTO", _buckets)),
+    ("wait", said("AND WAIT")),
+    _POOL,
+    ("properties", after("WITH OVERWRITE TBLPROPERTIES", property_list, {})),
+    ("order_by", after("ORDER BY", lambda cursor: cursor.listed(_sort_item), ())),
+)
+
+
+_LIMIT: Final = ("limit", after("LIMIT", lambda cursor: cursor.integer("limit clause")))
+
+
+def optional_order(cursor: Cursor) -> tuple[tuple[str, bool], ...]:
+    """ORDER BY columns of the answer, if it is there: Hive passes any text on to its database."""
+    return cursor.listed(Cursor.sort_key) if cursor.accept("ORDER", "BY") else ()
+
+
+def _shown_table(cursor: Cursor) -> TableName | None:
+    return None if cursor.at_end() or _at_filter(cursor) else cursor.table_name()
+
+
+_FILTER: Final = (
+    _POOL,
+    ("kind", after("TYPE", lambda cursor: cursor.string("compaction type"))),
+    ("status", after("STATUS", lambda cursor: cursor.string("compaction status"))),
+    ("order", optional_order),
+    _LIMIT,
+)
+_compactions: Final = _of_database_or_table(
+    form(
+        ShowCompactions, ("schema", lambda cursor: cursor.small_name("show compactions")), *_FILTER
+    ),
+    form(ShowCompactions, ("name", _shown_table), _PARTITION, *_FILTER),
+)
+_compaction: Final = form(
+    ShowCompactions,
+    "=",
+    ("compaction", lambda cursor: CompactionId(cursor.integer("compaction id"))),
+)
 
 
 def _at_filter(cursor: Cursor) -> bool:
@@ -283,11 +291,6 @@ def _at_filter(cursor: Cursor) -> bool:
         return follower.key == "BY"
     kind = TokenKind.NUMBER if cursor.key == "LIMIT" else TokenKind.STRING
     return cursor.key in _FILTERS and follower.kind is kind
-
-
-def optional_order(cursor: Cursor) -> tuple[tuple[str, bool], ...]:
-    """ORDER BY columns of the answer, if it is there: Hive passes any text on to its database."""
-    return cursor.listed(Cursor.sort_key) if cursor.accept("ORDER", "BY") else ()
 
 
 def ids(cursor: Cursor) -> tuple[int, ...]:
@@ -323,15 +326,21 @@ def _pattern(cursor: Cursor) -> str | None:
     return None
 
 
-def _partitions(cursor: Cursor) -> ShowPartitions:
-    name = cursor.table_name()
-    partition = optional_partition(cursor)
+def _conditions(cursor: Cursor) -> tuple[PartitionCondition, ...]:
     conditions: list[PartitionCondition] = []
     while cursor.accept_any("AND" if conditions else "WHERE") is not None:
         conditions.append(partition_condition(cursor))
-    order = optional_order(cursor)
-    limit = cursor.integer("limit clause") if cursor.accept("LIMIT") else None
-    return ShowPartitions(name, partition, tuple(conditions), order, limit)
+    return tuple(conditions)
+
+
+_partitions: Final = form(
+    ShowPartitions,
+    _TABLE,
+    _PARTITION,
+    ("conditions", _conditions),
+    ("order", optional_order),
+    _LIMIT,
+)
 
 
 def _columns(cursor: Cursor) -> ShowColumns:
@@ -343,16 +352,20 @@ def _columns(cursor: Cursor) -> ShowColumns:
     return ShowColumns(name, _pattern(cursor))
 
 
-def _locks(cursor: Cursor) -> ShowLocks:
-    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        schema = cursor.small_name("show locks")
-        return ShowLocks(schema=schema, extended=cursor.accept("EXTENDED"))
-    name: TableName | None = None
-    partition: PartitionText = ()
-    if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED) and cursor.key != "EXTENDED":
-        name = cursor.table_name()
-        partition = optional_partition(cursor)
-    return ShowLocks(name, partition, extended=cursor.accept("EXTENDED"))
+def _has_name(cursor: Cursor) -> bool:
+    return cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED) and cursor.key != "EXTENDED"
+
+
+_EXTENDED: Final = ("extended", said("EXTENDED"))
+_locks: Final = _of_database_or_table(
+    form(ShowLocks, ("schema", lambda cursor: cursor.small_name("show locks")), _EXTENDED),
+    form(
+        ShowLocks,
+        ("name", lambda cursor: cursor.table_name() if _has_name(cursor) else None),
+        _PARTITION,
+        _EXTENDED,
+    ),
+)
 
 
 def _shown_properties(cursor: Cursor) -> ShowTableProperties:
@@ -372,7 +385,8 @@ _SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
     ("CREATE", "TABLE"): lambda cursor: ShowCreateTable(cursor.table_name()),
     ("TRANSACTIONS",): lambda _: ShowTransactions(),
     ("LOCKS",): _locks,
-    ("COMPACTIONS",): parse_show_compactions,
+    ("COMPACTIONS", "COMPACTIONID"): _compaction,
+    ("COMPACTIONS",): _compactions,
 }
 
 

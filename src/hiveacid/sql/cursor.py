@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from hiveacid.errors import SqlSyntaxError
+from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.ids import LONG_MAX
 from hiveacid.model.tables import TableName
 
@@ -296,7 +296,7 @@ class Cursor:
         """Moves over the keys, which must be next."""
         for key in keys:
             if self.key != key:
-                raise self.error(f"mismatched input {self._shown()} expecting {key}")
+                raise self.error(f"mismatched input '{self.token.text}' expecting {key}")
             self.next()
 
     def name(self, what: str = "identifier") -> str:
@@ -409,7 +409,7 @@ class Cursor:
     def end_statement(self) -> None:
         """Refuses what is left after the end of the statement."""
         if not self.at_end():
-            raise self.error(f"extraneous input {self._shown()} expecting EOF")
+            raise self.error(f"extraneous input '{self.token.text}' expecting EOF")
 
     def between(self, start: int, end: int) -> str:
         """The source text from token index ``start`` up to but without ``end``."""
@@ -429,15 +429,69 @@ class Cursor:
 
     def unrecognized(self, what: str) -> SqlSyntaxError:
         """An error in Hive's words, with the next three tokens."""
-        near = " ".join(f"'{self.peek(n).text}'" for n in range(3) if self._exists(n))
+        near = " ".join(
+            f"'{self.peek(n).text}'" for n in range(3) if self.at + n < len(self.tokens)
+        )
         return self.error(f"cannot recognize input near {near} in {what}")
 
     def error(self, what: str) -> SqlSyntaxError:
         """A syntax error at the cursor."""
         return syntax_error(self.source, self.token.start, what)
 
-    def _shown(self) -> str:
-        return f"'{self.token.text}'"
 
-    def _exists(self, places: int) -> bool:
-        return self.at + places < len(self.tokens)
+# -------------------------------------------------------------------- forms
+
+
+def form(
+    value: Callable[..., _T], *parts: str | tuple[str, Callable[[Cursor], Any]]
+) -> Callable[[Cursor], _T]:
+    """Reads a statement part by part, in their order. A part is words that must come next, or a
+    field of ``value`` and how it is read ('' for what is read and not kept).
+    """
+
+    def read(cursor: Cursor) -> _T:
+        found = {}
+        for part in parts:
+            if isinstance(part, str):
+                cursor.expect(*part.split())
+            else:
+                found[part[0]] = part[1](cursor)
+        found.pop("", None)
+        return value(**found)
+
+    return read
+
+
+def said(*words: str) -> Callable[[Cursor], bool]:
+    """Moves over one of these words, or phrases, if it comes next; whether one does."""
+    return lambda cursor: any(cursor.accept(*phrase.split()) for phrase in words)
+
+
+def after(
+    words: str, read: Callable[[Cursor], Any], otherwise: object = None
+) -> Callable[[Cursor], Any]:
+    """What ``read`` reads behind these words; ``otherwise`` where they do not come next."""
+    return lambda cursor: read(cursor) if cursor.accept(*words.split()) else otherwise
+
+
+def refused(message: str, *keys: str) -> Callable[[Cursor], None]:
+    """Refuses a clause that is known and not supported, where one of these words comes next."""
+
+    def read(cursor: Cursor) -> None:
+        if cursor.key in keys:
+            raise UnsupportedError(message)
+
+    return read
+
+
+def clauses(
+    cursor: Cursor, known: Mapping[str, tuple[str, Callable[[Cursor], Any]]]
+) -> dict[str, Any]:
+    """Clauses in any order: by their first words the field that each fills, and how it is read."""
+    found: dict[str, Any] = {}
+    while True:
+        words = next((one for one in known if cursor.accept(*one.split())), None)
+        if words is None:
+            return found
+        name, read = known[words]
+        found[name] = read(cursor)

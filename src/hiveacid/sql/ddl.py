@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
@@ -16,7 +16,7 @@ from hiveacid.sql.columns import (
     property_list,
 )
 from hiveacid.sql.commands import parse_compact
-from hiveacid.sql.cursor import Cursor, TokenKind
+from hiveacid.sql.cursor import Cursor, TokenKind, clauses, form, refused, said
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_spec
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.ddl.columns import (
@@ -40,30 +40,25 @@ from hiveacid.statements.insert import Truncate
 from hiveacid.statements.partition_values import PartitionCondition
 from hiveacid.statements.values import Command
 
+_COMMENT: Final = ("comment", Cursor.string)
+_PROPERTIES: Final = ("properties", property_list)
+_IF_EXISTS: Final = ("if_exists", Cursor.if_exists)
+_TABLE: Final = ("name", Cursor.table_name)
+_no_partitions: Final = refused("partitioned views are not supported", "PARTITIONED")
+
 
 def parse_create_view(cursor: Cursor, *, or_replace: bool) -> CreateView:
     """What follows CREATE [OR REPLACE] VIEW."""
-    if_not_exists = cursor.if_not_exists()
-    name = cursor.table_name()
-    columns = cursor.in_parentheses(_view_column) if cursor.key == "(" else ()
-    comment, properties = None, {}
-    while not cursor.accept("AS"):
-        if cursor.accept("COMMENT"):
-            comment = cursor.string()
-        elif cursor.accept("TBLPROPERTIES"):
-            properties = property_list(cursor)
-        elif cursor.key == "PARTITIONED":
-            raise UnsupportedError("partitioned views are not supported")
-        else:
-            raise cursor.unrecognized("create view statement")
     view = CreateView(
-        name,
-        columns,
-        comment=comment,
-        properties=properties,
+        if_not_exists=cursor.if_not_exists(),
+        name=cursor.table_name(),
+        columns=cursor.in_parentheses(_view_column) if cursor.key == "(" else (),
         or_replace=or_replace,
-        if_not_exists=if_not_exists,
+        **clauses(cursor, {"COMMENT": _COMMENT, "TBLPROPERTIES": _PROPERTIES}),
     )
+    _no_partitions(cursor)
+    if not cursor.accept("AS"):
+        raise cursor.unrecognized("create view statement")
     return replace(view, query=_query(cursor))
 
 
@@ -81,12 +76,6 @@ def parse_alter_view(cursor: Cursor) -> AlterView | CreateView:
     if not cursor.at_query():
         raise cursor.unrecognized("alter view statement")
     return CreateView(name, query=_query(cursor), alter=True)
-
-
-def parse_drop_view(cursor: Cursor) -> DropView:
-    """What follows DROP VIEW."""
-    if_exists = cursor.if_exists()
-    return DropView(cursor.table_name(), if_exists)
 
 
 def _query(cursor: Cursor) -> Any:
@@ -170,20 +159,22 @@ def parse_replace(cursor: Cursor) -> CreateTable:
 
 
 def _create_database(cursor: Cursor) -> CreateDatabase:
-    if_not_exists = cursor.if_not_exists()
-    name = cursor.small_name("create database statement")
-    comment = location = None
-    properties: dict[str, str] = {}
-    while not cursor.at_end():
-        if cursor.accept("COMMENT"):
-            comment = cursor.string()
-        elif cursor.accept("LOCATION") or cursor.accept("MANAGEDLOCATION"):
-            location = cursor.string()
-        elif cursor.accept("WITH", "DBPROPERTIES"):
-            properties = property_list(cursor)
-        else:
-            raise cursor.error(f"missing EOF at '{cursor.token.text}' near '{name}'")
-    return CreateDatabase(name, if_not_exists, comment, location, properties)
+    made = CreateDatabase(
+        if_not_exists=cursor.if_not_exists(),
+        name=cursor.small_name("create database statement"),
+        **clauses(
+            cursor,
+            {
+                "COMMENT": _COMMENT,
+                "LOCATION": ("location", Cursor.string),
+                "MANAGEDLOCATION": ("location", Cursor.string),
+                "WITH DBPROPERTIES": _PROPERTIES,
+            },
+        ),
+    )
+    if not cursor.at_end():
+        raise cursor.error(f"missing EOF at '{cursor.token.text}' near '{made.name}'")
+    return made
 
 
 def _create_table(cursor: Cursor) -> CreateTable:
@@ -331,32 +322,35 @@ def column_definitions(cursor: Cursor) -> tuple[Column, ...]:
     return tuple(definitions.columns)
 
 
+_drop_database: Final = form(
+    DropDatabase,
+    _IF_EXISTS,
+    ("name", lambda cursor: cursor.small_name("drop database statement")),
+    ("cascade", lambda cursor: cursor.accept_any("CASCADE", "RESTRICT") == "CASCADE"),
+)
+_DROPPED: Final[Mapping[str, Callable[[Cursor], Command]]] = {
+    "DATABASE": _drop_database,
+    "SCHEMA": _drop_database,
+    "TABLE": form(DropTable, _IF_EXISTS, _TABLE, ("", said("PURGE"))),
+    "VIEW": form(DropView, _IF_EXISTS, _TABLE),
+}
+
+
 def parse_drop(cursor: Cursor) -> Command:
     """DROP DATABASE | SCHEMA | VIEW | TABLE."""
-    if cursor.accept("VIEW"):
-        return parse_drop_view(cursor)
-    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        if_exists = cursor.if_exists()
-        name = cursor.small_name("drop database statement")
-        cascade = cursor.accept("CASCADE")
-        if not cascade:
-            cursor.accept("RESTRICT")
-        return DropDatabase(name, if_exists, cascade)
-    if not cursor.accept("TABLE"):
+    if cursor.key not in _DROPPED:
         raise UnsupportedError(f"DROP {cursor.token.text.upper()} is not supported")
-    if_exists = cursor.if_exists()
-    table = cursor.table_name()
-    return DropTable(table, if_exists, cursor.accept("PURGE"))
+    return _DROPPED[cursor.next().key](cursor)
 
 
-def parse_truncate(cursor: Cursor) -> Truncate:
-    """TRUNCATE [TABLE] name [PARTITION (...)]."""
-    cursor.accept("TABLE")
-    table = cursor.table_name()
-    partition = optional_partition(cursor)
-    if cursor.key == "COLUMNS":
-        raise UnsupportedError("TRUNCATE TABLE ... COLUMNS is not supported")
-    return Truncate(table, partition)
+parse_truncate: Final = form(
+    Truncate,
+    ("", said("TABLE")),
+    _TABLE,
+    ("partition", optional_partition),
+    ("", refused("TRUNCATE TABLE ... COLUMNS is not supported", "COLUMNS")),
+)
+"""TRUNCATE [TABLE] name [PARTITION (...)]."""
 
 
 def parse_alter(cursor: Cursor) -> Command:

@@ -114,7 +114,6 @@ class DropTable(Command):
 
     name: TableName
     if_exists: bool = False
-    purge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
