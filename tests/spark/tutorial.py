@@ -22,25 +22,28 @@ PEOPLE = "id int, firstName string, country string, salary int"
 
 @dataclass(frozen=True)
 class Step:
-    """One step: what it does, its code, the rows at its end; ``waits`` for what it cannot run."""
+    """One step: what it does, its code, the rows at its end; what it ``waits`` for where it does
+    not run, and from which version of Spark on it does.
+    """
 
     part: str
     title: str
     code: Snippet
     rows: list[tuple[Any, ...]]
     waits: str = ""
+    spark: int = 3
 
 
 STEPS: list[Step] = []
 
 
 def step(
-    part: str, title: str, rows: list[tuple[Any, ...]], *, waits: str = ""
+    part: str, title: str, rows: list[tuple[Any, ...]], *, waits: str = "", spark: int = 3
 ) -> Callable[[Snippet], Snippet]:
     """Puts a function into the list."""
 
     def put(code: Snippet) -> Snippet:
-        STEPS.append(Step(part, title, code, rows, waits))
+        STEPS.append(Step(part, title, code, rows, waits, spark))
         return code
 
     return put
@@ -367,7 +370,7 @@ def incremental_sync(spark: SparkSession, where: str) -> DataFrame:
     return spark.table("target")
 
 
-@step(STREAM, "`writeStream` and `readStream` of tables", ids(0, 1, 2), waits="a stream source")
+@step(STREAM, "`writeStream` and `readStream` of tables", ids(0, 1, 2), spark=4)
 def stream_between_tables(spark: SparkSession, where: str) -> DataFrame:
     spark.range(3).write.format("hiveacid").saveAsTable("events")
     spark.sql("CREATE TABLE copy (id BIGINT) USING hiveacid")
