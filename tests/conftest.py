@@ -164,6 +164,19 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[str]:
+    """The address of one HDFS for all tests; skips where there is no Maven to fetch it."""
+    from tests.hdfs import hdfs_server
+    from tests.interop.hive_tool import HiveIsMissingError
+
+    try:
+        with hdfs_server() as address:
+            yield address
+    except HiveIsMissingError as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture(
     params=["sqlite", pytest.param("postgres", marks=pytest.mark.long("metastore", "txn"))]
 )

@@ -19,7 +19,7 @@ from typing import Any
 
 EXTRAS = {
     *("pyspark", "py4j", "pandas", "grpc", "google.rpc", "psycopg", "psycopg_binary", "duckdb"),
-    *("polars", "tpchgen_cli", "prometheus_client"),
+    *("polars", "tpchgen_cli", "prometheus_client", "hdfs_native"),
 }
 
 

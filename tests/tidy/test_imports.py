@@ -45,6 +45,7 @@ THIRD_PARTY_ROOMS = {
     "rich": {"cli", "demo", "progress"},
     "duckdb": {"demo"},
     "prometheus_client": {"compaction"},
+    "hdfs_native": {"storage"},
     "polars": {"reading"},
 }
 """Third-party packages and the rooms that may name them (docs/ARCHITECTURE.md, section 2)."""

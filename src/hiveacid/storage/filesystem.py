@@ -113,9 +113,9 @@ class FileSystem:
     @property
     def shows_flushed(self) -> bool:
         """Whether others read what was flushed of a file that is still open: object stores show
-        nothing before it is closed.
+        nothing before it is closed, and of HDFS nobody promises it here.
         """
-        return self._fs.type_name in ("local", "hdfs")
+        return bool(self._fs.type_name == "local")
 
     @property
     def is_object_store(self) -> bool:
@@ -361,7 +361,7 @@ def _mapped(path: str) -> Iterator[None]:
 def storage_error(error: OSError, *, path: str) -> StorageError:
     """Our error for an operating system's or Arrow's one."""
     text = str(error)
-    if isinstance(error, FileNotFoundError) or error.errno == errno.ENOENT:
+    if isinstance(error, FileNotFoundError) or error.errno == errno.ENOENT or "NO_SUCH_KEY" in text:
         return MissingFileError(f"file {path} does not exist", path=path)
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in text:
         return StorageError(f"no space left while writing {path}", path=path, detail="no-space")

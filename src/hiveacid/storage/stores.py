@@ -17,13 +17,15 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, MissingExtraError
 from hiveacid.settings import Settings
 
 Lookup = Callable[[str], str | None]
 """Answers what a name is set to: one of Hadoop's, with Spark's prefix."""
 _ATTEMPTS: Final = 5
 """Of a request that the server is too busy for, or that gets lost; pauses grow between them."""
+_COPY_BYTES: Final = 16 * 1024 * 1024
+_HDFS: Final = ("hdfs://", "viewfs://")
 _HADOOP: Final = ("spark.hadoop.fs.s3a.", "fs.s3a.")
 """What Spark's names for S3 begin with: of an application, and of a session."""
 _SCHEMES: Final = ("s3:", "s3a:", "s3n:")
@@ -116,17 +118,59 @@ def opened_root(root: str, s3: S3Access) -> tuple[pafs.FileSystem, str]:
 
     Raises:
         InvalidInputError: there is none of that scheme.
+        MissingExtraError: a package that it needs is not installed.
         OSError: the library cannot reach it.
     """
     if is_s3(root):
         bucket = root.partition("://")[2].partition("/")[0].partition("?")[0]
         if "?" not in root and "@" not in bucket:
             return _s3(bucket, s3), bucket
+    if root.startswith(_HDFS):
+        return _hdfs(root), ""
     try:
         file_system, path = pafs.FileSystem.from_uri(root)
     except (ValueError, pa.ArrowException) as error:
         raise InvalidInputError(f"no file system for location {root!r}", location=root) from error
     return file_system, path
+
+
+def _hdfs(root: str) -> pafs.FileSystem:
+    """A file system of Hadoop, by a client that needs no Java; it reads HADOOP_CONF_DIR.
+
+    Raises:
+        MissingExtraError: the client is not installed.
+    """
+    try:
+        from hdfs_native import fsspec
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{root} is reached by hdfs-native, which is not installed",
+            note="pip install 'hiveacid[hdfs]'",
+        ) from error
+
+    scheme, _, address = root.rstrip("/").partition("://")
+    given: Any = fsspec.ViewfsFileSystem if scheme == "viewfs" else fsspec.HdfsFileSystem
+
+    class Hadoop(given):  # type: ignore[misc]
+        """As Arrow takes it: with times of change, names as they are, copies."""
+
+        @classmethod
+        def _strip_protocol(cls, path: str) -> str:
+            return path
+
+        def _convert_file_status(self, status: Any) -> dict[str, Any]:
+            info = super()._convert_file_status(status)
+            return {**info, "mtime": status.modification_time / 1000}
+
+        def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+            with self.open(path1, "rb") as source, self.open(path2, "wb") as target:
+                while block := source.read(_COPY_BYTES):
+                    target.write(block)
+
+    host, _, port = address.partition(":")
+    # what is kept by host and port would be another process's client after a fork
+    made = Hadoop(host or None, int(port) if port else None, skip_instance_cache=True)
+    return pafs.PyFileSystem(pafs.FSSpecHandler(made))
 
 
 def _s3(bucket: str, access: S3Access) -> pafs.FileSystem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +14,7 @@ import pytest
 from tests.s3 import S3Server
 
 from hiveacid.client import open_client
-from hiveacid.errors import InvalidInputError, StorageError
+from hiveacid.errors import InvalidInputError, MissingExtraError, StorageError
 from hiveacid.settings import Settings
 from hiveacid.storage import stores
 from hiveacid.storage.filesystem import Files, FileSystem, one_name
@@ -147,26 +148,11 @@ def test_the_warehouse_of_a_metastore_is_one_place_however_it_is_spelled(
 # -------------------------------------------------------------------- objects are no files
 
 
-def test_names_directories_and_markers(s3: S3Server) -> None:
-    root = f"s3://{s3.bucket()}/t"
-    fs, path = Files(s3=s3_of_settings(Settings.of(s3.settings))).at(root)
-    names = ["p=a%2Fb/f", "p=1+1/f g", "p=é/f%41", "p='\"&/f"]
-    for name in names:
-        fs.write_bytes(f"{path}/{name}", data=name.encode())
-    files = [info for info in fs.list_recursive(path) if not info.is_directory]
-    assert [info.path for info in files] == sorted(f"{path}/{name}" for name in names)
-    assert all(fs.read_bytes(f"{path}/{name}") == name.encode() for name in names)
-    fs.create_directory(f"{path}/empty/one")
-    assert fs.is_directory(f"{path}/empty/one")
-    assert [info.path for info in fs.list_directory(f"{path}/empty")] == [f"{path}/empty/one"]
-    assert fs.list_recursive(f"{path}/empty/one") == ()
-    fs.rename(f"{path}/p=é", target=f"{path}/q=é")
-    assert fs.read_bytes(f"{path}/q=é/f%41") == b"p=\xc3\xa9/f%41"
-    assert not fs.exists(f"{path}/p=é")
-    fs.rename(f"{path}/p=1+1/f g", target=f"{path}/f")
-    assert fs.size_bytes(f"{path}/f") == len("p=1+1/f g")
-    fs.delete_directory(path)
-    assert not any(not info.is_directory for info in fs.list_recursive(path))
+def test_what_hdfs_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    with pytest.raises(MissingExtraError, match="hdfs-native, which is not installed") as raised:
+        Files().at("hdfs://nobody:1/wh")
+    assert raised.value.__notes__ == ["pip install 'hiveacid[hdfs]'"]
 
 
 @pytest.mark.slow

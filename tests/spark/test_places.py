@@ -1,4 +1,6 @@
-"""Tables on a server that speaks S3, through Spark, whose JVM has no file system for it."""
+"""Tables that are on no local disk, through Spark: on a server that speaks S3, for which its JVM
+has no file system, and on HDFS, for which it has one.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +85,32 @@ def rows(acid: Session, sql: str) -> list[tuple[object, ...]]:
     ],
     ids=["full", "bucketed", "insert-only", "plain"],
 )
-def test_statements_compaction_and_cleaning(
+def test_statements_compaction_and_cleaning_on_s3(
     spark: SparkSession, acid: Session, clauses: str
 ) -> None:
+    change(spark, acid, clauses)
+    plan = "\n".join(row[0] for row in acid.sql("explain select * from t").collect())
+    assert "by hiveacid: Spark reads no files there" in plan
+
+
+@pytest.mark.java
+@pytest.mark.long("storage", "spark")
+def test_statements_compaction_and_cleaning_on_hdfs(
+    spark: SparkSession, hdfs: str, tmp_path: Path
+) -> None:
+    with hiveacid.connect(
+        spark,
+        f"sqlite:///{tmp_path}/metastore.db",
+        warehouse=f"{hdfs}/a warehouse/50%+ü",
+        settings={"hiveacid.reads.local_bytes": "0"},
+    ) as acid:
+        change(spark, acid, "stored as orc tblproperties ('transactional'='true')")
+        plan = "\n".join(row[0] for row in acid.sql("explain select * from t").collect())
+        assert "FileScan orc" in plan and "by hiveacid" not in plan
+
+
+def change(spark: SparkSession, acid: Session, clauses: str) -> None:
+    """Table t, changed in all ways, compacted and cleaned."""
     acid.sql(f"create table t (id int, v string) partitioned by (p string) {clauses}")
     source = spark.range(6).selectExpr("cast(id as int) id", "concat('v', id) v", "'a b/%+é' p")
     acid.table("t").insert(source)

@@ -1,0 +1,64 @@
+"""An HDFS for tests: one name node and one data node in a JVM, from PySpark's jars and one more,
+which Maven fetches once.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from tests.interop.hive_tool import HiveIsMissingError, home
+
+_JARS = Path(pyspark.__file__).with_name("jars")
+_MAIN = Path(__file__).with_name("Hdfs.java")
+
+
+def _version() -> str:
+    (jar,) = _JARS.glob("hadoop-client-api-*.jar")
+    return jar.stem.removeprefix("hadoop-client-api-")
+
+
+def _fetched() -> Path:
+    """The jar with the servers, of the version of PySpark's Hadoop.
+
+    Raises:
+        HiveIsMissingError: Maven failed.
+    """
+    version = _version()
+    place = home(f"hdfs-{version}")
+    jar = place / f"hadoop-client-minicluster-{version}.jar"
+    if not jar.exists():
+        artifact = f"org.apache.hadoop:hadoop-client-minicluster:{version}"
+        goal = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={place}"]
+        try:
+            subprocess.run(["mvn", "-q", "-B", *goal], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise HiveIsMissingError(f"HDFS needs Maven: {error}") from error
+    return jar
+
+
+@contextmanager
+def hdfs_server() -> Iterator[str]:
+    """The address of a server, ``hdfs://localhost:port``, for as long as the block lasts.
+
+    Raises:
+        HiveIsMissingError: its jar cannot be fetched.
+    """
+    jars = f"{_fetched()}:{_JARS}/*"
+    with tempfile.TemporaryDirectory() as directory, (Path(directory) / "log").open("wb") as log:
+        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars, str(_MAIN)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            [*command, directory], stdin=pipe, stdout=pipe, stderr=log, text=True
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                address = process.stdout.readline().strip()
+                assert address.startswith("hdfs://"), Path(log.name).read_text()[-2000:]
+                yield address
+            finally:
+                process.stdin.close()
