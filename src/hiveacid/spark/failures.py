@@ -46,6 +46,7 @@ _TYPED: Final[dict[str, type[AcidError]]] = {
         StorageError,
         InternalError,
         InvalidInputError,
+        MissingExtraError,
         UnsupportedError,
     )
 }

@@ -37,6 +37,7 @@ _URI: Final = re.compile(
 
 _LOCAL: Final = "/"
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
+_S3_KEYS: Final = "Keys to S3 are given by hiveacid.s3.*, Spark's fs.s3a.* or AWS_*."
 _SMALL_BYTES: Final = 1024 * 1024
 """Of an object: to read as much costs about what a request does."""
 _COPIES_AT_ONCE: Final = 16
@@ -87,11 +88,15 @@ class FileSystem:
         return (FileSystem, (self._root, self.s3))
 
     def __eq__(self, other: object) -> bool:
-        is_plain = type(self) is type(other) is FileSystem
-        return self is other or (is_plain and repr(self) == repr(other))
+        if type(self) is not FileSystem or type(other) is not FileSystem:
+            return self is other
+        return self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._root)
+
+    def _key(self) -> tuple[str, S3Access | None]:
+        return self._root, self.s3 if is_s3(self._root) else None
 
     def __repr__(self) -> str:
         return f"FileSystem({self._root!r})"
@@ -366,7 +371,10 @@ def storage_error(error: OSError, *, path: str) -> StorageError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in text:
         return StorageError(f"no space left while writing {path}", path=path, detail="no-space")
     if isinstance(error, PermissionError) or _NO_PERMISSION.search(text):
-        return StorageError(f"no permission for {path}", path=path, detail="no-permission")
+        note = _S3_KEYS if "AWS Error" in text else None
+        return StorageError(
+            f"no permission for {path}", path=path, detail="no-permission", note=note
+        )
     if "NO_SUCH_BUCKET" in text:
         bucket = path.partition("/")[0]
         return StorageError(f"There is no bucket {bucket}", path=path, detail="no-bucket")

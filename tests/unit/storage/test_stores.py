@@ -115,6 +115,7 @@ def test_other_processes_get_what_was_found_out_here(
     there, fs_there = pickle.loads(carried)
     assert isinstance(there, Files) and isinstance(fs_there, FileSystem)
     assert there.at(f"s3://{bucket}/x")[0].read_bytes(path) == fs_there.read_bytes(path) == b"1"
+    assert fs == fs_there != FileSystem(f"s3://{bucket}/", S3Access("elsewhere", "r"))
     assert "secret" not in repr((files, fs, there))
 
 
@@ -218,6 +219,7 @@ def test_no_permission_is_told_and_not_tried_again(code: str) -> None:
             with pytest.raises(StorageError, match="no permission for bucket/t") as raised:
                 step()
             assert raised.value.context["detail"] == "no-permission"
+            assert "hiveacid.s3.*" in raised.value.__notes__[0]
             assert len(asked) == 1
             assert "the-secret" not in str(raised.value)
 
