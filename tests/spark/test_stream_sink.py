@@ -16,7 +16,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 import hiveacid
 from hiveacid import read_arrow
-from hiveacid.errors import UnsupportedError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.session import Session
 
 pytestmark = pytest.mark.skipif(
@@ -120,8 +120,9 @@ def test_a_stream_that_would_replace_the_table_is_refused() -> None:
 
 def test_two_drivers_with_one_batch(tmp_path: Path) -> None:
     from hiveacid.connectors.data_source import HiveAcidDataSource
-    from hiveacid.connectors.write import Written, stage
+    from hiveacid.connectors.write import _LASTING, Written, stage
 
+    _LASTING.clear()
     url = f"sqlite:///{tmp_path}/metastore.db"
     with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as acid:
         acid.sql(f"create table t (id int) {ACID}")
@@ -135,7 +136,37 @@ def test_two_drivers_with_one_batch(tmp_path: Path) -> None:
             both.append(Written(done.work, done.files, done.chunks, "query", 0))
         for one in both:
             source.streamWriter(schema, overwrite=False).commit([one, None], 0)
+        assert len(_LASTING) == 1  # one session makes them all
+        _LASTING.popitem()[1].close()
         assert read_arrow(acid.table("t")).read_all().to_pylist() == [{"id": 1}]
         source.streamWriter(schema, overwrite=False).abort([None], 1)
         assert "OPEN" not in str(acid.sql("show transactions").rows)
+    assert not list((tmp_path / "wh").rglob("*staging*"))
+
+
+def test_a_checkpoint_of_another_table(tmp_path: Path) -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+    from hiveacid.connectors.write import _LASTING, Written, stage
+
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as acid:
+        schema = StructType([StructField("id", IntegerType())])
+
+        def write(table: str, number: int) -> None:
+            source = HiveAcidDataSource({"table": table, "metastore": url})
+            writer = pickle.loads(pickle.dumps(source.streamWriter(schema, overwrite=False)))
+            done = stage(writer._work, iter([pa.RecordBatch.from_pydict({"id": [number]})]))
+            message = Written(done.work, done.files, done.chunks, "query", number)
+            source.streamWriter(schema, overwrite=False).commit([message], number)
+
+        for table in ("t", "u"):
+            acid.sql(f"create table {table} (id int) {ACID}")
+        write("t", 0)
+        with pytest.raises(InvalidInputError, match=r"those before went to default\.t"):
+            write("u", 1)
+        write("t", 1)
+        assert read_arrow(acid.table("t")).read_all().num_rows == 2
+        assert "OPEN" not in str(acid.sql("show transactions").rows)
+        while _LASTING:
+            _LASTING.popitem()[1].close()
     assert not list((tmp_path / "wh").rglob("*staging*"))

@@ -41,6 +41,7 @@ from hiveacid.errors import (
     ConflictError,
     InternalError,
     InvalidInputError,
+    MetastoreError,
     UnsupportedError,
 )
 from hiveacid.layout.names import staging_name
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.types import StructType
 
+    from hiveacid.session import Session
     from hiveacid.transaction import AcidTransaction
 
 _LOG = logging.getLogger(__name__)
@@ -221,7 +223,7 @@ def commit(work: Work, written: Sequence[Written], *, batch: tuple[str, int] | N
         AcidError: as an INSERT.
     """
     name = work.target.table.name
-    with work.options.connect() as session:
+    with _session(work, lasts=batch is not None) as session:
         try:
             with session.take_over(work.handed) as txn:
                 if batch is not None and not txn.begin_batch(*batch, table=str(name)):
@@ -235,6 +237,29 @@ def commit(work: Work, written: Sequence[Written], *, batch: tuple[str, int] | N
             _tell_done(work, batch)  # another driver was quicker
         finally:
             _drop_staging(work)
+
+
+_LASTING: Final[dict[str, Session]] = {}
+
+
+@contextmanager
+def _session(work: Work, *, lasts: bool) -> Iterator[Session]:
+    """A session for a commit. That of a sink lasts: one process makes the commits as long as
+    batches come, and between them the session compacts what they wrote.
+    """
+    if not lasts:
+        with work.options.connect() as session:
+            yield session
+        return
+    # a metastore that was made anew at the same place is another one
+    key = f"{work.options} {work.target.table.id} {work.target.table.created_at_ms}"
+    if key not in _LASTING:
+        _LASTING[key] = work.options.connect()
+    try:
+        yield _LASTING[key]
+    except MetastoreError:
+        _LASTING.pop(key).close()
+        raise
 
 
 def _insert(txn: AcidTransaction, work: Work, written: Sequence[Written]) -> None:
