@@ -4,6 +4,9 @@ leave where they fail.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +17,7 @@ import pytest
 from tests.s3 import S3Server
 
 import hiveacid
+from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.errors import AcidError
 from hiveacid.session import Session
 from hiveacid.statements.locations import DROPPING, RENAMING_FROM, RENAMING_TO, hide
@@ -245,3 +249,47 @@ def test_a_move_that_was_killed_half_way_loses_no_file(
     assert rows(acid, "t") == sorted([*expected, (7, "a")], key=str)
     assert not any("dropped" in name for name in files(acid, "t"))
     assert files(acid, "u") == []
+
+
+# -------------------------------------------------------------------- a process that dies
+
+
+_DIES = """
+import os, sys
+import hiveacid
+from hiveacid.statements import run
+run._publish = lambda *_: os._exit(9)
+url, statement = sys.argv[1:]
+hiveacid.connect(None, url, settings={"hiveacid.compactor.auto": "off"}).sql(statement)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_a_process_wrote_that_died_is_seen_by_nobody_and_cleaned(
+    acid: Session, s3: S3Server, tmp_path: Path, dynamic: bool
+) -> None:
+    partitioned(acid)
+    expected, before = rows(acid, "t"), files(acid, "t")
+    into = (
+        "partition (p) values (9, 'new'), (9, 'a')" if dynamic else "partition (p='a') values (9)"
+    )
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    died = subprocess.run(
+        [sys.executable, "-c", _DIES, url, f"insert into t {into}"],
+        env={**os.environ, **s3.environment},
+        check=False,
+    )
+    assert died.returncode == 9
+    left = set(files(acid, "t")) - set(before)
+    assert len(left) == (2 if dynamic else 1) and all("/bucket_" in name for name in left)
+    assert rows(acid, "t") == expected
+    store = acid.client.metastore
+    store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
+    acid.sql("insert into t values (7, 'a')")
+    acid.sql("set hiveacid.compactor.aborts_threshold = 0")
+    acid.sql("set hiveacid.compactor.aborts_age_s = 0")
+    Cleaner(acid.client).run()
+    store.run_housekeeping(interval_s=0)
+    assert rows(acid, "t") == sorted([*expected, (7, "a")], key=str)
+    assert not left & set(files(acid, "t"))
