@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.s3_settings import S3Settings
-from hiveacid.setting import PREFIX, parsed
+from hiveacid.setting import PREFIX, S3Settings, parsed
 from hiveacid.setting import setting as _setting
 
 _LOG: Final = logging.getLogger(__name__)

@@ -39,7 +39,7 @@ from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo, FileSystem
 from hiveacid.storage.listing import list_partition
-from hiveacid.txn.retention import retained_until_ms, retention_s
+from hiveacid.txn.manager import retained_until_ms, retention_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from hiveacid.model.compactions import (
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.storage.listing import list_partition
-from hiveacid.txn.retention import retained_until_ms
+from hiveacid.txn.manager import retained_until_ms
 
 
 class Fate(Enum):

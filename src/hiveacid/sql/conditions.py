@@ -30,14 +30,11 @@ from hiveacid.sql.cursor import (
     Cursor,
     Token,
     TokenKind,
-    date_value,
     name_of,
-    number_value,
-    string_value,
     syntax_error,
-    timestamp_value,
     tokenize,
 )
+from hiveacid.sql.dml import NotLiteralError, literal_value
 
 ColumnOf = Callable[[tuple[str, ...]], str | None]
 """The column (lower case) that a dotted name means, None where it is none of the table's."""
@@ -49,7 +46,7 @@ _NULL: Final = cast(Constant, None)
 """Stands for NULL until NOTs are resolved, which leave it what it is: neither true nor false."""
 
 
-class _NotUnderstood(Exception):
+class _NotUnderstood(NotLiteralError):
     """The condition that is being read has none of the forms that are understood."""
 
 
@@ -107,7 +104,7 @@ class _Parser:
             return _negated(inner) if unknowns == self._unknowns else ANYTHING
         try:
             found = self._nested() if cursor.key == "(" else self._simple()
-        except _NotUnderstood:
+        except NotLiteralError:
             found = None
         if found is not None and (cursor.at_end() or cursor.key in _ENDS):
             return found
@@ -225,34 +222,13 @@ class _Parser:
 
     def _literal(self) -> Constant:
         cursor = self._cursor
-        if self._strict and cursor.accept("NULL"):
-            return _NULL
-        if cursor.key in ("TRUE", "FALSE"):
-            return cursor.next().key == "TRUE"
-        if cursor.key in ("DATE", "TIMESTAMP") and cursor.peek(1).kind is TokenKind.STRING:
-            kind = cursor.next().key
-            return _moment(kind, string_value(cursor.next().text))
+        if not self._strict and cursor.key == "NULL":
+            raise _NotUnderstood
         if cursor.token.kind is TokenKind.STRING:
-            text = cursor.next()
-            if cursor.token.kind is TokenKind.STRING or ("\\" in text.text and not self._strict):
+            escapes = "\\" in cursor.token.text and not self._strict
+            if escapes or cursor.peek(1).kind is TokenKind.STRING:
                 raise _NotUnderstood  # several strings, or escapes that Spark may read otherwise
-            return string_value(text.text)
-        negative = bool(cursor.accept("-"))
-        if not negative:
-            cursor.accept("+")
-        if cursor.token.kind is not TokenKind.NUMBER:
-            raise _NotUnderstood
-        value = number_value(cursor.next().text)
-        if value is None:  # a float: fewer digits than its text
-            raise _NotUnderstood
-        return -value if negative else value
-
-
-def _moment(kind: str, text: str) -> Constant:
-    value = date_value(text) if kind == "DATE" else timestamp_value(text)
-    if value is None:
-        raise _NotUnderstood
-    return value
+        return cast("Constant", literal_value(cursor))
 
 
 def _null_safe(column: str, value: Constant) -> Predicate:

@@ -249,8 +249,8 @@ def _expression_or_default(
 _WORDS = {"NULL": None, "TRUE": True, "FALSE": False}
 
 
-class _NotLiteralError(Exception):
-    """The cell is more than a literal; never leaves this module."""
+class NotLiteralError(Exception):
+    """What comes next is more than a literal; never leaves this room."""
 
 
 def literal_rows(cursor: Cursor) -> Literals | None:
@@ -258,12 +258,17 @@ def literal_rows(cursor: Cursor) -> Literals | None:
     anywhere).
     """
     try:
-        return Literals(cursor.listed(lambda _: cursor.in_parentheses(_cell)))
-    except (_NotLiteralError, SqlSyntaxError):
+        return Literals(cursor.listed(lambda _: cursor.in_parentheses(literal_value)))
+    except (NotLiteralError, SqlSyntaxError):
         return None
 
 
-def _cell(cursor: Cursor) -> object:
+def literal_value(cursor: Cursor) -> Any:
+    """The value of the literal that comes next, a sign before a number included; None for NULL.
+
+    Raises:
+        NotLiteralError: there is none, or Python has no such value.
+    """
     kind, key = cursor.token.kind, cursor.key
     if kind is TokenKind.STRING:
         return cursor.string()
@@ -281,13 +286,13 @@ def _cell(cursor: Cursor) -> object:
         value = date_value(text) if key == "DATE" else timestamp_value(text)
         if value is not None:
             return value
-    raise _NotLiteralError
+    raise NotLiteralError
 
 
 def _number(cursor: Cursor, *, negative: bool) -> object:
     value = number_value(cursor.next().text)
     if value is None:
-        raise _NotLiteralError
+        raise NotLiteralError
     return -value if negative else value
 
 

@@ -25,7 +25,7 @@ from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions
 from hiveacid.statements.values import Aggregate, Query, TableRef
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.footprint import Footprint, TableRead
-from hiveacid.txn.retention import end_reading
+from hiveacid.txn.manager import end_reading
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
