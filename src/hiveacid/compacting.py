@@ -25,7 +25,6 @@ from hiveacid.model.compactions import (
 )
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.progress import compactions_shown
-from hiveacid.statements.answers import Listing
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import (
     AbortCompactions,
@@ -42,6 +41,7 @@ from hiveacid.statements.compact import (
     show_compactions,
 )
 from hiveacid.statements.partition_values import partition_texts
+from hiveacid.statements.values import Listing
 from hiveacid.version import VERSION
 
 if TYPE_CHECKING:

@@ -37,7 +37,6 @@ from hiveacid.sql import (
     resolved,
 )
 from hiveacid.statements.analyze import Analyze
-from hiveacid.statements.answers import Listing, listing_frame, shortened
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.context import Bound, ExecutionContext, spark_errors_mapped
@@ -55,7 +54,17 @@ from hiveacid.statements.session_state import (
     LockStatement,
     TransactionStatement,
 )
-from hiveacid.statements.values import Delete, Insert, Inserts, Merge, Query, Update
+from hiveacid.statements.values import (
+    Delete,
+    Insert,
+    Inserts,
+    Listing,
+    Merge,
+    Query,
+    Update,
+    listing_frame,
+    shortened,
+)
 from hiveacid.streams import StreamingMethods
 from hiveacid.takeover import TakeoverMethods
 from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named

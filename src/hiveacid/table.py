@@ -11,7 +11,6 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.statements.analyze import Analyze
-from hiveacid.statements.answers import shortened
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import Clean, Compact, CompactionStatement, WhyCompact
 from hiveacid.statements.load import Load
@@ -36,6 +35,7 @@ from hiveacid.statements.values import (
     Update,
     UpdateResult,
     VirtualColumn,
+    shortened,
 )
 
 if TYPE_CHECKING:

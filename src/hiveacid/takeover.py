@@ -16,7 +16,6 @@ from hiveacid.model.compactions import CompactionState
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.sql import parse_columns
-from hiveacid.statements.answers import shortened
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.attach import ACCEPT_ALL, VALID_TXNS, VALID_WRITE_IDS
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
@@ -24,6 +23,7 @@ from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, DropTable, make_table
 from hiveacid.statements.locked import Change, define
 from hiveacid.statements.show import create_table_text
+from hiveacid.statements.values import shortened
 from hiveacid.storage.filesystem import one_name
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction

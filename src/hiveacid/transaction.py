@@ -13,7 +13,6 @@ from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.metastore.api import own
 from hiveacid.model.streams import StreamBatch
 from hiveacid.model.transactions import Isolation
-from hiveacid.statements.answers import Listing
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.session_state import (
     Begin,
@@ -26,6 +25,7 @@ from hiveacid.statements.session_state import (
     SetTransaction,
     TransactionStatement,
 )
+from hiveacid.statements.values import Listing
 from hiveacid.txn.manager import HandedOn, TransactionManager
 from hiveacid.txn.unit import UnitOfWork
 

@@ -16,8 +16,14 @@ from hiveacid.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from hiveacid.statements.answers import Listing, listing_frame
-from hiveacid.statements.values import DeleteResult, InsertResult, MergeResult, UpdateResult
+from hiveacid.statements.values import (
+    DeleteResult,
+    InsertResult,
+    Listing,
+    MergeResult,
+    UpdateResult,
+    listing_frame,
+)
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 

@@ -15,9 +15,8 @@ from hiveacid.spark.local import local_session
 from hiveacid.sql import parse, with_arguments
 from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parse import Body, ParsedExplain, ParsedLater
-from hiveacid.statements.answers import Listing
 from hiveacid.statements.handlers import handler_of
-from hiveacid.statements.values import Insert, Literals
+from hiveacid.statements.values import Insert, Listing, Literals
 
 
 def run(

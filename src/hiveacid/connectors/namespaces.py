@@ -14,10 +14,10 @@ from hiveacid.errors import AcidError, UnsupportedError
 from hiveacid.model.tables import TableKind, TableName
 from hiveacid.spark.jobs import own_calls
 from hiveacid.sql import parse_one
-from hiveacid.statements.answers import matching
 from hiveacid.statements.ddl.databases import DropDatabase
 from hiveacid.statements.session_state import UseDatabase
 from hiveacid.statements.show import ShowDatabases, ShowTables, ShowViews
+from hiveacid.statements.values import matching
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

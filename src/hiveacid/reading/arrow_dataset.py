@@ -31,8 +31,8 @@ from hiveacid.model.predicates import (
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import PartitionChoice, chosen_names, open_rows, schema_of
 from hiveacid.reading.source import Leasing, Source, source_of
-from hiveacid.statements.answers import shortened
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.values import shortened
 
 if TYPE_CHECKING:
     import polars as pl

@@ -33,9 +33,8 @@ from hiveacid.model.tables import (
     TableName,
 )
 from hiveacid.spark.types import quoted
-from hiveacid.statements.answers import Listing
 from hiveacid.statements.partition_values import PartitionText, named_partitions, normal_spec
-from hiveacid.statements.values import Command
+from hiveacid.statements.values import Command, Listing
 
 
 @dataclass(frozen=True, slots=True)

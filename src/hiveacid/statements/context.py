@@ -23,9 +23,8 @@ from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.types import quoted
-from hiveacid.statements.answers import Listing
 from hiveacid.statements.compact import CompactionStatement
-from hiveacid.statements.values import Merge
+from hiveacid.statements.values import Listing, Merge
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look

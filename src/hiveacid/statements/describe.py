@@ -29,7 +29,6 @@ from hiveacid.model.statistics import (
     is_accurate,
 )
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
-from hiveacid.statements.answers import Listing
 from hiveacid.statements.constraints import (
     check_constraints,
     default_constraints,
@@ -46,6 +45,7 @@ from hiveacid.statements.values import (
     DmlStatement,
     Insert,
     Inserts,
+    Listing,
     Literals,
     Merge,
     Query,

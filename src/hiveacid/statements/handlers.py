@@ -31,7 +31,6 @@ from hiveacid.statements import (
     show,
 )
 from hiveacid.statements import values as dml
-from hiveacid.statements.answers import Listing
 from hiveacid.statements.checks import check_inserts
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.ddl import (
@@ -44,6 +43,7 @@ from hiveacid.statements.ddl import (
 from hiveacid.statements.evolve import evolved
 from hiveacid.statements.job import Work
 from hiveacid.statements.locked import Needs, Plan, define
+from hiveacid.statements.values import Listing
 from hiveacid.txn.footprint import Footprint
 from hiveacid.txn.view import Look
 

@@ -20,10 +20,9 @@ from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import AcidMode, Table, TableName
 from hiveacid.model.transactions import AbortReason, Isolation, OperationType
-from hiveacid.statements.answers import Listing
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.partition_values import PartitionText, full_values
-from hiveacid.statements.values import Command
+from hiveacid.statements.values import Command, Listing
 from hiveacid.txn.manager import TransactionManager
 
 

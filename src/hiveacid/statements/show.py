@@ -16,7 +16,6 @@ from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.spark.types import literal, quoted
-from hiveacid.statements.answers import Listing, matching
 from hiveacid.statements.constraints import (
     check_constraints,
     column_default,
@@ -32,7 +31,7 @@ from hiveacid.statements.partition_values import (
     partition_column,
     sort_key,
 )
-from hiveacid.statements.values import Command
+from hiveacid.statements.values import Command, Listing, matching
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from hiveacid.model.compactions import CompactionRequest, CompactionState, Compa
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
-from hiveacid.statements.answers import Listing
+from hiveacid.statements.values import Listing
 
 ACID = "stored as orc tblproperties ('transactional'='true', 'hiveacid.retention'='0')"
 T = TableName("default", "t")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.session import Session, connect
-from hiveacid.statements.answers import Listing
+from hiveacid.statements.values import Listing
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 MERGE = "merge into {} using s on {}.id = s.id "

@@ -16,7 +16,7 @@ from hiveacid.errors import (
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session, connect
-from hiveacid.statements.answers import Listing
+from hiveacid.statements.values import Listing
 
 ACID = "stored as orc tblproperties('transactional'='true')"
 Row = tuple[str | None, ...]

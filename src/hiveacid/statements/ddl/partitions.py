@@ -17,7 +17,6 @@ from hiveacid.layout.names import partition_name
 from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableName
-from hiveacid.statements.answers import Listing
 from hiveacid.statements.attach import admit
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.locations import (
@@ -42,7 +41,7 @@ from hiveacid.statements.partition_values import (
     normal_text,
     partition_column,
 )
-from hiveacid.statements.values import Command
+from hiveacid.statements.values import Command, Listing
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions
 from hiveacid.txn import footprint
