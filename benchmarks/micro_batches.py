@@ -28,6 +28,8 @@ _ROWS_A_SECOND: Final = 5_000
 _KEYS: Final = 50_000
 """of the upserted table: each is written again every ten seconds"""
 _WARM_UP_S: Final = 15.0
+_FIRST_ROW_S: Final = 300.0
+"""at most until the first row is there"""
 _STEP_S: Final = 0.02
 _PAUSE_S: Final = 0.2
 
@@ -58,28 +60,34 @@ def _directories(acid: Session) -> int:
     return int(part.directory.base is not None) + len(part.directory.deltas)
 
 
-def _look(url: str, until: float, answers: Any) -> None:
-    """Looks (when it ended, newest row before, newest row), directories read, seconds a look."""
+def _look(url: str, seconds: float, answers: Any) -> None:
+    """Looks (when it ended, newest row before, newest row), directories read, seconds a look; from
+    a warm-up after the first row on.
+    """
     looks: list[tuple[float, float, float]] = []
     directories, took = [], []
     with hiveacid.connect(None, url, settings={"hiveacid.compactor.auto": "off"}) as acid:
-        seen = 0.0
-        while time.time() < until:
+        seen, begins = 0.0, time.time() + _FIRST_ROW_S
+        while time.time() < begins + seconds:
             begin = time.time()
             newest = _newest(acid, seen)
             now = time.time()
-            took.append(now - begin)
             if newest > seen:
-                looks.append((now, seen, newest))
+                if not seen:
+                    begins = now + _WARM_UP_S
+                elif now > begins:
+                    looks.append((now, seen, newest))
                 seen = newest
-            directories.append(_directories(acid))
+            if now > begins:
+                took.append(now - begin)
+                directories.append(_directories(acid))
             time.sleep(_PAUSE_S)
     answers.put((looks, directories, took))
 
 
 def _waits(looks: list[tuple[float, float, float]]) -> np.ndarray[Any, Any]:
     """How long each moment's rows were not visible."""
-    found = [now - np.arange(before, newest, _STEP_S) for now, before, newest in looks if before]
+    found = [now - np.arange(before, newest, _STEP_S) for now, before, newest in looks]
     return np.concatenate(found) if found else np.array([np.inf])
 
 
@@ -114,10 +122,10 @@ def micro_batches(directory: str, mode: str, *, seconds: float, line: Line) -> N
             .start()
         )
         context = multiprocessing.get_context("spawn")
-        answers, until = context.Queue(), time.time() + _WARM_UP_S + seconds
-        watcher = context.Process(target=_look, args=(url, until, answers))
+        answers = context.Queue()
+        watcher = context.Process(target=_look, args=(url, seconds, answers))
         watcher.start()
-        looks, directories, took = answers.get(timeout=seconds + 300)
+        looks, directories, took = answers.get(timeout=seconds + 2 * _FIRST_ROW_S)
         watcher.join()
         progress = [dict(one) for one in query.recentProgress if one["numInputRows"]]
         failure = query.exception()
@@ -125,10 +133,8 @@ def micro_batches(directory: str, mode: str, *, seconds: float, line: Line) -> N
         assert failure is None, failure
         rows = acid.sql("select count(*), count(distinct id) from t").collect()[0]
         assert rows[0] == rows[1], f"{rows[0] - rows[1]} rows are there twice"
-    begin = until - seconds
-    third = seconds / 3
-    for which, first in (("first", begin), ("last", until - third)):
-        part = [one for one in looks if first <= one[0] < first + third]
+    third = max(len(looks) // 3, 1)
+    for which, part in (("first", looks[:third]), ("last", looks[-third:])):
         p95 = float(np.percentile(_waits(part), 95))
         line(f"{mode}: event to visible, p95 of the {which} third", p95, "s", below=2.5)
     batches = [one["durationMs"]["triggerExecution"] / 1000 for one in progress]
