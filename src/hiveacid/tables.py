@@ -13,7 +13,7 @@ from hiveacid.connectors.frames import table_named
 from hiveacid.connectors.merging import merge_of
 from hiveacid.connectors.paths import ensure_database, location_of, name_for, required_at, table_at
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from hiveacid.spark.types import literal, quoted
+from hiveacid.spark.text import literal, quoted
 from hiveacid.sql import parse_table_name
 from hiveacid.statements.arguments import checked
 

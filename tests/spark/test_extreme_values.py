@@ -22,7 +22,7 @@ from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.read import read
-from hiveacid.spark.types import ROW_ID_COLUMN
+from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition

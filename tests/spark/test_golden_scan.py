@@ -25,7 +25,7 @@ from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark import arrow_read
 from hiveacid.spark.read import read
-from hiveacid.spark.types import ROW_ID_COLUMN
+from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter

@@ -15,7 +15,7 @@ from hiveacid.connectors.names import relation_places
 from hiveacid.errors import NotFoundError
 from hiveacid.model.tables import TableName
 from hiveacid.spark.jobs import own_calls
-from hiveacid.spark.types import literal, quoted
+from hiveacid.spark.text import literal, quoted
 
 if TYPE_CHECKING:
     from hiveacid.session import Session

@@ -31,7 +31,7 @@ from hiveacid.layout.snapshot import AcidDirectory, DeltaDirectory, Snapshot, Sn
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.spark.arrow_read import units_of
-from hiveacid.spark.types import ROW_ID_COLUMN
+from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.merge.overlap import deleting_write_ids
 from hiveacid.storage.plan.planning import plan_scan

@@ -23,7 +23,8 @@ from hiveacid.model.tables import AcidMode, Column, Partition
 from hiveacid.model.types import CharType
 from hiveacid.spark.assign import keys_from, stored_type
 from hiveacid.spark.conf import takes_arrow, without_rows
-from hiveacid.spark.types import ROW_ID_COLUMN, ROW_ID_TYPE, quoted, spark_type
+from hiveacid.spark.text import ROW_ID_COLUMN, quoted
+from hiveacid.spark.types import ROW_ID_TYPE, spark_type
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan, Selection
 from hiveacid.storage.read import TableReader

@@ -27,7 +27,8 @@ from hiveacid.model.types import (
     StructType,
     VarcharType,
 )
-from hiveacid.spark.types import literal, quoted, spark_type
+from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.types import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

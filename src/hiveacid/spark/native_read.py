@@ -29,7 +29,8 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.assign import keys_from
 from hiveacid.spark.conf import given_rows, session_conf, spark_path
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
-from hiveacid.spark.types import ROW_ID_COLUMN, literal, quoted, spark_type
+from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
+from hiveacid.spark.types import spark_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.statistics import integer_range
 from hiveacid.storage.orc.tail import read_tail

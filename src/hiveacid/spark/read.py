@@ -26,7 +26,8 @@ from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.spark.conf import is_utc, names_local_times, reads_files, without_rows
-from hiveacid.spark.types import ROW_ID_COLUMN, ROW_ID_TYPE, spark_type
+from hiveacid.spark.text import ROW_ID_COLUMN
+from hiveacid.spark.types import ROW_ID_TYPE, spark_type
 from hiveacid.storage.orc.statistics import is_native, is_native_plain
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plain.readers import parquet_has_types

@@ -7,8 +7,6 @@ Hive's ``timestamp`` is Spark's ``timestamp`` in the session's time zone.
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import types as t
 
 from hiveacid.errors import UnsupportedError
@@ -24,7 +22,6 @@ from hiveacid.model.types import (
     VarcharType,
 )
 
-ROW_ID_COLUMN: Final = "ROW__ID"
 ROW_ID_TYPE: t.StructType = t.StructType(
     [
         t.StructField("writeid", t.LongType()),
@@ -105,15 +102,3 @@ def hive_type(kind: t.DataType) -> HiveType:
 #
 # Our own expressions are text: one call to Spark for a projection, where a tree of ``Column``
 # objects costs several for every node.
-
-
-def quoted(*names: str) -> str:
-    """A name, or a path of names, in back-quotes."""
-    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
-
-
-def literal(value: str | None) -> str:
-    """A string literal, or NULL."""
-    if value is None:
-        return "cast(null as string)"
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

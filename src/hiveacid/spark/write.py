@@ -39,7 +39,7 @@ from hiveacid.spark.assign import partition_text
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import Reach, statement_error
 from hiveacid.spark.jobs import RESULT_SCHEMA, TOO_MANY_WRITERS_MARK, StageTask, jobs_end_with
-from hiveacid.spark.types import quoted
+from hiveacid.spark.text import quoted
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.stage import (
     DELETE,

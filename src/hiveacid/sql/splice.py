@@ -13,7 +13,7 @@ from typing import Protocol
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
-from hiveacid.spark.types import quoted
+from hiveacid.spark.text import quoted
 from hiveacid.sql.cursor import Cursor, tokenize
 from hiveacid.sql.expressions import Edit, Fragment, Relation, Scope, Star, VirtualName
 from hiveacid.sql.needs import Conditions, columns_of_statement

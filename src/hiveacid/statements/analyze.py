@@ -16,7 +16,7 @@ from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType, VarcharType
-from hiveacid.spark.types import literal, quoted
+from hiveacid.spark.text import literal, quoted
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.job import is_transactional
 from hiveacid.statements.locked import locked

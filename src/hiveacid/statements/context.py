@@ -22,7 +22,7 @@ from hiveacid.errors import (
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import own_calls
-from hiveacid.spark.types import quoted
+from hiveacid.spark.text import quoted
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.values import Listing, Merge
 from hiveacid.storage.filesystem import Files

@@ -91,7 +91,7 @@ class Reader:
     def scan(self, plan: ScanPlan, *, row_ids: bool = False) -> DataFrame:
         """The live rows of a plan."""
         from hiveacid.spark.read import read
-        from hiveacid.spark.types import ROW_ID_COLUMN
+        from hiveacid.spark.text import ROW_ID_COLUMN
 
         virtual = (ROW_ID_COLUMN,) if row_ids else ()
         return read(self.context.session(), plan, virtual=virtual).frame
@@ -99,7 +99,7 @@ class Reader:
     def scan_target(self, plan: ScanPlan) -> tuple[DataFrame, bool]:
         """The rows to change, with ``ROW__ID``, and whether they are few and here already."""
         from hiveacid.spark.read import read
-        from hiveacid.spark.types import ROW_ID_COLUMN
+        from hiveacid.spark.text import ROW_ID_COLUMN
 
         bytes_here = self.context.settings.reads_local_bytes
         spark = self.context.session()

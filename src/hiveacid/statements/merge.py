@@ -28,7 +28,7 @@ from hiveacid.model.tables import AcidMode, Column, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.spark.assign import assigned_text, constrained
 from hiveacid.spark.conf import arrow_frame, is_ansi, session_conf
-from hiveacid.spark.types import ROW_ID_COLUMN, literal, quoted
+from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events, write_rows
 from hiveacid.statements.checks import check, columns_named, extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns

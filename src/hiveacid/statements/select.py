@@ -18,7 +18,7 @@ from hiveacid.layout.snapshot import Snapshot
 from hiveacid.model.predicates import Constant, Predicate
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.types import HiveType
-from hiveacid.spark.types import quoted
+from hiveacid.spark.text import quoted
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
 from hiveacid.statements.job import Reader, is_transactional, with_views
 from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions

@@ -15,7 +15,7 @@ from hiveacid.model.properties import storage_classes
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.transactions import TxnState
-from hiveacid.spark.types import literal, quoted
+from hiveacid.spark.text import literal, quoted
 from hiveacid.statements.constraints import (
     check_constraints,
     column_default,

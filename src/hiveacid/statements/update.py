@@ -17,7 +17,7 @@ from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.spark.assign import assign, constrained
 from hiveacid.spark.conf import is_ansi
-from hiveacid.spark.types import ROW_ID_COLUMN, quoted
+from hiveacid.spark.text import ROW_ID_COLUMN, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.constraints import checks, column_default, not_null_columns

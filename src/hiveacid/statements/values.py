@@ -21,7 +21,7 @@ from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Column, TableName
 from hiveacid.spark.conf import given_rows
-from hiveacid.spark.types import literal, quoted
+from hiveacid.spark.text import literal, quoted
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
-from hiveacid.spark.types import quoted
+from hiveacid.spark.text import quoted
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.definitions import check_columns
 from hiveacid.statements.locked import Change
