@@ -103,5 +103,5 @@ def test_a_wrong_price_shows_in_the_joined_query(made: tpch.Input, tmp_path: Pat
 def test_a_directory_that_is_not_the_demos_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "warehouse").mkdir()
     with pytest.raises(InvalidInputError, match="not the demo's"):
-        program.run(scale=0.001, directory=tmp_path)
+        program.run(scale=0.001, directory=tmp_path, stream_s=0)
     assert (tmp_path / "warehouse").is_dir()
