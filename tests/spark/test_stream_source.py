@@ -88,7 +88,8 @@ def test_the_table_as_it_is_then_what_is_appended(acid: Session, stream: Stream)
     stream.set_back()
     acid.sql("insert into t values (7, 9)")
     acid.sql("alter table t compact 'major' and wait")
-    assert stream.run() == [[4, 5, 6], [7]]
+    # up to Spark 4.1 a run that does a batch again ends with it
+    assert [*stream.run(), *stream.run()] == [[4, 5, 6], [7]]
 
 
 def test_rows_of_write_ids_that_changed_others(acid: Session, stream: Stream) -> None:
@@ -284,8 +285,9 @@ def test_from_table_to_table_nothing_is_lost_or_there_twice(
     acid.sql(f"create table t (id int, s string) {ACID}")
     acid.sql(f"create table copied (id int, s string) {ACID}")
     url = acid.client.metastore.url
-    for number in range(3):
-        acid.sql(f"insert into t values ({number}, 'x')")
+    for number in range(4):
+        if number < 3:  # up to Spark 4.1 a run that does a batch again ends with it
+            acid.sql(f"insert into t values ({number}, 'x')")
         query = (
             spark.readStream.format("hiveacid")
             .options(table="t", metastore=url)
