@@ -43,7 +43,7 @@ from hiveacid.statements.context import Bound, ExecutionContext, spark_errors_ma
 from hiveacid.statements.create_as import create
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable
-from hiveacid.statements.evolve import columns_of_struct
+from hiveacid.statements.evolve import columns_of_struct, is_frame
 from hiveacid.statements.handlers import handler_of, title_of, without_spark
 from hiveacid.statements.load import Load
 from hiveacid.statements.run import commit as commit_unit
@@ -448,7 +448,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         )
         if isinstance(schema, str):
             create(context, value, columns=parse_columns(schema))
-        elif hasattr(schema, "fieldNames"):
+        elif not is_frame(schema) and hasattr(schema, "fieldNames"):
             create(context, value, columns=columns_of_struct(cast("StructType", schema)))
         else:
             from hiveacid.tabular import frame_or_table

@@ -280,7 +280,7 @@ def test_a_table_that_is_replaced(acid: Session, spark: SparkSession) -> None:
     spark.sql("create or replace table emp using hiveacid as select id + 1.5 as n from emp")
     assert [column.name for column in acid.table("emp").definition.columns] == ["n"]
     assert len(spark.table("emp").collect()) == 1
-    assert values(spark.sql("show tables")) == values(spark.sql("show tables like 'emp|plain'"))
+    assert acid.client.metastore.list_tables("default") == ("emp",)
     with pytest.raises(NotFoundError):
         spark.sql("replace table nope (id int) using hiveacid")
     with pytest.raises(NotFoundError):
