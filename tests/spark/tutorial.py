@@ -23,7 +23,8 @@ PEOPLE = "id int, firstName string, country string, salary int"
 @dataclass(frozen=True)
 class Step:
     """One step: what it does, its code, the rows at its end; what it ``waits`` for where it does
-    not run, and from which version of Spark on it does.
+    not run, and from which version of Spark on it does; whether
+    it does ``here`` only, not where Spark Connect runs a function in its server.
     """
 
     part: str
@@ -32,18 +33,25 @@ class Step:
     rows: list[tuple[Any, ...]]
     waits: str = ""
     spark: int = 3
+    here: bool = False
 
 
 STEPS: list[Step] = []
 
 
 def step(
-    part: str, title: str, rows: list[tuple[Any, ...]], *, waits: str = "", spark: int = 3
+    part: str,
+    title: str,
+    rows: list[tuple[Any, ...]],
+    *,
+    waits: str = "",
+    spark: int = 3,
+    here: bool = False,
 ) -> Callable[[Snippet], Snippet]:
     """Puts a function into the list."""
 
     def put(code: Snippet) -> Snippet:
-        STEPS.append(Step(part, title, code, rows, waits, spark))
+        STEPS.append(Step(part, title, code, rows, waits, spark, here))
         return code
 
     return put
@@ -387,7 +395,7 @@ def stream_between_tables(spark: SparkSession, where: str) -> DataFrame:
     return spark.table("copy")
 
 
-@step(STREAM, "upsert of micro-batches: `foreachBatch` and merge", ids(0, 1, 2))
+@step(STREAM, "upsert of micro-batches: `foreachBatch` and merge", ids(0, 1, 2), here=True)
 def stream_upsert(spark: SparkSession, where: str) -> DataFrame:
     spark.range(2).write.format("hiveacid").saveAsTable("t")
     spark.range(3).write.json(f"{where}/in")
