@@ -140,6 +140,8 @@ def natural_arguments(
         "reading": lambda f: f(),
         "attach": lambda f: f("/nowhere", name="taken"),
         "stream": lambda f: streamed(f("t")),
+        "enable": lambda f: f(object(), url, warehouse=warehouse),
+        "disable": lambda f: f(object()),
         "foreach_batch": lambda f: f(table.session, "t"),
         "begin_batch": lambda f: f("a", 1, table="t"),
         "detach": lambda f: f("p"),
@@ -152,8 +154,11 @@ def streamed(stream: Any) -> None:
         stream.write({"id": 5, "name": "s"})
 
 
-FOR_STATEMENTS = {"lease", "use_database", "control", "compactions_listing", "definition_context"}
-"""What a session does for its statements, not for users."""
+FOR_STATEMENTS = {
+    *("lease", "use_database", "control", "compactions_listing", "definition_context"),
+    *("look", "run", "over", "take_over"),
+}
+"""What a session does for its statements and for connectors, not for users."""
 
 
 def delete_of(table: Any) -> object:

@@ -84,7 +84,7 @@ _REFUSED = {
     "Session.attach",
     "$ attach",
     "AcidTransaction.rollback",
-    "Session.use_spark",
+    *("Session.use_spark", "hiveacid.enable", "hiveacid.disable"),
     *("Session.abort_locks", "Session.abort_transactions", "$ abort"),
 }
 """There are no such files, transactions, locks and sessions."""

@@ -121,9 +121,9 @@ class Told:
         names = {name.lower(): name for name in known}
         for key in self._given:
             if key not in names:
+                others = f"; they take {', '.join(known)}" if known else ""
                 raise UnsupportedError(
-                    f"Tables of ours have no option {key} here; there are {', '.join(known)}",
-                    option=key,
+                    f"Tables of ours take no option {key} here{others}", option=key
                 )
         given = {key: value for key, value in self._given.items() if value is not None}
         return {names[key]: str(value) for key, value in given.items()}

@@ -46,7 +46,8 @@ def required_at(acid: Session, path: str) -> AcidTable:
         raise NotFoundError(
             f"No table of {acid.client.metastore.url} lies at {path}",
             path=path,
-            note="acid.attach(path, name=...) takes over what another client wrote there",
+            note="A table is named by .table(name) or .option('table', name);"
+            " acid.attach(path, name=...) takes over what another client wrote.",
         )
     return table
 
