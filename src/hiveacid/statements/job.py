@@ -153,6 +153,8 @@ class Job(Reader):
     staging: str
     in_place: list[str] | None = None
     """As that of a ``WriteTarget``."""
+    is_in_doubt: bool = False
+    """Whether a write failed of which the store may yet get something, in its place."""
     after_commit: list[Callable[[], None]] = field(default_factory=list)
     """What the statement leaves to do once it is committed."""
 

@@ -11,7 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from hiveacid.errors import AcidError, ConflictError, FormatError, InvalidInputError
+from hiveacid.errors import (
+    AcidError,
+    ConflictError,
+    FormatError,
+    InvalidInputError,
+    StorageError,
+)
 from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.model.bucket import RowId
 from hiveacid.model.ids import StatementId, WriteId
@@ -232,6 +238,9 @@ def _stage(
     unit.on_undo(partial(_clean_up, job))
     try:
         return job, _written(job, work)
+    except StorageError:
+        job.is_in_doubt = bool(job.in_place)
+        raise
     finally:
         job.drop_views()
 
@@ -301,7 +310,8 @@ def _clean_up(job: Job) -> None:
     now.
 
     Raises:
-        StorageError: a file in its place cannot be removed: its transaction must not commit.
+        StorageError: a file in its place cannot be removed, or may come there later, by a request
+            that got no answer: its transaction must not commit.
     """
     fs, _ = job.files.at(job.table.location)
     for directory in sorted({path.rpartition("/")[0] for path in job.in_place or ()}):
@@ -311,6 +321,9 @@ def _clean_up(job: Job) -> None:
         fs.delete_directory(staging)
     except AcidError as error:
         _LOG.warning("Staging directory stays: %s", error, extra={"path": job.staging})
+    if job.is_in_doubt:
+        path = job.table.location
+        raise StorageError(f"files of the statement may still come to {path}", path=path)
 
 
 # -------------------------------------------------------------------- statistics

@@ -11,6 +11,7 @@ Callers are Spark's Python workers, for which stages are values that pickle, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final
@@ -76,11 +77,12 @@ class Stager:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self._finish()
-            return
-        for writer, _ in self._open.values():
-            writer.abort()
+        with ExitStack() as aborts:  # of all: the library would complete what is left open
+            for writer, _ in self._open.values():
+                aborts.callback(writer.abort)
+            if kind is None:
+                self._finish()
+                aborts.pop_all()
 
     def turn(self, place: object) -> None:
         """Finish what is open where another place begins."""

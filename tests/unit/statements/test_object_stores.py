@@ -18,10 +18,11 @@ from tests.s3 import S3Server
 
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaner
-from hiveacid.errors import AcidError
+from hiveacid.errors import AcidError, StorageError, TransactionError
 from hiveacid.session import Session
 from hiveacid.statements.locations import DROPPING, RENAMING_FROM, RENAMING_TO, hide
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.transaction import AcidTransaction
 
 FULL = "stored as orc tblproperties ('transactional'='true')"
 
@@ -178,6 +179,38 @@ def test_a_transaction_that_is_rolled_back_leaves_nothing(acid: Session) -> None
         txn.sql("insert into t values (8, 'h')")
         txn.rollback()
     assert files(acid, "t") == before
+
+
+class Unanswered:
+    """A file of which nobody knows whether the store has it, or will have it."""
+
+    def write(self, data: bytes) -> None:
+        """Kept."""
+
+    def close(self) -> None:
+        """No answer."""
+        raise OSError("AWS Error SLOW_DOWN")
+
+
+def fails(txn: AcidTransaction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An INSERT that the store does not answer."""
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystem, "open_output", lambda *_: Unanswered())
+        with pytest.raises(StorageError, match="SLOW_DOWN"):
+            txn.sql("insert into t values (7, 'lost')")
+
+
+def test_a_file_that_may_still_come_to_its_place_ends_the_transaction(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new(acid)
+    with pytest.raises(TransactionError), acid.transaction() as txn:
+        fails(txn, monkeypatch)
+        txn.sql("insert into t values (8, 'h')")
+    with acid.transaction() as txn:
+        txn.sql("insert into t values (5, 'e')")
+        fails(txn, monkeypatch)  # its file was staged
+    assert rows(acid, "t") == [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")]
 
 
 # -------------------------------------------------------------------- moved, place by place
