@@ -33,7 +33,7 @@ from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionType
 from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.properties import NO_CLEANUP, is_true
+from hiveacid.model.properties import NO_CLEANUP, check_mode, is_true
 from hiveacid.model.tables import RENAMING_TO, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
@@ -100,7 +100,12 @@ def removable(
 
 
 def keeps_all(table: Table, partition: Partition | None) -> bool:
-    """Whether ``no_cleanup`` of the table or the partition is true."""
+    """Whether ``no_cleanup`` of the table or the partition is true.
+
+    Raises:
+        InvalidInputError: as ``check_mode``.
+    """
+    check_mode(table)
     properties = {} if partition is None else partition.properties
     return is_true(table.properties, NO_CLEANUP) or is_true(properties, NO_CLEANUP)
 

@@ -36,7 +36,7 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
-from hiveacid.model.properties import WORKER_POOL
+from hiveacid.model.properties import WORKER_POOL, check_mode
 from hiveacid.model.tables import Database, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.listing import list_partition
@@ -244,6 +244,7 @@ class _Look:
 
     def directory(self, table: Table, partition: Partition) -> AcidDirectory:
         """What of a partition counts."""
+        check_mode(table)
         txns, valid = self._lists(table.name)
         fs, root = self._client.files.at(partition.location)
         return resolve(list_partition(fs, root), valid, txns, mode=table.acid_mode)

@@ -40,6 +40,7 @@ from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.ids import WriteId
 from hiveacid.model.locks import LockComponent, LockType
+from hiveacid.model.properties import check_mode
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.transactions import OperationType, TxnState
@@ -306,6 +307,7 @@ class Worker:
         txn: Transaction,
         valid: ValidWriteIdList,
     ) -> AcidDirectory:
+        check_mode(table)
         entries = list_partition(fs, root)
         directory = resolve(entries, valid, txn.valid_txns, mode=table.acid_mode)
         check_versions(fs, root, directory, entries)

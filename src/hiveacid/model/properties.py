@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.tables import FileFormat, Table, TableKind
+from hiveacid.model.tables import AcidMode, FileFormat, Table, TableKind
 
 NO_AUTO_COMPACTION: Final = "no_auto_compaction"
 NO_CLEANUP: Final = "no_cleanup"
@@ -21,12 +21,29 @@ DELTA_PCT: Final = "hive.compactor.delta.pct.threshold"
 """What may follow ``compactorthreshold.``."""
 
 _THRESHOLD: Final = "compactorthreshold."
+_FULL_ACID_WORDS: Final = frozenset({"split_update", "hash_merge"})
 
 
 def is_true(properties: Mapping[str, str], key: str) -> bool:
     """Whether a property, its key in any case, is true."""
     lower = {name.lower(): text for name, text in properties.items()}
     return lower.get(key, "").strip().lower() == "true"
+
+
+def check_mode(table: Table) -> None:
+    """It is known how the table's files are to be read: what takes an insert-only table for a full
+    ACID one finds no rows in it. Hive refuses such a table, too.
+
+    Raises:
+        InvalidInputError: ``transactional_properties`` is not known.
+    """
+    text = table.properties.get("transactional_properties", "default").lower()
+    known = text in ("default", "insert_only") or set(text.split("|")) <= _FULL_ACID_WORDS
+    if table.acid_mode is not AcidMode.NONE and not known:
+        raise InvalidInputError(
+            f"Table {table.name} has the unknown value {text} for transactional_properties",
+            table=str(table.name),
+        )
 
 
 def threshold(properties: Mapping[str, str], key: str) -> float | None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.properties import check_mode
 from hiveacid.model.tables import AcidMode, Table, TableKind
 from hiveacid.statements.values import (
     Delete,
@@ -36,6 +37,7 @@ def check(statement: Insert | Update | Delete | Merge, table: Table) -> None:
         InvalidInputError: 10090, 10402 (a view), 10292, 10297, 10302, 10404 to 10406, 10408, 10414,
         10044 or without a code.
     """
+    check_mode(table)
     if isinstance(statement, Insert):
         check_insert(statement, table)
     elif isinstance(statement, Update):

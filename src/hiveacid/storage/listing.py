@@ -22,6 +22,7 @@ from hiveacid.layout.names import (
 )
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory, Snapshot, SnapshotPart
+from hiveacid.model.properties import check_mode
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import Files, FileSystem
@@ -196,7 +197,9 @@ def read_snapshot(
     Raises:
         StorageError: a listing failed.
         FormatError: a file that decides what counts is not what it should be.
+        InvalidInputError: as ``check_mode``.
     """
+    check_mode(table)
     parts = []
     for partition in partitions:
         file_system, path = files.at(partition.location)

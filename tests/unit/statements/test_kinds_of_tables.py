@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import pytest
 from pyarrow import orc
 
 import hiveacid
-from hiveacid.errors import AcidError
+from hiveacid.errors import AcidError, InvalidInputError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.types import PrimitiveType
 from hiveacid.session import Session
@@ -216,3 +217,28 @@ def test_each_kind_answers_or_says_why_not(acid: Session, name: str, tmp_path: P
         if found != wanted and not (isinstance(wanted, str) and wanted in str(found)):
             wrong.append(f"{kind}: {found}, not {wanted}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_table_of_an_unknown_kind_is_neither_read_nor_written(tmp_path: Path) -> None:
+    with hiveacid.connect(
+        None,
+        f"sqlite:///{tmp_path}/m.db",
+        warehouse=str(tmp_path / "wh"),
+        settings={"hiveacid.compactor.auto": "off"},
+    ) as acid:
+        acid.sql(f"create table t (id int) stored as orc tblproperties ({INSERT_ONLY})")
+        acid.sql("insert into t values (1)")
+        acid.client.metastore.alter_table(
+            acid.table_name("t"),
+            lambda t: replace(t, properties={**t.properties, "transactional_properties": "odd"}),
+        )
+        for run in (
+            lambda: hiveacid.read_arrow(acid.table("t")),
+            lambda: acid.sql("insert into t values (2)"),
+            lambda: acid.sql("delete from t"),
+            lambda: acid.table("t").delete_arrow("id = 1"),
+            lambda: acid.table("t").why_compact(),
+        ):
+            with pytest.raises(InvalidInputError, match="unknown value odd"):
+                run()
+        acid.sql("drop table t")
