@@ -17,6 +17,8 @@ from hiveacid.setting import PREFIX, S3Settings, parsed
 from hiveacid.setting import setting as _setting
 
 _LOG: Final = logging.getLogger(__name__)
+_SECRET: Final = re.compile(r"secret|password|token|access[._]?key")
+"""In names of settings of other programs: what is set is not listed. As Spark hides it."""
 _HIVE: Final = ("hive.", "metastore.", "datanucleus.", "tez.", "mapred.", "mapreduce.", "orc.")
 """What names that Hive knows begin with."""
 HIVE_ONLY: Final[Mapping[str, tuple[str, str]]] = {
@@ -286,7 +288,7 @@ class Settings(S3Settings):
         "Files of an aborted transaction are removed where it began longer ago than this; a "
         "writer that has lost its heartbeat needs the time to notice.",
     )
-    passive: Mapping[str, str] = field(default_factory=dict)
+    passive: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Other names that SET was given, with their text: Hive's and Spark's."""
 
     def __post_init__(self) -> None:
@@ -388,7 +390,8 @@ class Settings(S3Settings):
     def items(self) -> tuple[tuple[str, str], ...]:
         """Name and text of all settings, sorted by name."""
         ours = {_name(one): self._shown(one) for one in _ours()}
-        return tuple(sorted({**ours, **self.passive}.items()))
+        others = {key: "***" if _SECRET.search(key) else t for key, t in self.passive.items()}
+        return tuple(sorted({**ours, **others}.items()))
 
     def _shown(self, one: Any) -> str:
         value = getattr(self, one.name)

@@ -35,6 +35,15 @@ def test_other_names_are_kept_as_text() -> None:
     assert Settings().get("no.such") is None
 
 
+def test_keys_of_other_programs_are_not_listed() -> None:
+    settings = Settings()
+    for name in ("fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key", "my.password", "a_token"):
+        settings = settings.with_(name, "Se cRet")
+        assert (name, "***") in settings.items()
+        assert settings.get(name) == "Se cRet"
+    assert "Se cRet" not in repr(settings)
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -29,6 +29,7 @@ SOURCE: Final = (
 )
 _HIDDEN: Final = "***"
 _SETTINGS: Final = ("hiveacid.", "hive.")
+_SECRET: Final = ("hiveacid.s3.access_key", "hiveacid.s3.secret_key", "hiveacid.s3.session_token")
 _SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "pathoptionenabled"})
 """What Spark itself adds: the argument of ``load`` and ``save``, and options of its streams."""
 
@@ -51,7 +52,7 @@ class Options:
         """The options, of which those that are ``known`` may be given.
 
         Raises:
-            InvalidInputError: an option is not known, no table is named, or a password is given.
+            InvalidInputError: an option is not known, no table is named, or a secret is given.
         """
         names = {name.lower(): name for name in known}
         values = {key.lower(): value for key, value in given.items()}
@@ -61,6 +62,14 @@ class Options:
                 raise InvalidInputError(
                     f"format('hiveacid') has no option {key} here; there are {', '.join(known)},"
                     " and settings (hiveacid. ...)",
+                    option=key,
+                )
+            if key in _SECRET:
+                raise InvalidInputError(
+                    f"{key} does not belong into options: Spark shows them on its pages and keeps"
+                    " them",
+                    note="AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN in the"
+                    " environment of Spark's driver say it.",
                     option=key,
                 )
         more = {k: v for k, v in values.items() if k in names and k not in _EVERYWHERE}

@@ -16,6 +16,7 @@ from hiveacid.errors import NotFoundError
 from hiveacid.model.tables import TableName
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import literal, quoted
+from hiveacid.storage.filesystem import one_name
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
@@ -28,9 +29,9 @@ _USING = re.compile(r"\bUSING\s+`?hiveacid`?(?!\w)", re.IGNORECASE)
 
 def table_at(acid: Session, path: str) -> AcidTable | None:
     """The table that lies there."""
-    wanted = _place(path)
+    wanted = one_name(location_of(path))
     for place in acid.client.own.places():
-        if place.partition is None and _place(place.location) == wanted:
+        if place.partition is None and one_name(place.location) == wanted:
             return acid.table(str(place.table))
     return None
 
@@ -87,12 +88,6 @@ def with_names(acid: Session, text: str) -> str:
             continue
         edited = f"{edited[:start]}{name}{edited[end:]}"
     return edited
-
-
-def _place(location: str) -> str:
-    """A form in which two names of one directory are the same."""
-    path = location.removeprefix("file://").removeprefix("file:").rstrip("/")
-    return path if "://" in path else os.path.realpath(path)
 
 
 def is_table_of_ours(look: Look, name: TableName) -> bool:

@@ -231,10 +231,7 @@ def _as_insert(
     parts = []
     for file in source.found:
         directory, _, name = file.path.rpartition("/")
-        place = directory if directory.startswith("/") else f"/{directory}"
-        root = _location(statement)
-        if "://" in root:
-            place = root.partition("://")[0] + "://" + directory
+        place = source.fs.location_of(directory)
         data = DataFile(name, file.size_bytes, bucket_of_file(name), modified_ns=file.modified_ns)
         directory_of_one = AcidDirectory(None, (data,), (), (), (), ())
         parts.append(SnapshotPart(Partition((), place), directory_of_one))

@@ -115,6 +115,13 @@ class FileSystem:
             path = re.sub("/+", "/", path)  # as Hadoop takes it, and a disk does
         return f"{self._prefix}/{path}".rstrip("/") or "/"
 
+    def location_of(self, path: str) -> str:
+        """The location of one of its paths."""
+        if self._root == _LOCAL:
+            return path or "/"
+        root, mark, query = self._root.partition("?")
+        return f"{root.rstrip('/')}{path.removeprefix(self._prefix)}{mark}{query}"
+
     @property
     def shows_flushed(self) -> bool:
         """Whether others read what was flushed of a file that is still open: object stores show

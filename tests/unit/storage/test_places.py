@@ -37,6 +37,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, s
     return files.at(f"s3a://{server.bucket()}/a b%2B+é")
 
 
+def test_a_path_has_a_location(place: tuple[FileSystem, str]) -> None:
+    fs, path = place
+    location = fs.location_of(path)
+    assert fs.path_of(location) == path
+    assert FileSystem(location, fs.s3) == fs
+
+
 def files_below(fs: FileSystem, path: str) -> list[str]:
     """Paths below a directory."""
     found = [info for info in fs.list_recursive(path) if not info.is_directory]
