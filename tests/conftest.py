@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from functools import wraps
@@ -45,6 +46,8 @@ hypothesis.load_profile("same")
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(PROJECT), os.environ.get("PYTHONPATH")))
 )
+# With which Spark's JVM looks for data sources in Python, where no environment is activated.
+os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -44,7 +44,7 @@ NATURAL: Final[Mapping[str, Any]] = {
 FOR_THE_HOUSE: Final = {
     *("execute", "lease", "table_definition", "close", "client"),
     *("use_database", "control", "compactions_listing", "definition_context"),
-    *("run", "look", "over"),
+    *("run", "look", "over", "take_over"),
 }
 """Not what users call, or the end of the session."""
 

@@ -87,12 +87,14 @@ def add_files(directory: Path, count: int) -> None:
     """Files of the source, each there at once."""
     source = directory / "in"
     source.mkdir(exist_ok=True)
-    first = len(list(source.iterdir()))
+    first, first_day = len(list(source.iterdir())), 1_700_000_000
     for file in range(first, first + count):
         ids = [SHARED, *range(file * ROWS, file * ROWS + ROWS - 1)]
         text = "".join(json.dumps({"id": id, "file": file}) + "\n" for id in ids)
         hidden = directory / "new"
         hidden.write_text(text)
+        # the query takes files by age; the last one is to be the newest, however fast this is
+        os.utime(hidden, (first_day + file, first_day + file))
         hidden.rename(source / f"{file:05d}.json")
 
 
@@ -116,13 +118,14 @@ def query(url: str, directory: str, sink: str, *, ends: bool) -> None:
 
 def _start(url: str, directory: Path, sink: str, *, ends: bool) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.soak.queries", "--query", url, str(directory), sink]
-    return subprocess.Popen(
-        [*command, *(["--ends"] if ends else [])],
-        stdout=subprocess.PIPE,
-        stderr=(directory / "errors").open("a"),
-        text=True,
-        start_new_session=True,
-    )
+    with (directory / "errors").open("a") as errors:
+        return subprocess.Popen(
+            [*command, *(["--ends"] if ends else [])],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
 
 
 def killed(url: str, directory: Path, *, sink: str, kills: int, seed: int) -> str:

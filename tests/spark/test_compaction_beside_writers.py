@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 from tests.spark.running import wait_for
 
 import hiveacid
-from hiveacid.compaction import spark_rewrite
+from hiveacid.compaction import rewrites
 from hiveacid.compaction.compactor import run_once
-from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import Outcome, Step, Worker
 from hiveacid.model.compactions import CompactionRequest, CompactionType
 from hiveacid.model.tables import TableName
@@ -62,7 +61,7 @@ def test_an_update_and_a_compaction_of_the_same_rows_both_succeed(acid: Session)
         writer.start()
         kind = CompactionType.MAJOR if turn % 2 else CompactionType.MINOR
         store.compact(CompactionRequest(TableName("default", "t"), None, kind))
-        how = partial(rewrite, settings=SETTINGS)
+        how = partial(rewrites.rewrite, settings=SETTINGS)
         done = Worker(acid.client, how, name=f"h-{turn}", reached=reached).run_next()
         writer.join()
         assert errors == []
@@ -76,13 +75,13 @@ def test_an_update_and_a_compaction_of_the_same_rows_both_succeed(acid: Session)
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The threads that had something rewritten by Spark."""
     found: list[str] = []
-    real = spark_rewrite.rewrite_with_spark
+    real = rewrites.rewrite_with_spark
 
     def rewrite_with_spark(*given: Any) -> Any:
         found.append(threading.current_thread().name)
         return real(*given)
 
-    monkeypatch.setattr(spark_rewrite, "rewrite_with_spark", rewrite_with_spark)
+    monkeypatch.setattr(rewrites, "rewrite_with_spark", rewrite_with_spark)
     return found
 
 

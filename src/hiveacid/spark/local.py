@@ -32,6 +32,8 @@ def local_session(app: str, *, conf: Mapping[str, str] | None = None) -> SparkSe
         ) from error
     os.environ["TZ"] = "UTC"
     time.tzset()
+    # with which Spark looks for data sources in Python, this package's among them
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.sql.session.timeZone": "UTC",
