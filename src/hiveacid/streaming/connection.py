@@ -137,6 +137,7 @@ class StreamingConnection:
         self._write_id: WriteId | None = None
         self._waiting: list[object] = []
         self._rejected: list[tuple[str, str]] = []
+        self._is_whole = True
         self._rows = 0
         self._records = 0
         self._absent: dict[str, object] = {}
@@ -198,6 +199,7 @@ class StreamingConnection:
             raise
         self._write_id = self._txn.write_id(self._name)
         self._waiting, self._rejected, self._rows, self._records = [], [], 0, 0
+        self._is_whole = True
         self._state = StreamState.OPEN
 
     @_alone
@@ -210,7 +212,8 @@ class StreamingConnection:
             ConversionError: a record does not fit the table (``strict``); the context has the
             ``record`` (its number in the transaction, from 0) and the ``column``. Records that wait
             are looked at later, at the latest by ``commit``.
-            ConflictError, StorageError: the rows could not be written; abort.
+            ConflictError, StorageError: the rows could not be written.
+        After a row that was not written the transaction can only be aborted.
         """
         self._require_open()
         if is_tabular(data):
@@ -226,12 +229,14 @@ class StreamingConnection:
         """Make the transaction's rows visible. Where it fails, the transaction is aborted.
 
         Raises:
-            TransactionError: no transaction is open, or somebody aborted it.
+            TransactionError: no transaction is open, somebody aborted it, or a ``write`` of it
+                failed.
             CommitOutcomeUnknownError: nobody knows whether it was committed.
             ConversionError, ConflictError, StorageError, MetastoreError: nothing is visible.
         """
         batch, txn = self._require_open()
         try:
+            self._require_whole()
             self._convert()
             batch.commit(txn, besides=self._rejected_rows())
         except BaseException as error:
@@ -321,11 +326,13 @@ class StreamingConnection:
         self._write_fitting(records)
 
     def _write_fitting(self, records: Sequence[object] | pa.Table) -> None:
+        is_whole, self._is_whole = self._is_whole, False
         for arrays in self._fitting(records, first=self._records):
             batch, txn = self._require_open()
             batch.write(txn, arrays)
             self._rows += len(arrays[0])
         self._records += len(records)
+        self._is_whole = is_whole
 
     def _fitting(self, records: Sequence[object] | pa.Table, *, first: int) -> list[list[pa.Array]]:
         """The records as arrays of the table's types; what does not fit is looked for by halves.
@@ -436,6 +443,15 @@ class StreamingConnection:
                 note="begin() comes first.",
             )
         return self._batch, self._txn
+
+    def _require_whole(self) -> None:
+        if not self._is_whole:
+            raise TransactionError(
+                f"A write of this transaction of the stream into {self._name} failed: what it has"
+                " is not all that was written",
+                table=str(self._name),
+                note="begin() and write all of it again.",
+            )
 
     def _failed(self, error: BaseException) -> None:
         """Abort because of an error; what fails in that is left to the time-out."""

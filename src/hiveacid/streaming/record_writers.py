@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol, runtime_checkable
@@ -72,17 +73,17 @@ class PythonRows:
         """Python's values can be of any type."""
 
     def records(self, data: object) -> list[object]:
-        """One row, or a list of rows.
+        """One row, or a list of rows; what is done to them later does not matter.
 
         Raises:
             InvalidInputError: it is neither.
         """
         if is_row(data) or isinstance(data, tuple):
-            return [data]
+            return [copy(data)]
         if isinstance(data, list) and all(
             is_row(row) or isinstance(row, list | tuple) for row in data
         ):
-            return data
+            return [copy(row) for row in data]
         raise InvalidInputError(
             f"A row is a dict, a tuple, or a list of those, not {type(data).__name__}",
             note="Text needs a record writer: acid.stream(table, record_writer=JsonWriter()).",

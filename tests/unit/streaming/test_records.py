@@ -172,3 +172,36 @@ def test_a_second_thread_gets_an_error(acid: Session, monkeypatch: pytest.Monkey
         assert stream.state is StreamState.COMMITTED
     assert "Another thread" in str(seen[0])
     assert read_arrow(acid.table("t")).read_all()["id"].to_pylist() == [1]
+
+
+def test_rows_are_those_that_were_written_whatever_becomes_of_them(acid: Session) -> None:
+    acid.sql(f"create table t (id int, v string) {ACID}")
+    row: dict[str, object] = {}
+    many = [[3, "x"]]
+    with acid.stream("t") as stream, stream.transaction():
+        for row["id"] in (1, 2):
+            row["v"] = str(row["id"])
+            stream.write(row)
+        stream.write(many)
+        many[0][0] = 9
+    assert ids(acid) == [1, 2, 3]
+
+
+def test_a_transaction_that_lacks_a_row_is_not_committed(acid: Session) -> None:
+    acid.sql(f"create table t (id int, v string) {ACID}")
+    with acid.stream("t") as stream:
+        for unfit in ([(None, "x", "more")] * 1000, pa.table({"id": ["x"], "v": ["x"]})):
+            stream.begin()
+            stream.write((1, "x"))
+            with pytest.raises(ConversionError):
+                stream.write(unfit)
+            with pytest.raises(TransactionError, match="A write of this transaction"):
+                stream.commit()
+            assert stream.state is StreamState.ABORTED
+        with stream.transaction():
+            stream.write((2, "x"))
+    assert ids(acid) == [2]
+
+
+def ids(acid: Session) -> list[int]:
+    return sorted(read_arrow(acid.table("t")).read_all()["id"].to_pylist())
