@@ -193,6 +193,11 @@ def test_databases_and_lists_are_sparks_and_ours(
         assert (
             values(spark.table("sparks.t")) == values(spark.sql("from t select *")) == [(0,), (1,)]
         )
+        spark.sql("use default")
+        for words in ("use schema sparks", "use spark_catalog.sparks", "use spark_catalog"):
+            spark.sql(words)
+            assert values(spark.sql("select current_database()")) == [(acid.database,)]
+            assert words == "use spark_catalog" or acid.database == "sparks"
         spark.catalog.setCurrentDatabase("ours")
         assert (spark.catalog.currentDatabase(), acid.database) == ("ours", "ours")
         with pytest.raises(Exception, match="SCHEMA_NOT_FOUND"):

@@ -16,7 +16,6 @@ import functools
 import itertools
 import os
 import threading
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from hiveacid.settings import Settings
 
 _MARK: Final = "spark.hiveacid.session"
+_KNOWN: Final = "_hiveacid_known"
+"""The attribute of a Python session that says what answers for it."""
 _NUMBERS: Final = itertools.count()
 _LOCK: Final = threading.RLock()
 
@@ -54,10 +55,10 @@ class _State:
 
     enabled: dict[str, _Enabled] = field(default_factory=dict)
     """By mark."""
-    known: weakref.WeakKeyDictionary[Any, Session | None] = field(
-        default_factory=weakref.WeakKeyDictionary
-    )
-    """What answers for a Python session, of those that were asked for since the last change."""
+    change: object = field(default_factory=object)
+    """Another one after each change of ``enabled``. A Python session itself keeps what answers for
+    it, since which change: each micro-batch has one of its own, which goes with the batch.
+    """
     originals: dict[tuple[type, str], Any] = field(default_factory=dict)
     """What a class had in the place of what stands there now."""
 
@@ -108,7 +109,7 @@ def enable(
             acid.close()
             raise
         _STATE.enabled[mark] = _Enabled(mark, *where, acid)
-        _STATE.known.clear()
+        _STATE.change = object()
         _install(type(spark), _SESSION)
         _install(frames_class, _FRAME)
         return acid
@@ -124,7 +125,7 @@ def disable(spark: SparkSession) -> None:
         if there is None:
             return
         del _STATE.enabled[there.mark]
-        _STATE.known.clear()
+        _STATE.change = object()
         if not _STATE.enabled:
             _restore()
     if not _is_stopped(spark):
@@ -139,17 +140,21 @@ def acid_of(spark: Any) -> Session | None:
     """What answers for a Spark session; None where it is not enabled, or hiveacid itself calls."""
     if not _STATE.enabled or is_own_call():
         return None
-    try:
-        return _STATE.known[spark]
-    except KeyError:
-        pass
+    since, known = _known_of(spark)
+    if since is _STATE.change:
+        return known
     with _LOCK:
         there = _enabled(spark)
         acid = None if there is None else there.acid
         if acid is not None and not _is_same(acid.spark, spark):  # a clone of it
             acid = acid.over(spark)
-        _STATE.known[spark] = acid
+        setattr(spark, _KNOWN, (_STATE.change, acid))
         return acid
+
+
+def _known_of(spark: Any) -> tuple[object, Session | None]:
+    known: tuple[object, Session | None] = getattr(spark, _KNOWN, (None, None))
+    return known
 
 
 def enabled_acid(spark: Any) -> Session:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.frames import Told, dressed, table_named, written_text
+from hiveacid.connectors.names import first_words
 from hiveacid.errors import AcidError, UnsupportedError
 from hiveacid.model.tables import TableKind, TableName
 from hiveacid.spark.jobs import own_calls
@@ -44,8 +45,11 @@ def both(acid: Session, original: Callable[[str], DataFrame], text: str) -> Data
     """USE, SHOW TABLES, SHOW VIEWS, SHOW DATABASES, DROP DATABASE."""
     try:
         statement = parse_one(text, setting_of=acid.settings.get)
-    except AcidError:  # of Spark's catalogs: USE CATALOG, SHOW TABLES IN catalog.database
-        return original(text)
+    except AcidError:  # in words of Spark's: USE SCHEMA s, USE catalog.s, SHOW TABLES IN catalog.s
+        answer = original(text)
+        if first_words(text, 1) == ("USE",):
+            acid.use_database(_current(acid))
+        return answer
     value = statement.body
     databases = acid.client.metastore.list_databases()
     if isinstance(value, UseDatabase):
@@ -82,8 +86,17 @@ def use(acid: Session, name: str, sparks: Callable[[], Any]) -> Any:
     """
     has_it = name.lower() in acid.client.metastore.list_databases()
     answer = _unless(has_it, sparks, None)
-    acid.use_database(name.lower())
-    return _frame(acid, (), "") if answer is None else answer
+    if answer is None:
+        acid.use_database(name.lower())
+        return _frame(acid, (), "")
+    acid.use_database(_current(acid))  # USE spark_catalog names no database
+    return answer
+
+
+def _current(acid: Session) -> str:
+    """Spark's current database."""
+    with own_calls():
+        return str(acid.spark.catalog.currentDatabase())
 
 
 def _unless(ours: bool, ask: Callable[[], Any], instead: Any) -> Any:

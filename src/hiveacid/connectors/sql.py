@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +30,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.spark.jobs import own_calls
 from hiveacid.sql import parse_one, with_arguments
-from hiveacid.sql.cursor import Cursor, Token, name_of, tokenize
+from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, tokenize
 from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parse import ParsedExplain, Statement
 from hiveacid.sql.query import QueryParser
@@ -107,28 +107,31 @@ def _creates_ours(words: Sequence[str], text: str) -> bool:
     """CREATE TABLE ... USING hiveacid, CREATE TRANSACTIONAL TABLE, or with 'transactional'."""
     if words[:1] not in (("CREATE",), ("REPLACE",)) or "TABLE" not in words:
         return False
-    if "TRANSACTIONAL" in words:
+    if "TRANSACTIONAL" in words[: words.index("TABLE")]:
         return True
     lower = text.lower()
     if "hiveacid" not in lower and "transactional" not in lower:
         return False
-    tokens = _tokens(text)
-    provider = _after(tokens, "USING")
+    pairs = tuple(_before_query(_tokens(text)))
+    provider = next((follower for token, follower in pairs if token.key == "USING"), None)
     if provider is not None:
         return name_of(provider).upper() == _USING
     return any(
-        token.text.lower().strip("'\"") == "transactional" for token in tokens if not token.key
+        follower.text.lower().strip("'\"") == "transactional"
+        for token, follower in pairs
+        if token.key in ("(", ",") and follower.kind is TokenKind.STRING
     )
 
 
-def _after(tokens: Sequence[Token], key: str) -> Token | None:
-    """What follows the first such word before the query of CREATE TABLE AS."""
+def _before_query(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
+    """The tokens before the query of CREATE TABLE AS, each with the one that follows it."""
+    depth = 0
     for token, follower in itertools.pairwise(tokens):
-        if token.key == key:
-            return follower
-        if token.key == "AS" and follower.key in ("SELECT", "WITH", "FROM", "("):
-            return None
-    return None
+        depth += (token.key == "(") - (token.key == ")")
+        begins = token.key == "AS" and follower.key in ("SELECT", "WITH", "FROM", "(")
+        if depth == 0 and (begins or token.key == "SELECT"):
+            return
+        yield token, follower
 
 
 def _tokens(text: str) -> tuple[Token, ...]:

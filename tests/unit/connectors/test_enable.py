@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,6 +121,19 @@ def test_clones_have_a_session_of_their_own_on_the_same_metastore(
     assert hasattr(first, "acid") and clone.stopped
     hiveacid.disable(clone)  # type: ignore[arg-type]
     assert not hasattr(first, "acid")
+
+
+def test_a_clone_that_is_gone_leaves_nothing(
+    sessions: tuple[SparkSession, SparkSession],
+) -> None:
+    first, _ = sessions
+    clone = first.clone()  # each micro-batch of foreachBatch has one
+    gone = weakref.ref(clone)
+    acid = module.acid_of(clone)
+    assert acid is module.acid_of(clone) is not None
+    del clone, acid
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_session_that_stops_is_disabled(sessions: tuple[SparkSession, SparkSession]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.connectors.names import first_words, parts_of, relation_names
+from hiveacid.connectors.sql import _creates_ours
 
 CASES = {
     "select a, b from t": ["t"],
@@ -69,3 +70,25 @@ def test_first_words_without_comments() -> None:
 def test_parts_of_a_name() -> None:
     assert parts_of("a . `b``c`") == ("a", "b`c")
     assert parts_of("`/data/a.b`") == ("/data/a.b",)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_ours"),
+    [
+        ("create transactional table t (id int)", True),
+        ("create or replace table t using hiveacid as select 1 id", True),
+        ("create table t (id int) tblproperties ('transactional' = 'true')", True),
+        ("create table t (id int) tblproperties ('a'='b', \"transactional\"='true')", True),
+        ("create table t tblproperties ('transactional'='true') as select 1 id", True),
+        ("create table t (a int, b int generated always as (a + 1)) using hiveacid", True),
+        ("create table transactional (id int)", False),
+        ("create table t select * from s where kind in ('transactional')", False),
+        ("create table t as select transactional from s", False),
+        ("create table t as select * from s where kind in ('transactional')", False),
+        ("create table t as (select 'hiveacid' using, 'transactional' kind)", False),
+        ("create table t (id int comment 'transactional') comment 'transactional'", False),
+        ("create table t using parquet tblproperties ('transactional'='true')", False),
+    ],
+)
+def test_which_new_tables_are_ours(text: str, is_ours: bool) -> None:
+    assert _creates_ours(first_words(text), text) is is_ours
