@@ -11,6 +11,7 @@ from typing import Any
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 import hiveacid
 from hiveacid import merge_arrow
@@ -201,6 +202,25 @@ def test_a_compaction_hides_nobody_who_changed_rows(alone: Session, kind: str) -
     with pytest.raises(UnsupportedError, match="Write id 3 updated, deleted or replaced rows"):
         reader.next()
     assert skipping.next() == [3, 5]
+
+
+def test_a_write_id_to_come_is_waited_for(alone: Session) -> None:
+    from hiveacid.connectors.options import SOURCE, Options
+    from hiveacid.connectors.stream_read import StreamReader
+
+    alone.sql(f"create table t (id int) {ACID}")
+    alone.sql("insert into t values (1)")
+    given = {"table": "t", "metastore": alone.client.metastore.url, "startingWriteId": "3"}
+    schema = StructType([StructField("id", IntegerType())])
+    unlimited = StreamReader(Options.of(given, SOURCE), schema)  # Spark up to 4.1
+    start = unlimited.initialOffset()
+    reader = Reader(alone, startingWriteId="3")
+    for number in (2, 3):
+        assert unlimited.latestOffset() == start
+        assert reader.next() == []
+        alone.sql(f"insert into t values ({number})")
+    assert unlimited.latestOffset()["writeId"] == 3
+    assert reader.next() == [3]
 
 
 def test_no_write_id_is_passed_over_while_a_lower_one_is_open(alone: Session) -> None:

@@ -122,10 +122,14 @@ class StreamReader(DataSourceStreamReader):
         return _offset(table, start)
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        """The highest write id up to which all are decided."""
+        """The highest write id up to which all are decided, or where the stream begins, if that is
+        yet to come: a batch never ends below.
+        """
         with self._options.connect() as session:
             table = self._table(session)
-            return _offset(table, _decided(session, table))
+            decided = _decided(session, table)
+        first = 0 if self._starting == "latest" else int(self._starting)
+        return _offset(table, max(decided, first - 1))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a batch.
