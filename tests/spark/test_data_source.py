@@ -18,7 +18,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 import hiveacid
 from hiveacid import read_arrow
-from hiveacid.errors import AcidError, ConversionError, InvalidInputError
+from hiveacid.errors import AcidError, ConversionError, InvalidInputError, StorageError
 from hiveacid.model.tables import TableKind, TableName
 from hiveacid.session import Session
 
@@ -219,6 +219,8 @@ WRONG_READS = {
         "table": "t",
         "metastore": "postgresql://me:secret@localhost/m",
     },
+    "s3.access_key does not belong into options": {"table": "t", "hiveacid.s3.access_key": "me"},
+    "its host or port cannot be read": {"table": "t", "metastore": "postgresql://h:port/secret"},
     "no metastore": {"table": "t", "metastore": "sqlite:////nowhere/m.db"},
     "hiveacid.txn.timeout_s": {"table": "t", "hiveacid.txn.timeout_s": "soon"},
 }
@@ -349,6 +351,39 @@ def test_a_task_keeps_its_transaction_alive(there: Session, url: str, tmp_path: 
     _beat(writer.write(iter([])).work)
     assert int(there.sql("show transactions").rows[-1][3]) > 1
     writer.abort([])
+    assert "OPEN" not in str(there.sql("show transactions").rows)
+
+
+def test_tasks_that_are_short_keep_it_alive_together(
+    there: Session, url: str, tmp_path: Path
+) -> None:
+    from hiveacid.connectors.write import stage
+
+    writer = writer_of(url, "u", "id int")
+
+    def beats_of_a_task(begun_ms: int) -> bool:
+        with sqlite3.connect(tmp_path / "metastore.db") as database:
+            database.execute("update TXNS set TXN_LAST_HEARTBEAT = 1")
+        stage(replace(writer._work, begun_ms=begun_ms), iter([]))
+        return int(there.sql("show transactions").rows[-1][3]) > 1
+
+    begun_ms = writer._work.begun_ms
+    timeout_ms = int(there.settings.txn_timeout_s * 1000)
+    assert not beats_of_a_task(begun_ms)
+    assert beats_of_a_task(begun_ms - timeout_ms // 3)
+    assert not beats_of_a_task(begun_ms - timeout_ms // 3)  # this process has just sent one
+    writer.abort([])
+
+
+def test_a_write_that_does_not_begin_leaves_no_transaction(
+    there: Session, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(target: object) -> None:
+        raise StorageError("No space left")
+
+    monkeypatch.setattr("hiveacid.connectors.write.make_staging", full)
+    with pytest.raises(StorageError, match="No space left"):
+        writer_of(url, "u", "id int")
     assert "OPEN" not in str(there.sql("show transactions").rows)
 
 

@@ -158,7 +158,12 @@ def _without_password(url: str | None) -> str | None:
     """
     if url is None or "://" not in url:
         return url
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        text = "Option metastore is no URL: its host or port cannot be read"
+        raise InvalidInputError(text, option="metastore") from error
     if parts.password == _HIDDEN:  # as a session shows its own
         return url.replace(f":{_HIDDEN}@", "@", 1)
     if parts.password is not None or "password" in parts.query.lower():

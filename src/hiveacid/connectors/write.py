@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from hiveacid.clock import DaemonThreads
+from hiveacid.clock import DaemonThreads, SystemClock
 from hiveacid.connectors.batch_read import readable_table
 from hiveacid.connectors.options import Options
 from hiveacid.connectors.spool import Chunk, Spool, in_order
@@ -75,6 +75,7 @@ class Work:
     options: Options
     handed: HandedOn
     target: WriteTarget
+    begun_ms: int
 
     @property
     def is_gathered(self) -> bool:
@@ -115,8 +116,12 @@ def begin(options: Options, schema: StructType, *, overwrite: bool) -> Work:
             insert_statement=StatementId(0),
             overwrite=overwrite,
         )
-        make_staging(target)
-        return Work(options, handed, target)
+        try:
+            make_staging(target)
+        except BaseException:
+            session.take_over(handed).rollback()
+            raise
+        return Work(options, handed, target, client.clock.now_ms())
 
 
 def _check_writable(table: Table, given: Sequence[str]) -> None:
@@ -187,12 +192,22 @@ def _checked(batches: Iterator[pa.RecordBatch], number: int) -> Iterator[pa.Reco
         yield batch
 
 
+_BEATEN: Final[dict[str, int]] = {}
+"""When this process sent its last heartbeat for the write with a staging directory, that of now."""
+
+
 @contextmanager
 def _kept_alive(work: Work) -> Iterator[None]:
-    """A block during which the transaction gets its heartbeats: the first after half its time-out,
-    so that a task that is quicker than that asks nothing of the metastore.
+    """A block during which the transaction gets its heartbeats, each after half its time-out. Tasks
+    may be short and many: one that begins when a quarter of it is over sends one at once. A write
+    that is quicker than that asks nothing of the metastore.
     """
     every_s = work.options.session_settings().txn_timeout_s / 2
+    now_ms, write = SystemClock().now_ms(), work.target.staging
+    if now_ms - _BEATEN.get(write, work.begun_ms) > every_s / 2 * 1000:
+        _BEATEN.clear()
+        _BEATEN[write] = now_ms
+        _beat(work)
     stop = DaemonThreads().every(every_s, partial(_beat, work), name="hiveacid-task-heartbeat")
     try:
         yield
