@@ -22,7 +22,10 @@ _SECRET: Final = re.compile(r"secret|password|token|access[._]?key")
 _HIVE: Final = ("hive.", "metastore.", "datanucleus.", "tez.", "mapred.", "mapreduce.", "orc.")
 """What names that Hive knows begin with."""
 HIVE_ONLY: Final[Mapping[str, tuple[str, str]]] = {
-    "hive.acid.direct.insert.enabled": ("true", "Files are always staged, then renamed."),
+    "hive.acid.direct.insert.enabled": (
+        "true",
+        "Files are staged, then renamed; in object stores the driver writes them where they stay.",
+    ),
     "hive.compactor.initiator.on": ("", "`hiveacid.compactor.auto` says who compacts."),
     "hive.compactor.worker.threads": ("", "`hiveacid compactor run --workers` says how many."),
     "hive.exec.dynamic.partition": ("true", "Partitions that the rows decide are always allowed."),
