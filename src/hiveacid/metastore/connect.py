@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Final
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -85,6 +86,10 @@ class SqlMetastore(
 _POSTGRES = "postgresql+psycopg"
 
 
+_HIDDEN: Final = "***"
+"""What stands for the password in a URL that is shown."""
+
+
 def connect(
     url: str,
     *,
@@ -157,6 +162,8 @@ def _postgres(url: str, *, options: MetastoreOptions) -> tuple[Dialect, str]:
         raise InvalidInputError(
             f"The URL of the metastore is wrong; it is {_POSTGRES}://user:password@host/database"
         ) from None
+    if parsed.password == _HIDDEN:  # the URL that a session shows: PGPASSWORD says it
+        parsed = parsed._replace(password=None)
     dialect = PostgresDialect(parsed, durable=options.durable, server_time=options.server_time)
     secrets = [key for key in parsed.query if "password" in key.lower()]
     shown = parsed.difference_update_query(secrets)

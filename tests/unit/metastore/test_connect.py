@@ -13,8 +13,10 @@ from sqlalchemy import delete, select
 from hiveacid.clock import SystemClock
 from hiveacid.errors import InvalidInputError, MetastoreError, UnsupportedError
 from hiveacid.metastore.api import own
-from hiveacid.metastore.connect import SqlMetastore, connect
+from hiveacid.metastore.connect import SqlMetastore, _postgres, connect
 from hiveacid.metastore.sql import sqlite
+from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.metastore.sql.postgres import PostgresDialect
 from hiveacid.metastore.sql.schema import TXNS
 
 
@@ -93,6 +95,15 @@ def test_a_server_that_is_not_there_is_an_error_that_keeps_the_password_to_itsel
     with pytest.raises(MetastoreError, match="localhost:1/db failed") as caught:
         _open(url)
     assert "secret" not in str(caught.value) + str(caught.value.context)
+
+
+def test_a_url_as_it_is_shown_has_no_password() -> None:
+    options = MetastoreOptions()
+    dialect, shown = _postgres("postgresql+psycopg://me:secret@host/m", options=options)
+    assert shown == "postgresql+psycopg://me:***@host/m"
+    dialect, shown = _postgres(shown, options=options)
+    assert isinstance(dialect, PostgresDialect)
+    assert (dialect._url.password, shown) == (None, "postgresql+psycopg://me@host/m")
 
 
 def test_a_url_that_cannot_be_parsed_keeps_the_password_to_itself() -> None:
