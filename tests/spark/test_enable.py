@@ -370,6 +370,13 @@ def test_streams_into_tables(acid: Session, spark: SparkSession, tmp_path: Path)
     assert values(spark.read.format("hiveacid").load(f"{tmp_path}/placed")) == [(3, "Eve")]
 
 
+def test_one_word_in_the_place_of_a_path_is_a_name(acid: Session, spark: SparkSession) -> None:
+    more = spark.createDataFrame([(3, "Eve")], "id int, name string")
+    more.write.format("hiveacid").mode("append").save("emp")
+    assert values(spark.read.format("hiveacid").load("emp")) == [*EMP, (3, "Eve")]
+    assert values(spark.read.format("hiveacid").load("default.emp")) == [*EMP, (3, "Eve")]
+
+
 @pytest.mark.jvm
 def test_the_active_session_and_clones_are_enabled(acid: Session, spark: SparkSession) -> None:
     active = SparkSession.getActiveSession()

@@ -28,12 +28,18 @@ _USING = re.compile(r"\bUSING\s+`?hiveacid`?(?!\w)", re.IGNORECASE)
 
 
 def table_at(acid: Session, path: str) -> AcidTable | None:
-    """The table that lies there."""
+    """The table that lies there; else, where the path is one word, the table of that name, which is
+    what ``format("hiveacid")`` takes it for in a session that is not enabled.
+    """
     wanted = one_name(location_of(path))
     for place in acid.client.own.places():
         if place.partition is None and one_name(place.location) == wanted:
             return acid.table(str(place.table))
-    return None
+    parts = path.split(".")
+    if not all(part.isidentifier() for part in parts) or len(parts) > 2:
+        return None
+    name = TableName(parts[0] if len(parts) == 2 else "", parts[-1])
+    return acid.table(path) if is_table_of_ours(acid.look(), name) else None
 
 
 def required_at(acid: Session, path: str) -> AcidTable:
