@@ -30,6 +30,7 @@ def test_more_delete_events_than_memory_should_hold_are_never_broadcast(
     acid.sql(f"create table t (id int) {ACID}")
     acid.sql("insert into t values (1), (2), (3), (4), (5)")
     acid.sql("delete from t where id in (2, 4, 5)")
+    monkeypatch.setattr("hiveacid.spark.delete_filter.EVENTS_HERE_MAX", 0)
     monkeypatch.setattr("hiveacid.spark.delete_filter.BROADCAST_EVENTS_MAX", at_most)
     acid.sql("select id from t").explain()
     assert join in capsys.readouterr().out

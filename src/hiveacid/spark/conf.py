@@ -134,6 +134,16 @@ def takes_arrow(spark: SparkSession) -> bool:
     return int(spark.version.partition(".")[0]) >= _ARROW_FRAMES
 
 
+def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """An Arrow table of numbers and texts without nulls, in the plan itself: no job, no Python
+    workers.
+    """
+    if takes_arrow(spark):
+        return spark.createDataFrame(rows, schema)
+    with session_conf(spark, {"spark.sql.execution.arrow.pyspark.enabled": "true"}):
+        return spark.createDataFrame(rows.to_pandas(), schema)
+
+
 def given_rows(
     spark: SparkSession, given: Sequence[tuple[object, ...]], schema: StructType
 ) -> DataFrame:

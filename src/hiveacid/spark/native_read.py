@@ -27,7 +27,13 @@ from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionT
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.assign import keys_from
 from hiveacid.spark.conf import given_rows, session_conf, spark_path
-from hiveacid.spark.delete_filter import PART, read_delete_events, without_deleted
+from hiveacid.spark.delete_filter import (
+    PART,
+    read_delete_events,
+    read_marks,
+    without_deleted,
+    without_marked,
+)
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
 from hiveacid.spark.types import spark_type
@@ -105,16 +111,31 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
 def _events(
     spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], *, row_ids: bool
 ) -> DataFrame:
-    snapshot = plan.snapshot
-    table = snapshot.table
-    numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
-    groups = [(p.partition, p.directory.row_files) for p in parts]
-    rows = _read_events(spark, table, groups, numbers=numbers)
-    rows = _live(rows, snapshot, parts, operation=events.Operation.INSERT)
     deleting = [part for part in parts if part.directory.delete_deltas]
-    if deleting:
-        rows = _filter_deleted(spark, plan, rows, deleting)
-    return rows.selectExpr(*_output(plan, row_ids=row_ids))
+    clean = [part for part in parts if not part.directory.delete_deltas]
+    frames = [
+        _event_rows(spark, plan, some).selectExpr(*_output(plan, row_ids=row_ids))
+        for some in (clean, deleting)
+        if some
+    ]
+    return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def _event_rows(spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart]) -> DataFrame:
+    """The live rows of parts that all have deletes, or none."""
+    snapshot = plan.snapshot
+    numbers = _numbers(snapshot)
+    groups = [(p.partition, p.directory.row_files) for p in parts]
+    rows = _read_events(spark, snapshot.table, groups, numbers=numbers)
+    rows = _live(rows, snapshot, parts, operation=events.Operation.INSERT)
+    if any(part.directory.delete_deltas for part in parts):
+        return _filter_deleted(spark, plan, rows, parts)
+    return rows
+
+
+def _numbers(snapshot: Snapshot) -> Mapping[tuple[str | None, ...], int]:
+    """What partitions are called in the column ``PART``."""
+    return {part.partition.values: index for index, part in enumerate(snapshot.parts)}
 
 
 def _live(
@@ -148,7 +169,10 @@ def _filter_deleted(
     spark: SparkSession, plan: ScanPlan, rows: DataFrame, parts: Sequence[SnapshotPart]
 ) -> DataFrame:
     snapshot = plan.snapshot
-    table = snapshot.table
+    numbers = _numbers(snapshot)
+    marks = read_marks(plan, {numbers[part.partition.values]: part for part in parts})
+    if marks is not None:
+        return without_marked(spark, rows, marks)
     groups = [(p.partition, [f for d in p.directory.delete_deltas for f in d.files]) for p in parts]
     known = read_delete_events(
         plan.files.at(join(partition.location, file.path))
@@ -157,8 +181,7 @@ def _filter_deleted(
     )
     if known.rows == 0:
         return rows
-    numbers = {part.partition.values: index for index, part in enumerate(snapshot.parts)}
-    gone = _read_events(spark, table, groups, numbers=numbers)
+    gone = _read_events(spark, snapshot.table, groups, numbers=numbers)
     gone = _live(gone, snapshot, parts, operation=events.Operation.DELETE)
     return without_deleted(rows, gone, known=known)
 

@@ -23,7 +23,7 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
-from hiveacid.storage.merge.delete_set import DeleteSet
+from hiveacid.storage.merge.delete_set import RUN_BITS, DeleteSet
 from hiveacid.storage.merge.merge_read import merge_read
 from hiveacid.storage.merge.sources import read_delete_keys
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
@@ -253,17 +253,40 @@ KEYS = st.tuples(
 )
 
 
+def arrays_of(keys: list[tuple[int, int, int]]) -> Any:
+    return (
+        np.array([k[0] for k in keys], dtype=np.int64),
+        np.array([k[1] for k in keys], dtype=np.int32),
+        np.array([k[2] for k in keys], dtype=np.int64),
+    )
+
+
 @given(st.lists(KEYS, max_size=12), st.lists(KEYS, max_size=12))
 def test_delete_set_is_a_set(
     deleted: list[tuple[int, int, int]], rows: list[tuple[int, int, int]]
 ) -> None:
-    def arrays(keys: list[tuple[int, int, int]]) -> Any:
-        return (
-            np.array([k[0] for k in keys], dtype=np.int64),
-            np.array([k[1] for k in keys], dtype=np.int32),
-            np.array([k[2] for k in keys], dtype=np.int64),
-        )
-
-    found = DeleteSet([arrays(deleted[:5]), arrays(deleted[5:])])
+    found = DeleteSet([arrays_of(deleted[:5]), arrays_of(deleted[5:])])
     assert len(found) == len(set(deleted))
-    assert found.contains(*arrays(rows)).tolist() == [row in set(deleted) for row in rows]
+    assert found.contains(*arrays_of(rows)).tolist() == [row in set(deleted) for row in rows]
+
+
+@given(st.lists(KEYS, max_size=12), st.sampled_from(RUN_BITS))
+def test_bitmap_has_the_bits_of_the_deleted_rows(
+    deleted: list[tuple[int, int, int]], bits: int
+) -> None:
+    gone = DeleteSet([arrays_of(deleted)])
+    sizes = gone.bitmap_bytes()
+    if not sizes:
+        return
+    bitmap = gone.bitmap(bits)
+    assert len(bitmap.run) * (1 << bits) // 8 <= sizes[bits]
+    found = {
+        (int(write_id), int(bucket), (int(run) << bits) + at)
+        for write_id, bucket, run, words in zip(
+            bitmap.write_id, bitmap.bucket, bitmap.run, bitmap.words, strict=True
+        )
+        for at in np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
+    }
+    assert found == set(deleted)
+    runs = list(zip(bitmap.write_id, bitmap.bucket, bitmap.run, strict=True))
+    assert len(set(runs)) == len(runs)

@@ -7,7 +7,8 @@ Else they are compared as 20-byte records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,28 @@ Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 _RECORD: Final = np.dtype([("write_id", ">u8"), ("bucket", ">u4"), ("row_id", ">u8")])
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBitmap:
+    """Deleted rows in runs of ``2**bits`` row ids: one entry for each run that has some.
+
+    ``run`` is the row ids without their last ``bits`` bits. ``words`` has a line for each run, a
+    bit for each of its row ids, 64 in a word, the lowest first.
+    """
+
+    bits: int
+    write_id: Int64s
+    bucket: Int32s
+    run: Int64s
+    words: Int64s
+
+
+RUN_BITS: Final = (6, 9, 12, 16)
+"""Runs of one word, where deleted rows are far apart, to runs of 1,024 words."""
+_RUN_BYTES: Final = 64
+"""What a run takes in a hash table besides its words."""
+_WORD_BITS: Final = 6
 
 
 class DeleteSet:
@@ -46,6 +69,42 @@ class DeleteSet:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def bitmap_bytes(self) -> Mapping[int, int]:
+        """What ``bitmap`` takes in a hash table with runs of so many bits; empty where identities
+        are too wide to be packed, of which there is no bitmap.
+        """
+        if not self._packs:
+            return {}
+        pairs, row_ids = self._identities()
+        return {
+            bits: len(_firsts(pairs, row_ids >> bits)) * ((1 << bits) // 8 + _RUN_BYTES)
+            for bits in RUN_BITS
+        }
+
+    def bitmap(self, bits: int) -> DeleteBitmap:
+        """The set as bits, in runs of ``2**bits`` row ids (one of ``RUN_BITS``)."""
+        assert self._packs
+        pairs, row_ids = self._identities()
+        first_of_run = _firsts(pairs, row_ids >> bits)
+        first_of_word = _firsts(pairs, row_ids >> _WORD_BITS)
+        run_of_word = np.searchsorted(first_of_run, first_of_word, side="right") - 1
+        words_a_run = 1 << (bits - _WORD_BITS)
+        place = (row_ids[first_of_word] >> _WORD_BITS) & (words_a_run - 1)
+        words = np.zeros((len(first_of_run), words_a_run), dtype=np.int64)
+        if len(row_ids):
+            each = np.left_shift(np.int64(1), row_ids & 63)
+            words[run_of_word, place] = np.bitwise_or.reduceat(each, first_of_word)
+        pairs, runs = pairs[first_of_run], row_ids[first_of_run] >> bits
+        write_place, bucket_place = np.divmod(pairs, max(len(self._buckets), 1))
+        return DeleteBitmap(
+            bits, self._write_ids[write_place], self._buckets[bucket_place], runs, words
+        )
+
+    def _identities(self) -> tuple[Int64s, Int64s]:
+        """Which write id and bucket property together, and row id, of each packed key."""
+        pairs, row_ids = np.divmod(self._keys, self._last - self._first + 1 or 1)
+        return pairs, row_ids + self._first
 
     def contains(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> Bools:
         """For each row whether it is deleted."""
@@ -82,6 +141,13 @@ def _places(values: npt.NDArray[Any], sought: npt.NDArray[Any]) -> tuple[Int64s,
     place = np.searchsorted(values, sought)
     place[place == len(values)] = 0
     return place, values[place] == sought
+
+
+def _firsts(*sorted_columns: Int64s) -> Int64s:
+    """The places at which sorted lines differ from the line before."""
+    differs = np.ones(len(sorted_columns[0]), dtype=np.bool_)
+    differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in sorted_columns])
+    return np.flatnonzero(differs)
 
 
 def _joined(parts: list[npt.NDArray[Any]], kind: type[np.generic]) -> npt.NDArray[Any]:

@@ -332,14 +332,17 @@ def valid_mask(write_ids: Int64s, valid: ValidWriteIdList) -> npt.NDArray[np.boo
     return None if mask.all() else mask
 
 
-def read_delete_keys(fs: FileSystem, path: str, *, valid: ValidWriteIdList) -> _DeleteKeys:
-    """The identities in one delete file whose events are valid.
+def read_delete_keys(
+    fs: FileSystem, path: str, *, valid: ValidWriteIdList, tail: OrcTail | None = None
+) -> _DeleteKeys:
+    """The identities in one delete file whose events are valid; ``tail`` is its, where it was read
+    already.
 
     Raises:
         FormatError: a damaged, empty or foreign file; never skipped, its rows would come back.
         MissingFileError: no such file.
     """
-    with BucketFileReader(fs, path) as reader:
+    with BucketFileReader(fs, path, tail=tail) as reader:
         return _delete_keys(reader, valid=valid, bucket=None)
 
 

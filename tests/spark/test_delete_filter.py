@@ -1,0 +1,108 @@
+"""Rows that are deleted are left out by Spark's reader: by bits that the driver read, or, where
+those would be too many, by a join with the delete files. The rows are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hiveacid.session import Session
+from hiveacid.spark import delete_filter
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+Rows = Callable[[str], list[tuple[Any, ...]]]
+SPANS = "select id, cast(id * 17 % 11 as int) from range({}, {}, 1, 2)"
+
+
+@pytest.fixture
+def changed(acid: Session) -> Session:
+    """A table of four partitions: deleted from and updated several times, the last never."""
+    acid.sql(f"create table t (k bigint, v int) partitioned by (p int) {ACID}")
+    for p in range(4):
+        acid.sql(f"insert into t partition (p = {p}) {SPANS.format(p * 500, p * 500 + 3000)}")
+    acid.sql("delete from t where p < 3 and k % 7 = p")
+    acid.sql("update t set v = -1 where p < 2 and k % 10 = 3")
+    acid.sql("delete from t where p = 1 and v = -1 and k > 1000")
+    return acid
+
+
+def expected() -> dict[int, tuple[int, int, int]]:
+    """Rows and sums of both columns of each partition of ``changed``."""
+    found = {}
+    for p in range(4):
+        rows = {k: k * 17 % 11 for k in range(p * 500, p * 500 + 3000)}
+        rows = {k: v for k, v in rows.items() if p == 3 or k % 7 != p}
+        rows = {k: -1 if p < 2 and k % 10 == 3 else v for k, v in rows.items()}
+        rows = {k: v for k, v in rows.items() if not (p == 1 and v == -1 and k > 1000)}
+        found[p] = (len(rows), sum(rows), sum(rows.values()))
+    return found
+
+
+BITS = [(f"{bits} bits", {"RUN_BITS": (bits,)}) for bits in delete_filter.RUN_BITS]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        *(limits for _, limits in BITS),
+        {"_PART_BITS": 64},
+        {"EVENTS_HERE_MAX": 10},
+        {"FILES_HERE_MAX": 2},
+        {"BITMAP_BYTES_MAX": 100},
+        {"EVENTS_HERE_MAX": 10, "_PART_BITS": 64},
+    ],
+    ids=[
+        *(name for name, _ in BITS),
+        "bits by columns", "too many events", "too many files", "too many bytes", "by columns",
+    ],
+)  # fmt: skip
+def test_the_rows_left_are_the_same_however_the_deleted_ones_are_told(
+    limits: dict[str, Any], changed: Session, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in limits.items():
+        monkeypatch.setattr(delete_filter, name, limit)
+    found = rows("select p, count(*), sum(k), sum(v) from t group by p")
+    assert {p: tuple(rest) for p, *rest in found} == expected()
+
+
+@pytest.mark.jvm
+def test_delete_files_are_no_jobs_and_no_scans_of_spark(
+    changed: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scans(text: str) -> tuple[int, int]:
+        changed.sql(text).explain()
+        plan = capsys.readouterr().out
+        return plan.count("FileScan orc"), plan.count("LeftAnti")
+
+    assert scans("select sum(k) from t where p = 1") == (1, 1)
+    assert scans("select sum(k) from t where p = 3") == (1, 0)
+    assert scans("select sum(k) from t where p >= 2") == (2, 1)
+    monkeypatch.setattr(delete_filter, "EVENTS_HERE_MAX", 0)
+    assert scans("select sum(k) from t where p = 1") == (2, 1)
+
+
+def test_deletes_of_no_row_that_is_read_cost_nothing(
+    acid: Session, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucketed table a key says which bucket's deletes can matter."""
+    read: list[str] = []
+    original = delete_filter.read_delete_keys
+
+    def spy(fs: Any, path: str, **names: Any) -> Any:
+        read.append(path.rpartition("/")[2])
+        return original(fs, path, **names)
+
+    monkeypatch.setattr(delete_filter, "read_delete_keys", spy)
+    acid.sql(f"create table b (k bigint, v int) clustered by (k) into 4 buckets {ACID}")
+    acid.sql(f"insert into b {SPANS.format(0, 1000)}")
+    acid.sql("delete from b where k % 5 = 0")
+    monkeypatch.setattr("hiveacid.spark.arrow_read.ROWS_MAX", -1)
+    read.clear()
+    assert rows("select count(*) from b where k >= 0") == [(800,)]
+    assert len(read) == 4
+    read.clear()
+    assert rows("select v from b where k = 77") == [(77 * 17 % 11,)]
+    assert len(read) == 1
