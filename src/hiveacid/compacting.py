@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from hiveacid.client import Client
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.errors import CompactionError, InvalidInputError, LockError
+from hiveacid.health import detail_listing
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.compactions import (
     COVERED_BY,
@@ -40,6 +41,7 @@ from hiveacid.statements.compact import (
     plan_compaction,
     show_compactions,
 )
+from hiveacid.statements.health import DescribeDetail
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.values import Listing
 from hiveacid.version import VERSION
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
     from hiveacid.compaction.cleaning_report import CleanedPath
     from hiveacid.compaction.compactor import Compactor
+    from hiveacid.compaction.detail import TableDetail
     from hiveacid.compaction.process import PoliteRewrite
 
 _LOG = logging.getLogger(__name__)
@@ -76,7 +79,7 @@ class Compacting:
         )
         client.transactions.on_commit(self._embedded.note)
 
-    def execute(self, value: CompactionStatement) -> tuple[object, ...]:
+    def execute(self, value: CompactionStatement) -> object:
         """Carry out a statement built in Python; entries of the queue, or what was found out.
 
         Raises:
@@ -96,6 +99,20 @@ class Compacting:
                 return self.compactor().clean_tables(tables, dry_run=dry_run)
             case WhyCompact(name):
                 return self.compactor().initiator.explain(_with_files(metastore, name))
+            case DescribeDetail(name):
+                return self.detail(name)
+
+    def detail(self, name: TableName) -> TableDetail:
+        """How a table is.
+
+        Raises:
+            NotFoundError: no such table.
+            InvalidInputError: it is a view.
+        """
+        table = _with_files(self._client.metastore, name)
+        from hiveacid.compaction.detail import table_detail
+
+        return table_detail(self._client, self.compactor().initiator, table)
 
     def listing(self, value: CompactionStatement) -> Listing | None:
         """Carry out a statement of SQL.
@@ -108,6 +125,8 @@ class Compacting:
             return show_compactions(metastore, metastore, value)
         if isinstance(value, AbortCompactions):
             return abort_compactions(metastore, value)
+        if isinstance(value, DescribeDetail):
+            return detail_listing(self.detail(value.name))
         self.execute(value)
         return None
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.health import TableHealth
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
-from hiveacid.statements.compact import Clean, Compact, CompactionStatement, WhyCompact
+from hiveacid.statements.compact import Compact, CompactionStatement
 from hiveacid.statements.load import Load
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.session_state import LockTable, UnlockTable
@@ -41,8 +42,6 @@ from hiveacid.statements.values import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.compaction.cleaning_report import CleanedPath
-    from hiveacid.compaction.initiator import Verdict
     from hiveacid.statements.arrow_changes import ArrowChange
     from hiveacid.statements.select import Keep, Lease
     from hiveacid.statements.values import Expression
@@ -67,7 +66,7 @@ class Executor(Protocol):
 
 @checked
 @dataclass(frozen=True, slots=True)
-class AcidTable:
+class AcidTable(TableHealth):
     """A handle on a table; holds nothing but its name, so it is never out of date."""
 
     session: Executor
@@ -273,16 +272,6 @@ class AcidTable:
             () if order_by is None else parse_sort_items(order_by),
         )
         return cast("tuple[CompactionInfo, ...]", self.session.execute(value))
-
-    def clean(self, *, dry_run: bool = False) -> tuple[CleanedPath, ...]:
-        """Remove what no reader can need any more; ``dry_run`` tells what would go, and why the
-        rest stays.
-        """
-        return cast("tuple[CleanedPath, ...]", self.session.execute(Clean(self.name, dry_run)))
-
-    def why_compact(self) -> tuple[Verdict, ...]:
-        """For each partition the compaction that its thresholds ask for, or what is missing."""
-        return cast("tuple[Verdict, ...]", self.session.execute(WhyCompact(self.name)))
 
     def merge(
         self,

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -19,6 +20,7 @@ import click
 
 import hiveacid
 from hiveacid.errors import AcidError
+from hiveacid.model.tables import TableName
 
 if TYPE_CHECKING:
     from hiveacid.metastore.connect import SqlMetastore
@@ -110,6 +112,15 @@ def _plain(value: object) -> object:
         return _plain(value.asDict())
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    return _plain_of_ours(value)
+
+
+def _plain_of_ours(value: object) -> object:
+    """Of a value of ours: a name, a state, or fields."""
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if is_dataclass(value) and not isinstance(value, type | TableName):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.repr}
     return str(value)
 
 

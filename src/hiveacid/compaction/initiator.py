@@ -9,7 +9,7 @@ turns of a metastore's services are taken in the database.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -26,7 +26,7 @@ from hiveacid.compaction.rewrites import find_partition
 from hiveacid.errors import AcidError, NotFoundError
 from hiveacid.layout.compaction import has_work
 from hiveacid.layout.names import partition_name
-from hiveacid.layout.resolve import resolve
+from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import (
     NO_COMPACTION,
@@ -60,6 +60,18 @@ class Verdict:
     partition: str | None
     decision: Decision
     compaction: CompactionId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A partition (of a table without, the whole): what lies in its directory, what of that counts
+    for a compactor, and what the initiator thinks of it.
+    """
+
+    partition: Partition
+    entries: tuple[Entry, ...]
+    directory: AcidDirectory
+    verdict: Verdict
 
 
 class Initiator:
@@ -137,18 +149,28 @@ class Initiator:
         look = self._look(())
         return tuple(one for one in partitions if has_work(look.directory(table, one), kind))
 
-    def explain(self, table: Table) -> tuple[Verdict, ...]:
-        """What would be asked for of each partition now, and why or why not; nothing is asked for.
+    def examine(self, table: Table, queue: Iterable[CompactionInfo]) -> Iterator[Examined]:
+        """Each partition, with what would be asked for now, and why or why not; nothing is asked
+        for. ``queue`` are the table's compactions.
 
         Raises:
             StorageError: a directory could not be listed.
             MetastoreError: the metastore failed.
         """
-        look = self._look(self._queue.show_compactions(table=table.name))
+        look = self._look(queue)
         partitions: tuple[Partition, ...] = (Partition((), table.location),)
         if table.partition_columns:
             partitions = self._queue.list_partitions(table.name)
-        return tuple(look.explain(table, partition) for partition in partitions)
+        return (look.examined(table, partition) for partition in partitions)
+
+    def explain(self, table: Table) -> tuple[Verdict, ...]:
+        """The verdicts of ``examine``.
+
+        Raises:
+            StorageError, MetastoreError: as ``examine``.
+        """
+        queue = self._queue.show_compactions(table=table.name)
+        return tuple(one.verdict for one in self.examine(table, queue))
 
     def relieve_if_due(self) -> None:
         """Give back what dead workers hold, unless it was done here within the check interval.
@@ -208,12 +230,16 @@ class _Look:
         self._name = name
         self._busy: dict[tuple[TableName, str | None], CompactionInfo] = {}
         self._cleaning_waits: set[tuple[TableName, str | None]] = set()
+        self._failed: set[tuple[TableName, str | None]] = set()
         for one in queue:
             if one.state in _BUSY:
                 self._busy[one.table, one.partition] = one
             elif one.state is CompactionState.READY_FOR_CLEANING:
                 self._cleaning_waits.add((one.table, one.partition))
+            elif one.state is CompactionState.FAILED:
+                self._failed.add((one.table, one.partition))
         self._txns: ValidTxnList | None = None
+        self._valid: dict[TableName, ValidWriteIdList] = {}
         self._databases: dict[str, Database] = {}
 
     def ask(
@@ -233,7 +259,8 @@ class _Look:
             if because_of_aborts is not None:
                 decision = Decision(because_of_aborts, "too many or too old aborted transactions")
             else:
-                decision = self._decision(table, self._partition(table, partition))
+                directory = self.directory(table, self._partition(table, partition))
+                decision = self._decision(table, partition, directory)
             return self._enqueued(table, partition, decision)
         except NotFoundError as error:  # dropped meanwhile
             return Verdict(name, partition, Decision(None, error.message))
@@ -244,37 +271,58 @@ class _Look:
 
     def directory(self, table: Table, partition: Partition) -> AcidDirectory:
         """What of a partition counts."""
-        check_mode(table)
-        txns, valid = self._lists(table.name)
-        fs, root = self._client.files.at(partition.location)
-        return resolve(list_partition(fs, root), valid, txns, mode=table.acid_mode)
+        return self._resolved(table, self._entries(partition))
 
-    def explain(self, table: Table, partition: Partition) -> Verdict:
-        """Decide."""
+    def examined(self, table: Table, partition: Partition) -> Examined:
+        """Decide about a table whose definition is known."""
         name = _partition_name(table, partition)
-        decision = self._decision(table, partition)
-        _, against = self._table(table.name, name, None)
+        entries = self._entries(partition)
+        directory = self._resolved(table, entries)
+        decision = self._decision(table, name, directory)
+        against = self._against(table, name, None)
         if against is not None:
             decision = Decision(None, f"{against}; {decision.reason}")
-        return Verdict(table.name, name, decision)
+        return Examined(partition, entries, directory, Verdict(table.name, name, decision))
+
+    def _entries(self, partition: Partition) -> tuple[Entry, ...]:
+        fs, root = self._client.files.at(partition.location)
+        return list_partition(fs, root)
+
+    def _resolved(self, table: Table, entries: Iterable[Entry]) -> AcidDirectory:
+        check_mode(table)
+        txns, valid = self._lists(table.name)
+        return resolve(entries, valid, txns, mode=table.acid_mode)
 
     def _table(
         self, name: TableName, partition: str | None, aborts: CompactionType | None
     ) -> tuple[Table | None, str | None]:
         """The table, and why nothing is asked for it (None where something may be)."""
         busy = self._busy.get((name, partition))
-        if busy is not None:
-            return None, f"compaction {busy.id} is {busy.state.phrase}"
+        if busy is not None:  # its definition is not needed then
+            return None, _is_busy(busy)
         try:
             table = self._metastore.get_table(name)
         except NotFoundError:
             return None, "it does not exist any more"
-        against = reason_against(table, self._database(name).properties, self._client.settings)
+        return table, self._against(table, partition, aborts)
+
+    def _against(
+        self, table: Table, partition: str | None, aborts: CompactionType | None
+    ) -> str | None:
+        busy = self._busy.get((table.name, partition))
+        if busy is not None:
+            return _is_busy(busy)
+        properties = self._database(table.name).properties
+        against = reason_against(table, properties, self._client.settings)
         if against is None and table.partition_columns and partition is None and aborts is None:
             against = "it was written to without a partition's name"
-        if against is None and self._metastore.is_blocked_by_failures(name, partition):
+        if (
+            against is None
+            and (table.name, partition) in self._failed
+            and self._metastore.is_blocked_by_failures(table.name, partition)
+        ):
             against = _BLOCKED
-        return table, against
+        return against
 
     def _database(self, name: TableName) -> Database:
         if name.database not in self._databases:
@@ -286,9 +334,8 @@ class _Look:
         assert found is not None, "candidates of a partitioned table have a partition"
         return found
 
-    def _decision(self, table: Table, partition: Partition) -> Decision:
-        directory = self.directory(table, partition)
-        waits = (table.name, _partition_name(table, partition)) in self._cleaning_waits
+    def _decision(self, table: Table, name: str | None, directory: AcidDirectory) -> Decision:
+        waits = (table.name, name) in self._cleaning_waits
         now = datetime.fromtimestamp(self._client.clock.now_ms() / 1000)
         return decide(
             measure(directory, cleaning_waits=waits),
@@ -299,8 +346,10 @@ class _Look:
     def _lists(self, name: TableName) -> tuple[ValidTxnList, ValidWriteIdList]:
         if self._txns is None:
             self._txns = self._metastore.valid_txns()
-        (valid,) = self._metastore.valid_write_ids((name,), self._txns)
-        return self._txns, valid.for_compactor()
+        if name not in self._valid:
+            (valid,) = self._metastore.valid_write_ids((name,), self._txns)
+            self._valid[name] = valid.for_compactor()
+        return self._txns, self._valid[name]
 
     def _enqueued(self, table: Table, partition: str | None, decision: Decision) -> Verdict:
         if decision.type is None:
@@ -328,6 +377,10 @@ class _Look:
     def _not_initiated(self, name: TableName, partition: str | None, reason: str) -> None:
         entry = replace(_entry(name, partition), initiator=self._name)
         self._metastore.mark_failed(entry, reason)
+
+
+def _is_busy(entry: CompactionInfo) -> str:
+    return f"compaction {entry.id} is {entry.state.phrase}"
 
 
 def _entry(name: TableName, partition: str | None) -> CompactionInfo:

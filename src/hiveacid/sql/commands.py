@@ -20,6 +20,7 @@ from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactions, SortItem
 from hiveacid.statements.ddl.partitions import RepairTable
 from hiveacid.statements.describe import DescribeDatabase, DescribeTable
+from hiveacid.statements.health import DescribeDetail
 from hiveacid.statements.load import Load
 from hiveacid.statements.partition_values import PartitionCondition, PartitionText
 from hiveacid.statements.session_state import (
@@ -398,8 +399,12 @@ def parse_describe(cursor: Cursor) -> Command:
         return DescribeDatabase(cursor.small_name("describe database"), extended)
     if cursor.key == "FUNCTION" and cursor.peek(1).kind is TokenKind.WORD:
         raise UnsupportedError("DESCRIBE FUNCTION is not supported")
-    if cursor.key in ("HISTORY", "DETAIL") and cursor.peek(1).kind is TokenKind.WORD:
-        raise UnsupportedError(f"DESCRIBE {cursor.key} is not supported yet")
+    named = cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED)
+    if cursor.key == "HISTORY" and named:
+        raise UnsupportedError("DESCRIBE HISTORY is not supported yet")
+    if cursor.key == "DETAIL" and named:
+        cursor.next()
+        return DescribeDetail(cursor.table_name())
     if cursor.key == "TABLE" and cursor.peek(1).kind is TokenKind.WORD:
         cursor.next()
     formatted = extended = False

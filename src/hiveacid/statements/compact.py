@@ -33,6 +33,7 @@ from hiveacid.model.tables import (
     TableName,
 )
 from hiveacid.spark.text import quoted
+from hiveacid.statements.health import DescribeDetail
 from hiveacid.statements.partition_values import PartitionText, named_partitions, normal_spec
 from hiveacid.statements.values import Command, Listing
 
@@ -112,7 +113,9 @@ class WhyCompact(Command):
     name: TableName
 
 
-CompactionStatement = Compact | ShowCompactions | AbortCompactions | Clean | WhyCompact
+CompactionStatement = (
+    Compact | ShowCompactions | AbortCompactions | Clean | WhyCompact | DescribeDetail
+)
 
 
 _TYPES: Final = {

@@ -1,0 +1,56 @@
+"""How tables are: ``describe``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hiveacid.cli.output import app, json_option, metastore_option, open_session, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hiveacid.compaction.detail import TableDetail
+
+
+@app.command()
+@click.argument("table")
+@metastore_option
+@json_option
+def describe(table: str, url: str | None, as_json: bool) -> None:
+    """Say what TABLE holds, what keeps files that nobody reads any more, and what to do."""
+    with open_session(url) as session:
+        found = session.table(table).detail()
+    if as_json:
+        print(to_json(found, indent=1))
+        return
+    for name, text in _lines(found):
+        print(f"{name + ':':20}{text}")
+    for one in found.findings:
+        print(f"\n{one.kind}: {one.evidence}\n  {one.risk}\n  {one.command}")
+
+
+def _lines(found: TableDetail) -> Iterator[tuple[str, str]]:
+    """What is worth a line, with sizes and times for people."""
+    from hiveacid.health import compaction_due
+    from hiveacid.model.readable import moment, size
+
+    yield "table", f"{found.name} at {found.location}"
+    parts = f", {found.partitions} partitions by {', '.join(found.partition_columns)}"
+    yield "format", found.format + (parts if found.partition_columns else "")
+    yield "rows", "not known" if found.rows is None else str(found.rows)
+    deleted = "not counted" if found.deleted_rows is None else str(found.deleted_rows)
+    yield "deleted rows", f"{deleted}, in {found.delete_deltas} delete deltas"
+    yield "files", f"{found.files}, {size(found.size_bytes)}, {found.deltas} deltas"
+    yield "small files", str(found.small_files)
+    if found.bucket_skew is not None:
+        yield "largest bucket", f"{found.bucket_skew} x the average"
+    yield "kept files", f"{found.kept_files}, {size(found.kept_bytes)}"
+    for one in found.holders:
+        since = "" if one.since_ms is None else f" since {moment(one.since_ms)}"
+        until = "" if one.until_ms is None else f" until {moment(one.until_ms)}"
+        yield "kept by", f"{one.what}{since}{until}: {one.mend}"
+    yield "last write", moment(found.last_write_ms) or "not known"
+    yield "last compaction", moment(found.last_compaction_ms) or "none"
+    yield "compaction", compaction_due(found) or "nothing to look at"

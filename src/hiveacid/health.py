@@ -1,0 +1,93 @@
+"""What a table's handle offers about its files: how it is, what would be compacted, cleaning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from hiveacid.model.readable import moment
+from hiveacid.model.tables import TableName
+from hiveacid.statements.arguments import checked
+from hiveacid.statements.compact import Clean, WhyCompact
+from hiveacid.statements.health import DescribeDetail
+from hiveacid.statements.values import Listing
+
+if TYPE_CHECKING:
+    from hiveacid.compaction.cleaning_report import CleanedPath
+    from hiveacid.compaction.detail import TableDetail
+    from hiveacid.compaction.initiator import Verdict
+
+
+@checked
+class TableHealth:
+    """The part of ``AcidTable`` about its files."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def session(self) -> Any: ...
+
+        @property
+        def name(self) -> TableName: ...
+
+    def detail(self) -> TableDetail:
+        """DESCRIBE DETAIL: what the table holds, what keeps files that nobody reads any more, and
+        what to do about it.
+
+        Raises:
+            NotFoundError: the table was dropped.
+            InvalidInputError: it is a view.
+        """
+        return cast("TableDetail", self.session.execute(DescribeDetail(self.name)))
+
+    def clean(self, *, dry_run: bool = False) -> tuple[CleanedPath, ...]:
+        """Remove what no reader can need any more; ``dry_run`` tells what would go, and why the
+        rest stays.
+        """
+        return cast("tuple[CleanedPath, ...]", self.session.execute(Clean(self.name, dry_run)))
+
+    def why_compact(self) -> tuple[Verdict, ...]:
+        """For each partition the compaction that its thresholds ask for, or what is missing."""
+        return cast("tuple[Verdict, ...]", self.session.execute(WhyCompact(self.name)))
+
+
+def detail_listing(found: TableDetail) -> Listing:
+    """DESCRIBE DETAIL as one row; columns that Delta has are called as there."""
+    cells: dict[str, object] = {
+        "format": found.format,
+        "name": found.name,
+        "location": found.location,
+        "lastModified": moment(found.last_write_ms),
+        "partitionColumns": ",".join(found.partition_columns),
+        "numFiles": found.files,
+        "sizeInBytes": found.size_bytes,
+        "numPartitions": found.partitions,
+        "numBuckets": found.buckets,
+        "numRows": found.rows,
+        "numDeletedRows": found.deleted_rows,
+        "numDeltas": found.deltas,
+        "numDeleteDeltas": found.delete_deltas,
+        "numSmallFiles": found.small_files,
+        "bucketSkew": found.bucket_skew,
+        "numKeptFiles": found.kept_files,
+        "keptBytes": found.kept_bytes,
+        "abortedBytes": found.aborted_bytes,
+        "lastCompaction": moment(found.last_compaction_ms),
+        "compaction": compaction_due(found),
+        "keptBy": "; ".join(f"{one.what} ({one.mend})" for one in found.holders),
+        "findings": "; ".join(f"{one.evidence} ({one.command})" for one in found.findings),
+    }
+    row = tuple(None if value is None else str(value) for value in cells.values())
+    return Listing(tuple(cells), (row,))
+
+
+def compaction_due(found: TableDetail) -> str | None:
+    """What thresholds ask for, or why they ask for nothing."""
+    if not found.verdicts:
+        return None if found.why_none is None else f"none: {found.why_none}"
+    first = found.verdicts[0]
+    kind = "" if first.decision.type is None else first.decision.type.name.lower()
+    where = "" if first.partition is None else f"{first.partition}: "
+    more = f"; {len(found.verdicts) - 1} more" if len(found.verdicts) > 1 else ""
+    return f"{where}{kind}: {first.decision.reason}{more}"

@@ -1,0 +1,58 @@
+"""Times, durations and sizes as people read them; times are UTC."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Final
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SIZES: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def moment(epoch_ms: int | None) -> str | None:
+    """A time to the second; None stays None.
+
+    Example:
+        >>> moment(1_700_000_000_000)
+        '2023-11-14 22:13:20'
+    """
+    if epoch_ms is None:
+        return None
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
+
+
+def duration(elapsed_ms: int | None) -> str | None:
+    """A length of time in its two largest units; None stays None.
+
+    Example:
+        >>> duration(3_725_000), duration(250), duration(59_900)
+        ('1 h 2 min', '250 ms', '59 s')
+    """
+    if elapsed_ms is None:
+        return None
+    if elapsed_ms < 1_000:
+        return f"{elapsed_ms} ms"
+    left, parts = elapsed_ms // 1000, []
+    for seconds, unit in _UNITS:
+        count, left = divmod(left, seconds)
+        if count:
+            parts.append(f"{count} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def size(size_bytes: int | None) -> str | None:
+    """A number of bytes; None stays None.
+
+    Example:
+        >>> size(999), size(5_300_000), size(20 * 1024 * 1024)
+        ('999 bytes', '5.1 MiB', '20 MiB')
+    """
+    if size_bytes is None:
+        return None
+    if size_bytes < 1024:
+        return f"{size_bytes} bytes"
+    power = min((size_bytes.bit_length() - 1) // 10, len(_SIZES))
+    amount = size_bytes / 1024**power
+    return f"{amount:.{0 if amount >= 10 else 1}f} {_SIZES[power - 1]}"
