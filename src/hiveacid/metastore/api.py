@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.metastore.compaction_queue import CompactionQueue, CompactionUpkeep
+from hiveacid.metastore.past import Past
 from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Written
+from hiveacid.model.history import CommitNote
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
@@ -362,7 +364,7 @@ class Metastore(Catalog, TxnStore, LockManager, CompactionQueue, Protocol):
     ) -> None: ...
 
 
-class OwnDatabase(Metastore, CompactionUpkeep, Protocol):
+class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
     """What only a database that hiveacid works on itself can do besides, and no service of Hive:
     conflicts of rows, leases, statistics with a commit, deadlocks, tables of other metastores,
     upkeep.
@@ -378,6 +380,7 @@ class OwnDatabase(Metastore, CompactionUpkeep, Protocol):
         statistics: Sequence[StatisticsChange] = (),
         columns: Sequence[tuple[TableName, Column]] = (),
         batches: Sequence[StreamBatch] = (),
+        note: CommitNote | None = None,
     ) -> tuple[CommittedWrite, ...]:
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
 
@@ -389,7 +392,7 @@ class OwnDatabase(Metastore, CompactionUpkeep, Protocol):
         ``statistics`` change with the commit; those of what was written without are given up.
         ``columns`` are appended to their tables, which the transaction holds exclusively.
         ``batches`` are kept as the last ones of their streams: ConflictError where one is there
-        already, or was overtaken (the transaction is then aborted). With
+        already, or was overtaken (the transaction is then aborted). ``note`` is kept of it. With
         ``reads``, what a serializable transaction read, it is aborted where it wrote anything and
         another transaction committed a write to what it read that it does not see; such commits
         take place one after the other.
@@ -456,9 +459,6 @@ class OwnDatabase(Metastore, CompactionUpkeep, Protocol):
 
     def perform_timeouts(self) -> tuple[TxnId, ...]:
         """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""
-
-    def last_batches(self, app_id: str) -> Mapping[TableName, int]:
-        """The number of the stream's last micro-batch in each table that has one."""
 
     def is_served_by_hive(self) -> bool:
         """Whether a metastore service of Hive has worked on the same database: its cleaner goes by

@@ -15,6 +15,7 @@ from hiveacid.metastore.sql.compactions import SqlCompactions
 from hiveacid.metastore.sql.conflicts import SqlCommits
 from hiveacid.metastore.sql.dialect import Dialect
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, repeats_transient
+from hiveacid.metastore.sql.history import SqlHistory
 from hiveacid.metastore.sql.housekeeping import SqlHousekeeping
 from hiveacid.metastore.sql.locks import SqlLocks
 from hiveacid.metastore.sql.migrations import Opening, no_metastore, prepare
@@ -38,6 +39,7 @@ class SqlMetastore(
     SqlTxns,
     SqlWriteIds,
     SqlCommits,
+    SqlHistory,
     SqlStreamBatches,
     SqlHousekeeping,
     SqlLocks,

@@ -20,6 +20,7 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.model.bucket import RowId
+from hiveacid.model.history import CommitFacts
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import Column, Partition, Table, TableName
@@ -147,17 +148,41 @@ def _written_and_published(
         unit.txn.pending.add_columns(work.table.name, _added(work, view))
         _publish(unit, job, work, written)
         _log_written(work, job, written, seconds=clock.monotonic_s() - began_s)
+        if is_transactional(work.table):
+            unit.txn.pending.facts.append(_facts(work, job, written))
     return tuple(
         work.result(written, job.write_id)
         for work, (job, written) in zip(works, staged, strict=True)
     )
 
 
+def _kind(work: Work) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(work).__name__.removesuffix("Work")).upper()
+
+
+def _facts(work: Work, job: Job, written: WriteResult) -> CommitFacts:
+    counted = getattr(type(work), "COUNTS_ROWS", False)
+    inserted, updated, deleted = (
+        written.rows_inserted,
+        written.rows_updated,
+        written.rows_deleted,
+    )
+    return CommitFacts(
+        work.table.name,
+        job.write_id,
+        _kind(work),
+        inserted if counted else None,
+        updated if counted else None,
+        deleted if counted else None,
+        len(written.files),
+        sum(file.size_bytes for file in written.files),
+    )
+
+
 def _log_written(work: Work, job: Job, written: WriteResult, *, seconds: float) -> None:
     """One line for each table that a statement has written to; the commit comes after it."""
-    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(work).__name__.removesuffix("Work")).upper()
     facts = {
-        "statement": kind,
+        "statement": _kind(work),
         "table": str(work.table.name),
         "rows": written.rows_inserted + written.rows_updated + written.rows_deleted,
         "files": len(written.files),

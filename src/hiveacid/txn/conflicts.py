@@ -23,6 +23,7 @@ from hiveacid.model.conflicts import (
     by_partition,
     describe_conflict,
 )
+from hiveacid.model.history import CommitNote
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.streams import StreamBatch
@@ -159,6 +160,7 @@ def commit_or_look_up(
     statistics: Sequence[StatisticsChange],
     columns: Sequence[tuple[TableName, Column]],
     batches: Sequence[StreamBatch],
+    note: CommitNote,
     clock: Clock,
     retries: int,
 ) -> Sequence[CommittedWrite]:
@@ -186,6 +188,7 @@ def commit_or_look_up(
                 statistics=statistics,
                 columns=columns,
                 batches=batches,
+                note=note,
             )
         except MetastoreError as error:
             failure = error

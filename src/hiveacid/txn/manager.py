@@ -220,6 +220,8 @@ class TransactionManager:
         """what snapshots are read from"""
         self.agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
         """what lock requests name as their session, as SHOW LOCKS EXTENDED prints it"""
+        self.application = ""
+        """what commits name as who they are, such as a Spark application"""
         self._listeners: tuple[CommitListener, ...] = ()
         self._housekept_s: float | None = None
         self.hive_cleans = False

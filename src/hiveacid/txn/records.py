@@ -4,13 +4,16 @@ it, what it has read (for the check of a serializable commit), what the commit i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hiveacid.errors import ConflictError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.conflicts import ReadSet, ReadTable, Written
+from hiveacid.model.history import CommitFacts, CommitNote
+from hiveacid.model.ids import WriteId
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.streams import StreamBatch
@@ -142,18 +145,29 @@ class Pending:
     statistics: list[StatisticsChange] = field(default_factory=list)
     partitions: list[tuple[TableName, Partition]] = field(default_factory=list)
     columns: list[tuple[TableName, Column]] = field(default_factory=list)
+    facts: list[CommitFacts] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
     batches: list[StreamBatch] = field(default_factory=list)
     """Micro-batches of streams that the whole transaction is: they stay where a part goes."""
 
-    def mark(self) -> tuple[int, int, int]:
-        """What ``back_to`` needs to forget what comes after now."""
-        return len(self.statistics), len(self.partitions), len(self.columns)
+    def _parts(self) -> tuple[list[Any], ...]:
+        return self.statistics, self.partitions, self.columns, self.facts, self.statements
 
-    def back_to(self, mark: tuple[int, int, int]) -> None:
-        """Forget what came after the mark."""
-        del self.statistics[mark[0] :]
-        del self.partitions[mark[1] :]
-        del self.columns[mark[2] :]
+    def mark(self) -> tuple[int, ...]:
+        """What ``back_to`` needs to forget what comes after now."""
+        return tuple(map(len, self._parts()))
+
+    def back_to(self, mark: tuple[int, ...]) -> None:
+        """Forget what came after the mark; an empty one stands for the beginning."""
+        for at, part in enumerate(self._parts()):
+            del part[mark[at] if mark else 0 :]
+
+    def note(self, write_ids: Mapping[TableName, WriteId], *, application: str) -> CommitNote:
+        """What the commit keeps of itself: each table with a write id, told of or not."""
+        told = tuple(one for one in self.facts if write_ids.get(one.table) == one.write_id)
+        rest = write_ids.keys() - {one.table for one in told}
+        bare = tuple(CommitFacts(name, write_ids[name]) for name in sorted(rest))
+        return CommitNote((*told, *bare), application, "; ".join(self.statements) or None)
 
     def with_columns(self, table: Table) -> Table:
         """The table as the commit will make it: with the columns that are to be appended."""

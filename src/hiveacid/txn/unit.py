@@ -35,7 +35,7 @@ Action = Callable[[], None]
 class _Mark:
     undo: int
     at_commit: int
-    pending: tuple[int, int, int]
+    pending: tuple[int, ...]
     records: frozenset[Written]
 
 
@@ -239,7 +239,7 @@ class UnitOfWork:
     def _mark(self) -> _Mark:
         undo, at_commit = len(self._undo), len(self._at_commit)
         if self._txn is None:
-            return _Mark(undo, at_commit, (0, 0, 0), frozenset())
+            return _Mark(undo, at_commit, (), frozenset())
         return _Mark(undo, at_commit, self._txn.pending.mark(), self._txn.records)
 
     def _back_to(self, mark: _Mark) -> None:

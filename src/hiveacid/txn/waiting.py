@@ -39,6 +39,7 @@ class Manager(Protocol):
     user: str
     host: str
     agent_info: str | None
+    application: str
     hive_cleans: bool
     """whether a cleaner of Hive may work on the metastore"""
 

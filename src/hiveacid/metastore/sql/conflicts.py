@@ -1,9 +1,8 @@
 """Commit, write sets and the conflict check: the first committer wins (metastore.md 2.7, 2.9).
 
 A commit takes as its commit id the highest transaction id in existence; another transaction
-overlaps it when it
-opened at or before that id. Updates and deletes of overlapping transactions to one partition
-conflict.
+overlaps it when it opened at or before that id. Updates and deletes of overlapping transactions to
+one partition conflict.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
 from hiveacid.metastore.api import ConflictUnit, OwnDatabase, TxnStore
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
+from hiveacid.metastore.sql.history import note_commit
 from hiveacid.metastore.sql.locks import insert_components, insert_writes
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
@@ -46,6 +46,7 @@ from hiveacid.model.conflicts import (
     Written,
     describe_unseen,
 )
+from hiveacid.model.history import CommitNote
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.locks import LockState
 from hiveacid.model.statistics import StatisticsChange
@@ -62,7 +63,7 @@ _CHANGED: Final = (OperationType.UPDATE.value, OperationType.DELETE.value)
 _MINE: Final = _C.TC_TXNID == bindparam("txn")
 
 _RECORDED: Final = (
-    select(_C.TC_DATABASE, _C.TC_TABLE, _C.TC_PARTITION, _C.TC_OPERATION_TYPE)
+    select(_C.TC_DATABASE, _C.TC_TABLE, _C.TC_PARTITION, _C.TC_WRITEID, _C.TC_OPERATION_TYPE)
     .where(_MINE)
     .distinct()
 )
@@ -278,6 +279,7 @@ class SqlCommits(OwnDatabase, TxnStore):
         statistics: Sequence[StatisticsChange] = (),
         columns: Sequence[tuple[TableName, Column]] = (),
         batches: Sequence[StreamBatch] = (),
+        note: CommitNote | None = None,
     ) -> tuple[CommittedWrite, ...]:
         if reads is not None and not self._db.options.use_min_history_level:
             raise UnsupportedError("Serializable transactions need MIN_HISTORY_LEVEL")
@@ -318,6 +320,9 @@ class SqlCommits(OwnDatabase, TxnStore):
                 if kind is not TxnType.READ_ONLY:
                     apply_changes(unit, txn, records, statistics)
                 _finish(unit, txn, kind, operations)
+                if kind not in COMPACTIONS:
+                    written = [(database, table, at) for database, table, _, at, _ in records]
+                    note_commit(unit, txn, note or CommitNote(), written)
                 return ()
             unit.ask(_FORGET_WRITE_SET, txn=txn)
             abort(unit, txn, AbortReason.WRITE_CONFLICT)

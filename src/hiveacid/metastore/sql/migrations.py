@@ -16,7 +16,7 @@ from sqlalchemy import Connection, insert, inspect, select, update
 from sqlalchemy.schema import CreateColumn, CreateIndex, Index, Table
 
 from hiveacid.errors import MetastoreError, NotFoundError
-from hiveacid.metastore.sql import catalog_schema, schema
+from hiveacid.metastore.sql import catalog_schema, history_schema, schema
 from hiveacid.metastore.sql.engine import Database, Unit
 
 
@@ -44,6 +44,17 @@ class Migration:
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(2, tables=("TAB_COL_STATS", "PART_COL_STATS")),
     Migration(3, tables=("HIVEACID_STREAM_BATCHES",)),
+    Migration(
+        4,
+        tables=(
+            "HIVEACID_COMMIT_CLOCK",
+            "HIVEACID_COMMITS",
+            "HIVEACID_DEFINITIONS",
+            "HIVEACID_DROPPED_PARTITIONS",
+            "HIVEACID_FLOORS",
+            "HIVEACID_PINS",
+        ),
+    ),
 )
 """From version 1 on, in order; the last one's version is ``schema.SCHEMA_VERSION``."""
 
@@ -130,8 +141,14 @@ def _version(database: Database, unit: Unit) -> int | None:
 
 def _create(unit: Unit) -> None:
     schema.METADATA.create_all(unit.connection, checkfirst=False)
+    _seed(unit)
+
+
+def _seed(unit: Unit, name: str | None = None) -> None:
+    """The rows that a new table begins with; those of all tables where None."""
     for table, row in _SEED_ROWS:
-        unit.ask(insert(table).values(**row))
+        if name in (None, table.name):
+            unit.ask(insert(table).values(**row))
 
 
 def _upgrade(unit: Unit, version: int) -> None:
@@ -142,6 +159,7 @@ def _upgrade(unit: Unit, version: int) -> None:
         for name in migration.tables:
             if not found.has("table", name):
                 schema.METADATA.tables[name].create(unit.connection, checkfirst=False)
+                _seed(unit, name)
         for name in migration.columns:
             if not found.has("column", name):
                 _add_column(unit.connection, name)
@@ -217,4 +235,5 @@ _SEED_ROWS: Sequence[tuple[Table, Mapping[str, object]]] = (
     (schema.TXN_LOCK_TBL, {"TXN_LOCK": 1}),
     (schema.NEXT_LOCK_ID, {"NL_NEXT": 1}),
     (schema.NEXT_COMPACTION_QUEUE_ID, {"NCQ_NEXT": 1}),
+    (history_schema.HIVEACID_COMMIT_CLOCK, {"HK_SEQ": 0, "HK_TIME": 0}),
 )

@@ -23,7 +23,7 @@ from sqlalchemy import (
     func,
 )
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Version of the tables declared here; a database with a higher one is refused."""
 
 METADATA: Final = MetaData()

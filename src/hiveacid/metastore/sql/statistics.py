@@ -20,6 +20,7 @@ from sqlalchemy.sql import ColumnElement
 from hiveacid.errors import ConflictError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Catalog, OwnDatabase
+from hiveacid.metastore.past import Past
 from hiveacid.metastore.sql.catalog_schema import (
     DBS,
     PART_COL_STATS,
@@ -264,10 +265,10 @@ def apply_changes(
     changes: Sequence[StatisticsChange],
 ) -> None:
     """Bring the statistics of all that the transaction recorded (database, table, partition,
-    operation), or changed, up to date; what it did not count is not accurate any more.
+    write id, operation), or changed, up to date; what it did not count is not accurate any more.
     """
     touched: dict[TableName, set[str | None]] = {}
-    for database, table, partition, operation in records:
+    for database, table, partition, _, operation in records:
         if operation != OperationType.COMPACT.value:
             touched.setdefault(TableName(database, table), set()).add(partition)
     by_table: dict[TableName, list[StatisticsChange]] = {name: [] for name in touched}
@@ -400,7 +401,7 @@ _FIRST_BATCH: Final = insert(HIVEACID_STREAM_BATCHES).values(
 )
 
 
-class SqlStreamBatches(OwnDatabase):
+class SqlStreamBatches(Past):
     """The part of ``OwnDatabase`` about streams."""
 
     _db: Database

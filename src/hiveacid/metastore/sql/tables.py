@@ -39,6 +39,7 @@ from hiveacid.metastore.sql.catalog_schema import (
 )
 from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.history import keep_columns
 from hiveacid.metastore.sql.objects import (
     NAMED_TABLE,
     TableIds,
@@ -215,6 +216,8 @@ class SqlTables(Catalog):
             _insert_storage_details(unit, ids.storage, table)
             _insert_details(unit, ids.table, table, but=STATISTICS_KEYS)
             claim_place(unit, claim)
+            if old.columns != table.columns:
+                keep_columns(unit, ids.table, old.columns)
             return table
 
 
@@ -378,6 +381,7 @@ def append_column(unit: Unit, name: TableName, column: Column) -> None:
         )
     row = _column_row(ids.columns, column, len(table.columns))
     _insert_all(unit, COLUMNS_V2, [row])
+    keep_columns(unit, ids.table, table.columns)
 
 
 def _column_row(columns: int, column: Column, at: int) -> dict[str, Any]:

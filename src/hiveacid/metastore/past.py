@@ -1,0 +1,49 @@
+"""What a database of ours keeps of the past, as a protocol: commits in their order, versions of a
+table, the last micro-batches of streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from hiveacid.model.history import Commit, Version
+from hiveacid.model.ids import TxnId
+from hiveacid.model.tables import TableName
+
+
+class Past(Protocol):
+    """The part of ``OwnDatabase`` about the past."""
+
+    def commits(
+        self, table: TableName, *, after: int = 0, limit: int | None = None, latest: bool = False
+    ) -> tuple[Commit, ...]:
+        """The commits that wrote to the table, in their order, those whose place (``sequence``) is
+        above ``after``; the last ones first where ``latest``. Commits of Hive's own are missing.
+
+        Raises: NotFoundError: no such table.
+        """
+
+    def version(
+        self,
+        table: TableName,
+        *,
+        write_id: int | None = None,
+        time_ms: int | None = None,
+        sequence: int | None = None,
+    ) -> Version:
+        """The table just after the write id committed, or after the last commit to it up to a time
+        or a place. Write id 0 is the table before its first commit. Whether the files are there
+        still is another question.
+
+        Raises: NotFoundError: no such table; the write id was not given out or not committed; the
+        time is before the first commit that was recorded, and there was one before.
+        """
+
+    def sequence_of(self, *, txn: TxnId | None = None, time_ms: int | None = None) -> int | None:
+        """The place of a transaction's commit, or of the last commit up to a time; None where none
+        was recorded.
+        """
+
+    def last_batches(self, app_id: str) -> Mapping[TableName, int]:
+        """The number of the stream's last micro-batch in each table that has one."""

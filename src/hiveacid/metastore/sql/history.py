@@ -1,0 +1,265 @@
+"""The past, as commits leave it: each that wrote takes its place among all and notes what it did to
+each table; what changes a table's columns keeps those of before.
+
+Reads ask for one table. Which of its write ids were valid at a version follows from the places.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Final
+
+from sqlalchemy import bindparam, case, func, insert, select, true, update
+from sqlalchemy.types import BigInteger, Integer, String, Text
+
+from hiveacid.errors import NotFoundError
+from hiveacid.metastore.past import Past
+from hiveacid.metastore.sql.catalog_schema import DBS, TBLS
+from hiveacid.metastore.sql.dialect import Row
+from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.history_schema import (
+    HIVEACID_COMMIT_CLOCK,
+    HIVEACID_COMMITS,
+    HIVEACID_DEFINITIONS,
+)
+from hiveacid.metastore.sql.objects import NAMED_TABLE, table_ids
+from hiveacid.metastore.sql.schema import TXNS
+from hiveacid.metastore.sql.write_ids import read_valid_write_ids
+from hiveacid.model.history import Commit, CommitFacts, CommitNote, Version, state_after
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.tables import Column, TableName
+from hiveacid.model.types import parse_type
+from hiveacid.model.valid import ValidWriteIdList
+
+_C = HIVEACID_COMMITS.c
+_K = HIVEACID_COMMIT_CLOCK.c
+_D = HIVEACID_DEFINITIONS.c
+_NOW: Final = bindparam("now", type_=BigInteger)
+_TICK: Final = update(HIVEACID_COMMIT_CLOCK).values(
+    HK_SEQ=_K.HK_SEQ + 1, HK_TIME=case((_K.HK_TIME < _NOW, _NOW), else_=_K.HK_TIME)
+)
+_NOTE: Final = insert(HIVEACID_COMMITS).from_select(
+    [column.name for column in _C],
+    select(
+        TBLS.c.TBL_ID,
+        _K.HK_SEQ,
+        bindparam("write_id", type_=BigInteger),
+        TXNS.c.TXN_ID,
+        TXNS.c.TXN_STARTED,
+        _K.HK_TIME,
+        bindparam("kind", type_=String),
+        bindparam("inserted", type_=BigInteger),
+        bindparam("updated", type_=BigInteger),
+        bindparam("deleted", type_=BigInteger),
+        bindparam("files", type_=Integer),
+        bindparam("bytes", type_=BigInteger),
+        TXNS.c.TXN_USER,
+        TXNS.c.TXN_HOST,
+        bindparam("application", type_=String),
+        bindparam("text", type_=Text),
+    )
+    .select_from(TBLS.join(DBS, DBS.c.DB_ID == TBLS.c.DB_ID))
+    .join(TXNS, TXNS.c.TXN_ID == bindparam("txn", type_=BigInteger))
+    .join(HIVEACID_COMMIT_CLOCK, true())
+    .where(*NAMED_TABLE),
+)
+_KEEP_COLUMNS: Final = insert(HIVEACID_DEFINITIONS).from_select(
+    ["HD_TBL_ID", "HD_UNTIL", "HD_COLUMNS"],
+    select(bindparam("id", type_=BigInteger), _K.HK_SEQ, bindparam("columns", type_=Text)),
+)
+_OF_TABLE: Final = _C.HC_TBL_ID == bindparam("id")
+_ALL: Final = select(*_C).where(_OF_TABLE)
+_BY_WRITE_ID: Final = _ALL.where(_C.HC_WRITEID == bindparam("write_id"))
+_LAST_UP_TO_TIME: Final = (
+    _ALL.where(_C.HC_TIME <= bindparam("time")).order_by(_C.HC_SEQ.desc()).limit(1)
+)
+_LAST_UP_TO: Final = (
+    _ALL.where(_C.HC_SEQ <= bindparam("sequence")).order_by(_C.HC_SEQ.desc()).limit(1)
+)
+_SEQUENCE_OF_TXN: Final = select(func.max(_C.HC_SEQ)).where(_C.HC_TXNID == bindparam("txn"))
+_SEQUENCE_OF_TIME: Final = select(func.max(_C.HC_SEQ)).where(_C.HC_TIME <= bindparam("time"))
+_HIGHEST: Final = select(func.max(_C.HC_WRITEID)).where(
+    _OF_TABLE, _C.HC_SEQ <= bindparam("sequence")
+)
+_LATER: Final = select(_C.HC_WRITEID).where(
+    _OF_TABLE, _C.HC_SEQ > bindparam("sequence"), _C.HC_WRITEID < bindparam("highest")
+)
+_BEFORE_WRITE_ID: Final = select(func.max(_C.HC_SEQ)).where(
+    _OF_TABLE, _C.HC_WRITEID < bindparam("write_id")
+)
+_FIRST: Final = select(_C.HC_TIME, _C.HC_WRITEID).where(_OF_TABLE).order_by(_C.HC_SEQ).limit(1)
+_COLUMNS_AT: Final = (
+    select(_D.HD_COLUMNS)
+    .where(_D.HD_TBL_ID == bindparam("id"), _D.HD_UNTIL > bindparam("sequence"))
+    .order_by(_D.HD_UNTIL)
+    .limit(1)
+)
+
+
+def note_commit(unit: Unit, txn: TxnId, note: CommitNote, recorded: Sequence[Row]) -> None:
+    """Give the commit its place and note what it did, as the last thing in its unit: from here on
+    others wait for its end. ``recorded`` are database, table and write id of what was written, for
+    tables that ``note`` does not tell of.
+    """
+    known: dict[tuple[TableName, int], CommitFacts] = {}
+    for one in note.facts:
+        key = one.table, int(one.write_id)
+        known[key] = known[key].together(one) if key in known else one
+    for database, table, write_id in recorded:
+        if write_id is not None and table is not None:
+            name = TableName(database, table)
+            known.setdefault((name, write_id), CommitFacts(name, WriteId(write_id)))
+    if not known:
+        return
+    unit.ask(_TICK, now=unit.now_ms)
+    for facts in known.values():
+        unit.ask(
+            _NOTE,
+            database=facts.table.database,
+            table=facts.table.table,
+            txn=txn,
+            write_id=facts.write_id,
+            kind=facts.kind[:128],
+            inserted=facts.inserted,
+            updated=facts.updated,
+            deleted=facts.deleted,
+            files=facts.files,
+            bytes=facts.size_bytes,
+            application=note.application[:256],
+            text=note.statement,
+        )
+
+
+def keep_columns(unit: Unit, table: int, columns: Sequence[Column]) -> None:
+    """Keep a table's columns as they were up to now."""
+    texts = [[one.name, str(one.type), one.comment] for one in columns]
+    unit.ask(_TICK, now=unit.now_ms)
+    unit.ask(_KEEP_COLUMNS, id=table, columns=json.dumps(texts))
+
+
+class SqlHistory(Past):
+    """Commits and versions."""
+
+    _db: Database
+
+    def commits(
+        self, table: TableName, *, after: int = 0, limit: int | None = None, latest: bool = False
+    ) -> tuple[Commit, ...]:
+        query = _ALL.where(_C.HC_SEQ > bindparam("after"))
+        query = query.order_by(_C.HC_SEQ.desc() if latest else _C.HC_SEQ)
+        query = query if limit is None else query.limit(limit)
+        with self._db.read() as unit:
+            rows = unit.rows(query, id=table_ids(unit, table).table, after=after)
+        return tuple(_commit(table, row) for row in rows)
+
+    def version(
+        self,
+        table: TableName,
+        *,
+        write_id: int | None = None,
+        time_ms: int | None = None,
+        sequence: int | None = None,
+    ) -> Version:
+        with self._db.read() as unit:
+            number = table_ids(unit, table).table
+            (now,) = read_valid_write_ids(
+                unit, (table,), timeout_ms=self._db.options.open_txn_timeout_ms, whole=True
+            )
+            if write_id is not None:
+                row = unit.row(_BY_WRITE_ID, id=number, write_id=write_id)
+            elif time_ms is not None:
+                row = unit.row(_LAST_UP_TO_TIME, id=number, time=time_ms)
+            else:
+                row = unit.row(_LAST_UP_TO, id=number, sequence=sequence)
+            return self._version(unit, table, number, now, row, write_id)
+
+    def sequence_of(self, *, txn: TxnId | None = None, time_ms: int | None = None) -> int | None:
+        with self._db.query() as unit:
+            if txn is not None:
+                found = unit.scalar(_SEQUENCE_OF_TXN, txn=txn)
+            else:
+                found = unit.scalar(_SEQUENCE_OF_TIME, time=time_ms)
+        return None if found is None else int(found)
+
+    def _version(
+        self,
+        unit: Unit,
+        table: TableName,
+        number: int,
+        now: ValidWriteIdList,
+        row: Row | None,
+        write_id: int | None,
+    ) -> Version:
+        if row is not None:
+            found = _commit(table, row)
+            highest = unit.scalar(_HIGHEST, id=number, sequence=found.sequence)
+            later = unit.rows(_LATER, id=number, sequence=found.sequence, highest=highest)
+            valid = state_after(now, highest=highest, later=[one for (one,) in later])
+            columns = _columns_at(unit, number, found.sequence)
+            return Version(
+                found.write_id, valid, found.sequence, found.committed_ms, columns=columns
+            )
+        if write_id is None:
+            write_id = 0
+            if now.hwm and unit.row(_BY_WRITE_ID, id=number, write_id=1) is None:
+                raise _not_told(unit, table, number)
+        elif write_id < 0 or not now.is_valid(write_id):
+            raise _no_such_version(table, write_id, now)
+        before = unit.scalar(_BEFORE_WRITE_ID, id=number, write_id=write_id) or 0
+        columns = _columns_at(unit, number, before)
+        return Version(WriteId(write_id), state_after(now, highest=write_id), None, None, columns)
+
+
+def _columns_at(unit: Unit, table: int, sequence: int) -> tuple[Column, ...] | None:
+    text = unit.scalar(_COLUMNS_AT, id=table, sequence=sequence)
+    if text is None:
+        return None
+    return tuple(
+        Column(name, parse_type(kind), comment) for name, kind, comment in json.loads(text)
+    )
+
+
+def _commit(table: TableName, row: Row) -> Commit:
+    _, sequence, write_id, txn, started, at, kind, *counts, user, host, application, text = row
+    inserted, updated, deleted, files, size_bytes = counts
+    facts = CommitFacts(
+        table, WriteId(write_id), kind, inserted, updated, deleted, files, size_bytes
+    )
+    return Commit(
+        sequence,
+        TxnId(txn),
+        facts.write_id,
+        started,
+        at,
+        facts,
+        user,
+        host,
+        application,
+        text,
+    )
+
+
+def _no_such_version(table: TableName, write_id: int, now: ValidWriteIdList) -> NotFoundError:
+    if write_id > now.hwm or write_id < 0:
+        why = f"its last write id is {now.hwm}"
+    else:
+        why = "that write was not committed"
+    return NotFoundError(
+        f"{table} has no version {write_id}: {why}", table=str(table), version=write_id
+    )
+
+
+def _not_told(unit: Unit, table: TableName, number: int) -> NotFoundError:
+    first = unit.row(_FIRST, id=number)
+    known = "no commit of it was recorded"
+    if first is not None:
+        at, version = first
+        moment = datetime.fromtimestamp(at / 1000, timezone.utc).isoformat(sep=" ")
+        known = f"the oldest one that is known by its time is version {version} of {moment}"
+    return NotFoundError(
+        f"Nobody can tell what {table} was at that time: {known}",
+        table=str(table),
+        note="SELECT ... FOR SYSTEM_VERSION AS OF takes a write id.",
+    )

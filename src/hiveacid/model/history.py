@@ -1,0 +1,138 @@
+"""The past of a table: its commits in their order, and what was there just after one of them.
+
+A version is the state just after a write id committed. Write ids may commit in another order than
+that of their numbers, so a version is told by the place (``sequence``) of its commit among all
+commits of the metastore, and seen by a list of valid write ids like any other snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.tables import Column, Partition, TableName
+from hiveacid.model.valid import ValidWriteIdList
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFacts:
+    """What a transaction did to one table, as far as its statements counted; rows are None where
+    they did not.
+    """
+
+    table: TableName
+    write_id: WriteId
+    kind: str = ""
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+    files: int = 0
+    size_bytes: int = 0
+
+    def together(self, later: CommitFacts) -> CommitFacts:
+        """This and what the same transaction did to the table after it."""
+        kinds = [one for one in (*self.kind.split(", "), later.kind) if one]
+        return CommitFacts(
+            self.table,
+            self.write_id,
+            ", ".join(dict.fromkeys(kinds)),
+            _sum(self.inserted, later.inserted),
+            _sum(self.updated, later.updated),
+            _sum(self.deleted, later.deleted),
+            self.files + later.files,
+            self.size_bytes + later.size_bytes,
+        )
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNote:
+    """What a commit is to keep of itself: the tables it wrote to, who it was, and the statement."""
+
+    facts: tuple[CommitFacts, ...] = ()
+    application: str = ""
+    statement: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One table's part of a commit. ``sequence`` is its place among all commits of the metastore;
+    ``committed_ms`` never goes back from one to the next.
+    """
+
+    sequence: int
+    txn: TxnId
+    write_id: WriteId
+    started_ms: int
+    committed_ms: int
+    facts: CommitFacts
+    user: str
+    host: str
+    application: str
+    statement: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A table as it was just after a commit.
+
+    ``sequence`` and ``committed_ms`` are None where the commit was not recorded (one of Hive, or of
+    a hiveacid that kept no history): its place is then told from its number alone. ``columns`` are
+    those of then, None where they are today's; ``dropped`` are partitions that were there and are
+    not today.
+    """
+
+    write_id: WriteId
+    valid: ValidWriteIdList
+    sequence: int | None
+    committed_ms: int | None
+    columns: tuple[Column, ...] | None = None
+    dropped: tuple[Partition, ...] = ()
+
+
+def state_after(
+    now: ValidWriteIdList, *, highest: int, later: Iterable[int] = ()
+) -> ValidWriteIdList:
+    """What was valid when ``highest`` was the highest committed write id.
+
+    ``now`` names all exceptions of today up to ``highest``; ``later`` are write ids that committed
+    since then.
+    """
+    since = {one for one in later if one <= highest}
+    return ValidWriteIdList.of(
+        now.table,
+        hwm=highest,
+        open=sorted(since.union(one for one in now.open if one <= highest)),
+        aborted=(one for one in now.aborted if one <= highest),
+    )
+
+
+class PinKind(Enum):
+    """Whose files a pin keeps."""
+
+    TAG = "tag"
+    CONSUMER = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Keeps from the cleaner what a reader of ``valid`` needs of a table, until ``expires_ms``
+    (None: for ever).
+
+    A tag is made once, and shows the version ``write_id``. A consumer of changes pins the state of
+    its offset, ``write_id``: it replaces its pin, under the same name, in the transaction or after
+    the commit that moves the offset; where the pin expires the consumer has to begin anew.
+    """
+
+    kind: PinKind
+    name: str
+    table: TableName
+    write_id: WriteId
+    valid: ValidWriteIdList
+    made_ms: int
+    expires_ms: int | None = None
