@@ -287,7 +287,7 @@ def test_tables_with_names_of_hive_3_are_refused(world: World) -> None:
     result = world.compact(MAJOR, "h")
     assert result.outcome is Outcome.REFUSED
     assert result.message is not None
-    assert "hiveacid.file.names" in result.message
+    assert "hiveacid.compat" in result.message
 
 
 def test_a_partition_dropped_meanwhile_is_refused(world: World) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FIRST_TXN = 1000
 """Hive's transactions that stand for ours."""
 CHANGES = [(2, "u"), (3, "d"), (12, "u"), (17, "d"), (31, "x"), (500, "i"), (501, "i")]
-FOR_HIVE_3 = "'hiveacid.file.names'='hive3'"
+FOR_HIVE_3 = "'hiveacid.compat'='hive3'"
 
 
 @dataclass(frozen=True)

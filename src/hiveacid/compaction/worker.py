@@ -62,7 +62,7 @@ _LOG = logging.getLogger(__name__)
 NOT_ENOUGH = "None of the compaction thresholds met, compaction request is refused!"
 """Hive's words for a request where there is nothing to do."""
 _HIVE_3 = (
-    "its files are named for Hive 3.1 (hiveacid.file.names), which does not know the suffix that "
+    "its files are named for Hive 3.1 (hiveacid.compat), which does not know the suffix that "
     "keeps a compaction from readers until it is complete"
 )
 

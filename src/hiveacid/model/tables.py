@@ -19,8 +19,10 @@ class AcidMode(Enum):
     FULL = "full"
 
 
+COMPAT: Final = "hiveacid.compat"
+"""A table property of ours: which Hive reads the files, ``hive4`` (default) or ``hive3``."""
 FILE_NAMES: Final = "hiveacid.file.names"
-"""A table property of ours: whose names the files get, ``hive4`` (default) or ``hive3``."""
+"""Another name for it."""
 HIVE_3: Final = "hive3"
 HIVE_4: Final = "hive4"
 RETENTION: Final = "hiveacid.retention"
@@ -132,7 +134,8 @@ class Table:
     @property
     def has_hive_3_names(self) -> bool:
         """Whether new files are ``bucket_00000``, which Hive 3.1 needs, not ``bucket_00000_0``."""
-        return self.properties.get(FILE_NAMES, HIVE_4).lower() == HIVE_3
+        text = self.properties.get(COMPAT) or self.properties.get(FILE_NAMES, HIVE_4)
+        return text.lower() == HIVE_3
 
     @property
     def isolation(self) -> Isolation:

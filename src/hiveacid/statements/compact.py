@@ -24,7 +24,7 @@ from hiveacid.model.compactions import (
 )
 from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import (
-    FILE_NAMES,
+    COMPAT,
     HIVE_4,
     AcidMode,
     Partition,
@@ -208,11 +208,11 @@ def _check_table(table: Table, kind: CompactionType) -> None:
         )
     if table.has_hive_3_names:
         raise InvalidInputError(
-            f"{table.name} is not compacted here: its files are named for Hive 3.1 ({FILE_NAMES}), "
+            f"{table.name} is not compacted here: its files are named for Hive 3.1 ({COMPAT}), "
             f"which does not know the suffix that hides a compaction until it is complete",
             table=str(table.name),
             note=f"Compact it with Hive 3.1. If that need not read it any more: ALTER TABLE "
-            f"{table.name} SET TBLPROPERTIES ('{FILE_NAMES}'='{HIVE_4}').",
+            f"{table.name} SET TBLPROPERTIES ('{COMPAT}'='{HIVE_4}').",
         )
     if kind is not CompactionType.REBALANCE:
         return

@@ -178,7 +178,7 @@ def file_place(
     target: WriteTarget, *, kind: FileKind, statement: StatementId, bucket: int
 ) -> tuple[str, str]:
     """Directory (below the partition's) and name of a file, as Hive 4.1 names them (real-hive.md
-    4), or without attempt where the table's ``hiveacid.file.names`` is ``hive3``.
+    4), or without attempt where the table's ``hiveacid.compat`` is ``hive3``.
 
     Delete files carry no attempt suffix: Hive 3.1 does not find them otherwise. ``statement`` does
     not matter where the directory has none.

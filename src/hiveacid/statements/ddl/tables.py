@@ -48,7 +48,7 @@ from hiveacid.statements.constraints import (
     constraint_properties,
 )
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
-from hiveacid.statements.ddl.definitions import checked
+from hiveacid.statements.ddl.definitions import checked, with_codec
 from hiveacid.statements.locations import (
     check_free,
     check_place,
@@ -180,6 +180,8 @@ def create_table(
         if owns_files(table) and not table.partition_columns and not fs.exists(path):
             known = initial_statistics(column.name for column in table.columns)
             made = replace(table, properties={**table.properties, **known})
+        if attached is None or not fs.exists(path) or not fs.list_directory(path):
+            made = with_codec(made)
         if attached is not None:
             _attach(context, attached, made)
             return made
