@@ -26,7 +26,7 @@ from enum import Enum
 
 from hiveacid.client import Client
 from hiveacid.compaction.rewrites import find_partition, find_table
-from hiveacid.errors import AcidError, MissingFileError, NotFoundError
+from hiveacid.errors import AcidError, MissingFileError, NotFoundError, StorageError
 from hiveacid.layout.compaction import CleaningPlan, plan_cleaning, settled_aborts
 from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
 from hiveacid.layout.resolve import Entry
@@ -394,7 +394,7 @@ class Cleaner:
         gone = {path.removeprefix(above) for path in self._gone if path.startswith(above)}
         return tuple(one for one in entries if not is_below(one.path, gone))
 
-    def _sweep_locations(self, locations: Iterable[str], orphans: Orphans) -> list[str]:
+    def _sweep_locations(self, locations: Collection[str], orphans: Orphans) -> list[str]:
         removed = []
         for location in dict.fromkeys(locations):
             fs, root = self._client.files.at(location)
@@ -403,7 +403,17 @@ class Cleaner:
                 entry = Entry(path, info.size_bytes, is_directory=info.is_directory)
                 self._remove(fs, root, path, (entry,))
                 removed.append(info.path)
+        if not self._dry:
+            self._end_uploads(sorted(f"{one.rstrip('/')}/" for one in locations), orphans)
         return removed
+
+    def _end_uploads(self, locations: Sequence[str], orphans: Orphans) -> None:
+        """What tasks sent to an object store that nobody completed costs storage, and no more."""
+        last = None
+        for location in locations:
+            if last is None or not location.startswith(last):
+                last = location
+                _end_uploads(*self._client.files.at(location), orphans)
 
     def _locations(self, table: Table) -> tuple[str, ...]:
         """The table's root, and the partitions that lie outside of it."""
@@ -419,6 +429,19 @@ class Cleaner:
             self._queue.retry_cleaning(entry, error.message)
         except AcidError as failure:
             _LOG.warning("Cleaning %s cannot be put off: %s", entry.id, failure)
+
+
+def _end_uploads(fs: FileSystem, root: str, orphans: Orphans) -> None:
+    def is_over(_: str, began_ns: int) -> bool:
+        return began_ns < orphans.unnamed_before_ns
+
+    try:
+        ended = fs.end_uploads(root, if_=is_over)
+    except StorageError as error:  # what may be read is clean without it
+        _LOG.warning("Uploads stay: %s", error, extra={"path": root})
+        return
+    if ended:
+        _LOG.info("Ended %s uploads below %s", len(ended), root)
 
 
 def _of_aborts(entry: CompactionInfo) -> bool:

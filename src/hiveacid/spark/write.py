@@ -183,7 +183,11 @@ def _task_limit(spark: SparkSession) -> int:
 
 
 def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) -> WriteResult:
-    target = replace(stage.target, in_place=None)
+    begun = stage.target.in_place
+    fs, _ = stage.target.files.at(stage.target.table.location)
+    target = replace(
+        stage.target, in_place=None, sends=begun is not None and fs.uploads is not None
+    )
     stage = replace(stage, target=target)
     make_staging(target)
     by_task = isinstance(stage, RowStage) and not stage.bucketed
@@ -197,6 +201,8 @@ def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) ->
         except _TooManyWriters:
             fewer = frame.coalesce(WRITERS_MAX)
             files = staged_by_spark(spark, fewer, task, at=target.files.at)
+    if begun is not None:
+        begun.extend(file.staged_path for file in files if file.upload)
     return write_result(target, files)
 
 

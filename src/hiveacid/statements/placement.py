@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.errors import InvalidInputError, StorageError, UnsupportedError
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan
 from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.names import (
@@ -245,7 +245,11 @@ def publish_written(
     published = replace(written, files=(*fresh, *joined))
     kept = replace(written, files=tuple(fresh))
     unit.on_undo(partial(_take_back, placement, kept, joined))
-    placement.publish(published, staging=job.staging)
+    try:
+        placement.publish(published, staging=job.staging)
+    except StorageError:
+        job.is_in_doubt = any(file.upload for file in published.files)
+        raise
     return tuple(
         _fold(job, unit, Partition(values, placement.location(values)), written)
         for values in own - overwritten - joins

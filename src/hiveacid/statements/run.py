@@ -39,7 +39,7 @@ from hiveacid.statements.values import Result
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.merge.overlap import overlapping_rows
 from hiveacid.storage.orc.tails import check_tails
-from hiveacid.storage.target import FileKind, WriteResult
+from hiveacid.storage.target import FileKind, WriteResult, end_uploads
 from hiveacid.txn.conflicts import Overlap
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table
 from hiveacid.txn.transaction import Transaction
@@ -342,10 +342,12 @@ def _clean_up(job: Job) -> None:
     for directory in sorted({path.rpartition("/")[0] for path in job.in_place or ()}):
         fs.delete_directory(directory)
     try:
+        if job.in_place is not None:
+            end_uploads(fs, fs.path_of(job.table.location), job.write_id)
         fs, staging = job.files.at(job.staging)
         fs.delete_directory(staging)
     except AcidError as error:
-        _LOG.warning("Staging directory stays: %s", error, extra={"path": job.staging})
+        _LOG.warning("Staged files stay: %s", error, extra={"path": job.staging})
     if job.is_in_doubt:
         path = job.table.location
         raise StorageError(f"files of the statement may still come to {path}", path=path)

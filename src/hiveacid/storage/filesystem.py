@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
+from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import (
     Lookup,
     S3Access,
@@ -30,6 +31,7 @@ from hiveacid.storage.stores import (
     s3_of_environment,
     s3_of_hadoop,
 )
+from hiveacid.storage.uploads import Upload, Uploads
 
 _URI: Final = re.compile(
     r"(?P<root>[A-Za-z][A-Za-z0-9+.-]*://[^/?]*)(?P<path>/[^?]*)?(?P<query>\?.*)?"
@@ -82,6 +84,7 @@ class FileSystem:
             with _mapped(self._root):
                 self._fs, prefix = opened_root(self._root, self.s3)
         self._prefix = prefix.rstrip("/")
+        self._uploads: Uploads | None = None
         self._is_there = not self.is_object_store
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -135,6 +138,17 @@ class FileSystem:
         copied.
         """
         return self._fs.type_name in _OBJECT_STORES
+
+    @property
+    def uploads(self) -> Uploads | None:
+        """What sends files here that another process completes; None where the place has none, or
+        where its keys are known to the library alone.
+        """
+        if self._uploads is None and self._root.startswith("s3:") and self.s3.keys is not None:
+            region = getattr(self._fs, "region", None)
+            if region is not None and "?" not in self._root and "@" not in self._root:
+                self._uploads = Uploads(self._prefix, self.s3, region=region, retries=Retries())
+        return self._uploads
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """All files and directories below ``path``, sorted by path; empty where it does not
@@ -199,6 +213,37 @@ class FileSystem:
         with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
             for _ in threads.map(lambda pair: self.copy_file(pair[0], target=pair[1]), pairs):
                 pass
+
+    def complete_files(self, files: Sequence[tuple[str, Upload, int]]) -> None:
+        """Make files of uploads, several at once; each is a path, an upload, and how many bytes it
+        has. One that was completed before is left.
+
+        Raises:
+            MissingFileError: there is neither the upload nor the file.
+        """
+        with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
+            for _ in threads.map(lambda file: self._complete(*file), files):
+                pass
+
+    def _complete(self, path: str, upload: Upload, size_bytes: int) -> None:
+        def is_there() -> bool:
+            return self.exists(path) and self.size_bytes(path) == size_bytes
+
+        assert self.uploads is not None
+        with _mapped(path):
+            self.uploads.complete(path, upload, is_there=is_there)
+
+    def end_uploads(self, directory: str, *, if_: Callable[[str, int], bool]) -> tuple[str, ...]:
+        """Let the store forget what was sent to below a directory and is no file; ``if_`` is asked
+        with the path, and the time in nanoseconds of its beginning. Answers the paths.
+        """
+        uploads, ended = self.uploads, []
+        with _mapped(directory):
+            for path, number, since_ms in uploads.begun(directory) if uploads else ():
+                if uploads and if_(path, since_ms * 1_000_000):
+                    uploads.end(path, number)
+                    ended.append(path)
+        return tuple(ended)
 
     def delete_file(self, path: str) -> None:
         """Delete one file."""
@@ -382,7 +427,7 @@ def storage_error(error: OSError, *, path: str) -> StorageError:
         return StorageError(
             f"no permission for {path}", path=path, detail="no-permission", note=note
         )
-    if "NO_SUCH_BUCKET" in text:
+    if "NO_SUCH_BUCKET" in text or "NoSuchBucket" in text:
         bucket = path.partition("/")[0]
         return StorageError(f"There is no bucket {bucket}", path=path, detail="no-bucket")
     return StorageError(f"input or output on {path} failed: {text}", path=path, detail="io")

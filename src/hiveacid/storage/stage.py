@@ -60,6 +60,7 @@ class Stager:
         self._target = target
         self._name = name
         self._fs, self._staging = target.files.at(target.staging)
+        self._uploads = self._fs.uploads if target.sends else None
         self._open: dict[
             tuple[FileKind, StatementId | None], tuple[RowFileWriter, WrittenFile]
         ] = {}
@@ -80,6 +81,9 @@ class Stager:
         with ExitStack() as aborts:  # of all: the library would complete what is left open
             for writer, _ in self._open.values():
                 aborts.callback(writer.abort)
+            for file in self.files:
+                if self._uploads and file.upload:
+                    aborts.callback(self._uploads.end, file.staged_path, file.upload.number)
             if kind is None:
                 self._finish()
                 aborts.pop_all()
@@ -114,14 +118,15 @@ class Stager:
         table, number = self._target.table, statement or StatementId(0)
         directory, name = file_place(self._target, kind=kind, statement=number, bucket=bucket)
         file = WrittenFile(partition, directory, name, "", kind, 0, 0, statement=statement)
-        if self._target.in_place is None:
+        if self._target.in_place is None and self._uploads is None:
             path = f"{self._staging}/{self._name}-{self._count:06d}"
         else:
             path = final_path(self._fs.path_of(table.location), file, table.partition_keys)
-            self._target.in_place.append(path)
+            if self._target.in_place is not None:
+                self._target.in_place.append(path)
         self._count += 1
         writer = open_row_writer(
-            self._fs,
+            self._uploads or self._fs,
             path,
             format=table.format,
             columns=table.columns,
@@ -138,7 +143,9 @@ class Stager:
         for writer, place in self._open.values():
             file = writer.close()
             if file is not None:
-                self.files.append(replace(place, rows=file.rows, size_bytes=file.size_bytes))
+                upload = None if self._uploads is None else self._uploads.taken(place.staged_path)
+                done = replace(place, rows=file.rows, size_bytes=file.size_bytes, upload=upload)
+                self.files.append(done)
         self._open = {}
         self._place = None
 

@@ -24,11 +24,13 @@ from hiveacid.layout.names import (
     format_delta,
     format_original_file,
     is_hidden,
+    parse_directory,
     partition_name,
 )
 from hiveacid.model.ids import MAX_BUCKET_ID, StatementId, WriteId
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.uploads import Upload
 
 
 class FileKind(Enum):
@@ -75,6 +77,10 @@ class WriteTarget:
     """Where the driver may write files where they stay, which tasks that run twice may not: the
     paths of those that it has begun.
     """
+    sends: bool = False
+    """Whether tasks send files to where they stay, which are there once the driver completes them;
+    else they stage them.
+    """
 
     def __post_init__(self) -> None:
         check_bucket_count(self.table)
@@ -113,6 +119,8 @@ class WrittenFile:
     rows: int
     size_bytes: int
     statement: StatementId | None = None
+    upload: Upload | None = None
+    """What is to be completed, where the file was sent to its place, which is its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +325,21 @@ def retract(
         fs.delete_directory(staging)
 
 
+def end_uploads(fs: FileSystem, root: str, write_id: WriteId) -> None:
+    """Let the store forget what was sent for a write id and not completed.
+
+    Raises:
+        StorageError: the file system failed.
+    """
+
+    def is_own(path: str, _: int) -> bool:
+        found = parse_directory(path.split("/")[-2])
+        first = found.write_id if isinstance(found, BaseName) else found and found.min_write_id
+        return first == write_id
+
+    fs.end_uploads(root, if_=is_own)
+
+
 def final_path(
     table_location: str, file: WrittenFile, partition_columns: Sequence[str] = ()
 ) -> str:
@@ -338,7 +361,8 @@ def _move(fs: FileSystem, file: WrittenFile, target: str) -> None:
 
 
 def _copy(fs: FileSystem, moves: Sequence[tuple[WrittenFile, str]]) -> None:
-    """Copies take the place of renames in object stores; staged files go with their directory.
+    """Copies take the place of renames in object stores, where files were not sent to their places
+    and are completed; staged files go with their directory.
 
     A directory of a write id is one statement's, so nothing else is in the way; in a table without
     transactions it may be.
@@ -350,7 +374,10 @@ def _copy(fs: FileSystem, moves: Sequence[tuple[WrittenFile, str]]) -> None:
                 raise StorageError(f"{target} exists already", path=target, detail="exists")
             continue
         if file.staged_path != target:
+            assert file.upload is None, "an upload has one place"
             todo.append((file.staged_path, target))
+    sent = [(file.staged_path, file.upload, file.size_bytes) for file, _ in moves if file.upload]
+    fs.complete_files(sent)
     try:
         fs.copy_files(todo)
     except MissingFileError:

@@ -19,6 +19,7 @@ from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.plain.text_format import conformed, format_rows
 from hiveacid.storage.target import FileKind
+from hiveacid.storage.uploads import OpenUpload, Uploads
 
 _PARQUET_FACTS: Final = {
     "writer.time.zone": "UTC",
@@ -43,7 +44,7 @@ class RowFileWriter(Protocol):
 
 
 def open_row_writer(
-    fs: FileSystem,
+    fs: FileSystem | Uploads,
     path: str,
     *,
     format: FileFormat,
@@ -106,14 +107,14 @@ def write_no_rows(
 class _OutputFile:
     """A file of one writer, created when something is written to it."""
 
-    def __init__(self, fs: FileSystem, path: str, columns: Sequence[Column]) -> None:
+    def __init__(self, fs: FileSystem | Uploads, path: str, columns: Sequence[Column]) -> None:
         self._fs = fs
         self._path = path
         self._columns = tuple(columns)
         self._rows = 0
-        self._out: pa.NativeFile | None = None
+        self._out: pa.NativeFile | OpenUpload | None = None
 
-    def _stream(self) -> pa.NativeFile:
+    def _stream(self) -> pa.NativeFile | OpenUpload:
         if self._out is None:
             self._out = self._fs.open_output(self._path)
         return self._out
@@ -146,7 +147,12 @@ class TextFileWriter(_OutputFile):
     """Writes lines."""
 
     def __init__(
-        self, fs: FileSystem, path: str, *, columns: Sequence[Column], row_format: RowFormat
+        self,
+        fs: FileSystem | Uploads,
+        path: str,
+        *,
+        columns: Sequence[Column],
+        row_format: RowFormat,
     ) -> None:
         super().__init__(fs, path, columns)
         self._format = row_format
@@ -176,7 +182,7 @@ class ParquetFileWriter(_OutputFile):
 
     def __init__(
         self,
-        fs: FileSystem,
+        fs: FileSystem | Uploads,
         path: str,
         *,
         columns: Sequence[Column],

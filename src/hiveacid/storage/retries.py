@@ -1,0 +1,60 @@
+"""Again, where a server fails in passing: with growing pauses, until it has taken too long.
+
+What is refused (no permission, no such file, no space) is not asked again. Whoever repeats what is
+not the same done twice looks first what became of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from zlib import crc32
+
+from hiveacid.clock import Clock, SystemClock
+
+_Answer = TypeVar("_Answer")
+_PASSING: Final = re.compile(
+    # servers of S3, by their names and by Arrow's
+    "SLOW_DOWN|SlowDown|SERVICE_UNAVAILABLE|ServiceUnavailable|INTERNAL_FAILURE|InternalError"
+    "|REQUEST_TIMEOUT|RequestTimeout|THROTTLING|OperationAborted|HTTP status (429|500|502|503|504)"
+    "|NETWORK_CONNECTION"
+    # the way there
+    "|[Tt]imeout was reached|timed out|Connection (refused|reset)|Broken pipe|RemoteDisconnected"
+    # name nodes
+    "|StandbyException|RetriableException|ObserverRetryOnActiveException"
+)
+_FIRST_PAUSE_S: Final = 0.1
+_PAUSE_MAX_S: Final = 10.0
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether what failed may succeed when it is asked again, unchanged."""
+    return bool(_PASSING.search(str(error))) or isinstance(error, ConnectionError | TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """For how long a request is asked again, from its first failure on."""
+
+    deadline_s: float = 60.0
+    clock: Clock = field(default=SystemClock(), repr=False, compare=False)
+
+    def run(self, step: Callable[[], _Answer], *, subject: str = "") -> _Answer:
+        """The answer of ``step``; ``subject`` lets those who wait for one server not ask at once.
+
+        Raises:
+            OSError: as the last one of ``step``.
+        """
+        pause_s, until_s = _FIRST_PAUSE_S, None
+        while True:
+            try:
+                return step()
+            except OSError as error:
+                now_s = self.clock.monotonic_s()
+                until_s = now_s + self.deadline_s if until_s is None else until_s
+                if not is_passing(error) or now_s + pause_s > until_s:
+                    raise
+            self.clock.sleep_s(pause_s * (0.5 + crc32(f"{subject}{pause_s}".encode()) / 2**33))
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
