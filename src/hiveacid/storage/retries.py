@@ -21,7 +21,7 @@ _PASSING: Final = re.compile(
     "|REQUEST_TIMEOUT|RequestTimeout|THROTTLING|OperationAborted|HTTP status (429|500|502|503|504)"
     "|NETWORK_CONNECTION"
     # the way there
-    "|[Tt]imeout was reached|timed out|Connection (refused|reset)|Broken pipe|RemoteDisconnected"
+    "|[Tt]imeout was reached|timed out|Connection (refused|reset)|Broken pipe|got no answer"
     # name nodes
     "|StandbyException|RetriableException|ObserverRetryOnActiveException"
 )

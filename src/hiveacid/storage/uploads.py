@@ -236,8 +236,8 @@ class Uploads:
             answer = response.read()
         except (http.client.HTTPException, OSError) as error:
             connection.close()
-            kind = type(error).__name__
-            raise ConnectionError(f"{verb} of {path} got no answer: {kind}: {error}") from error
+            became = "failed" if isinstance(error, ssl.SSLError) else "got no answer"
+            raise OSError(f"{verb} {became}: {type(error).__name__}: {error}") from error
         text = answer[:2000].decode("utf-8", "replace")
         # what takes long may be answered 200 before it is known to fail
         if response.status // 100 != 2 or "<Error>" in text:
