@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hiveacid.errors import AcidError
     from hiveacid.foreach_batch import foreach_batch
     from hiveacid.reading.arrow_dataset import dataset
+    from hiveacid.reading.changes import read_changes
     from hiveacid.reading.rows import read_arrow
     from hiveacid.session import Session, connect
     from hiveacid.table import AcidTable
@@ -29,6 +30,7 @@ _HOMES = {
     "Session": "hiveacid.session",
     "AcidTable": "hiveacid.table",
     "read_arrow": "hiveacid.reading.rows",
+    "read_changes": "hiveacid.reading.changes",
     "dataset": "hiveacid.reading.arrow_dataset",
     "write_arrow": "hiveacid.writing",
     "delete_arrow": "hiveacid.writing",
@@ -53,6 +55,7 @@ __all__ = [
     "foreach_batch",
     "merge_arrow",
     "read_arrow",
+    "read_changes",
     "write_arrow",
 ]
 

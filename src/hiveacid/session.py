@@ -47,7 +47,6 @@ from hiveacid.statements.evolve import columns_of_struct, is_frame
 from hiveacid.statements.handlers import handler_of, title_of, without_spark
 from hiveacid.statements.load import Load
 from hiveacid.statements.run import commit as commit_unit
-from hiveacid.statements.select import Keep, Lease, open_lease
 from hiveacid.statements.session_state import (
     AbortLocks,
     AbortTransactions,
@@ -474,17 +473,17 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         """
         return self.look().definition(name)
 
-    def lease(self, expected: Table, *, keep: Keep) -> Lease:
-        """A snapshot of a table without Spark, under a read transaction of its own; ``expected`` is
-        the definition as it was known, that of the snapshot counts.
+    def reading_context(self) -> ExecutionContext:
+        """What a read outside of statements needs: it has a transaction of its own, or the one that
+        is open.
 
         Raises:
-            NotFoundError, LockError, AcidError: the table could not be read.
+            InvalidInputError: the session is closed.
         """
         if self._closed:
             raise InvalidInputError("The session is closed")
         self._control.begin_where_it_must()
-        return open_lease(self._context(), expected, keep=keep)
+        return self._context()
 
     def table(self, name: str) -> AcidTable:
         """The handle of a table of ours.

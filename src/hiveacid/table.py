@@ -11,6 +11,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.health import TableHealth
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.reading.changes import TableChanges
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import Compact, CompactionStatement
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.statements.arrow_changes import ArrowChange
-    from hiveacid.statements.select import Keep, Lease
+    from hiveacid.statements.context import ExecutionContext
     from hiveacid.statements.values import Expression
     from hiveacid.txn.view import Look
 
@@ -60,13 +61,13 @@ class Executor(Protocol):
     def table_definition(self, name: TableName) -> Table:
         """The table as the catalog has it now."""
 
-    def lease(self, expected: Table, *, keep: Keep) -> Lease:
-        """A snapshot under a read transaction."""
+    def reading_context(self) -> ExecutionContext:
+        """What a read outside of statements needs."""
 
 
 @checked
 @dataclass(frozen=True, slots=True)
-class AcidTable(TableHealth):
+class AcidTable(TableHealth, TableChanges):
     """A handle on a table; holds nothing but its name, so it is never out of date."""
 
     session: Executor
@@ -100,16 +101,6 @@ class AcidTable(TableHealth):
         virtual = frozenset([VirtualColumn.ROW_ID] if row_ids else [])
         query = Query(f"SELECT * FROM {placeholder}", {placeholder: TableRef(self.name, virtual)})
         return cast("DataFrame", self.session.execute(query))
-
-    def lease(self, *, keep: Keep, expected: Table) -> Lease:
-        """A snapshot for ``read_arrow`` and ``dataset``, kept until closed; ``keep`` chooses
-        partitions. ``expected`` is the definition that the reader knows: it may be outdated, that
-        of the snapshot counts.
-
-        Raises:
-            NotFoundError, LockError, StorageError: the table cannot be read.
-        """
-        return self.session.lease(expected, keep=keep)
 
     def insert(
         self,

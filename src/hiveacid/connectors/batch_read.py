@@ -21,6 +21,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Table, TableKind
 from hiveacid.spark.arrow_read import ArrowScanTask, Unit, units_of
 from hiveacid.spark.types import spark_type
+from hiveacid.statements.select import open_lease
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.read import TableReader
@@ -145,7 +146,7 @@ class BatchReader(DataSourceReader):
 
     def _plan(self, session: Session) -> tuple[Lease, ScanPlan]:
         table = readable_table(session, self._options)
-        lease = session.lease(table, keep=lambda partitions: partitions)
+        lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
         check_schema(lease.snapshot.table, self._schema)
         wanted = [name.lower() for name in self._schema.names]
         return lease, plan_scan(lease.snapshot, files=lease.files, columns=wanted)

@@ -24,18 +24,20 @@ from pyspark.sql.types import StructType
 
 from hiveacid.connectors.batch_read import check_schema, read_units, readable_table, tasks_of
 from hiveacid.connectors.options import Options
-from hiveacid.connectors.uncompacted import uncompacted, write_ids_of
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
+from hiveacid.layout.changes import write_ids_of
 from hiveacid.layout.names import BaseName, DeltaName, parse_directory
 from hiveacid.layout.snapshot import AcidDirectory, DeltaDirectory, Snapshot, SnapshotPart
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.spark.arrow_read import units_of
 from hiveacid.spark.text import ROW_ID_COLUMN
+from hiveacid.statements.select import open_lease
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.merge.overlap import deleting_write_ids
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.read import TableReader
+from hiveacid.storage.uncompacted import uncompacted
 
 try:
     from pyspark.sql.streaming import datasource as limits
@@ -146,7 +148,7 @@ class StreamReader(DataSourceStreamReader):
             table = self._table(session)
             for offset in (start, end):
                 _check_same(table, offset)
-            lease = session.lease(table, keep=lambda partitions: partitions)
+            lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
             snapshot, files = lease.snapshot, lease.files
             check_schema(snapshot.table, self._schema)
             if not wanted.is_first:
@@ -249,7 +251,7 @@ if limits is not None:  # from Spark 4.2 on
                 high = min(high, wanted.low + self._write_ids_max)
             if not self._bytes_max:
                 return high
-            lease = session.lease(table, keep=lambda partitions: partitions)
+            lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
             sizes: dict[int, int] = {}
             for part in _narrowed(lease.snapshot, wanted, lease.files).parts:
                 for last, size in _sizes(part.directory):

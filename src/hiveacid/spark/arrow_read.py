@@ -135,13 +135,17 @@ def _schema(plan: ScanPlan, *, row_ids: bool) -> t.StructType:
 def _as_table_types(frame: DataFrame, plan: ScanPlan, *, row_ids: bool) -> DataFrame:
     """Columns of ``_schema`` as the table's types, in the plan's order."""
     data, keys = _wanted(plan)
+    return frame.select(*table_columns(data, keys), *([ROW_ID_COLUMN] if row_ids else []))
+
+
+def table_columns(data: Sequence[Column], keys: Sequence[Column]) -> list[str | SparkColumn]:
+    """What makes stored values, and texts of partition columns, those of the table's types."""
     columns: list[str | SparkColumn] = []
     for c in data:  # each Column is a dozen calls to the JVM, a name is none
         same = stored_type(c.type) == spark_type(c.type)
         name = quoted(c.name)
         columns.append(name if same else F.col(name).cast(spark_type(c.type)).alias(c.name))
-    columns += map(F.expr, keys_from(keys, [quoted(c.name) for c in keys]))
-    return frame.select(*columns, *([ROW_ID_COLUMN] if row_ids else []))
+    return [*columns, *map(F.expr, keys_from(keys, [quoted(c.name) for c in keys]))]
 
 
 def _wanted(plan: ScanPlan) -> tuple[tuple[Column, ...], tuple[Column, ...]]:

@@ -45,11 +45,11 @@ def open_query(context: ExecutionContext, bound: Bound) -> DataFrame:
     """
     if context.unit is None and not bound.value.tables:
         return context.session().sql(bound.value.text)
-    frame, _ = _read(context, bound, needs, partial(_answer, context))
+    frame, _ = read_in_transaction(context, bound, needs, partial(_answer, context))
     return frame
 
 
-def _read(
+def read_in_transaction(
     context: ExecutionContext,
     bound: Bound,
     needs: Needs,
@@ -241,10 +241,13 @@ def open_lease(context: ExecutionContext, expected: Table, *, keep: Keep) -> Lea
     look = context.look()
     look.expect(expected)
     bound = Bound.to(look, fixed(expected.name))
-    return Lease(*_read(context, bound, _needs, partial(_snapshot, keep)), context.files)
+    return Lease(
+        *read_in_transaction(context, bound, reads_all, partial(_snapshot, keep)), context.files
+    )
 
 
-def _needs(context: ExecutionContext, name: TableName, look: Look) -> Footprint:
+def reads_all(context: ExecutionContext, name: TableName, look: Look) -> Footprint:
+    """The locks of who reads a table."""
     del context
     return Footprint(reads=(TableRead(look.definition(name)),))
 

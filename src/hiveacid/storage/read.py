@@ -102,7 +102,7 @@ class TableReader:
         width, names = len(self.data), [column.name for column in (*self.data, *self.keys)]
         if self.row_ids:
             names.append(ROW_ID_NAME)
-        constants = self._constants(partition)
+        constants = self.constants(partition)
         for batch in batches:
             if not constants:
                 yield batch
@@ -111,7 +111,7 @@ class TableReader:
             arrays = [*batch.columns[:width], *keys, *batch.columns[width:]]
             yield pa.RecordBatch.from_arrays(arrays, names=names)
 
-    def _constants(self, partition: Partition) -> list[pa.Scalar]:
+    def constants(self, partition: Partition) -> list[pa.Scalar]:
         """What the partition columns are in all rows of a partition."""
         wanted = set(self.keys)
         columns = self.table.partition_columns

@@ -106,6 +106,18 @@ class DeleteSet:
         pairs, row_ids = np.divmod(self._keys, self._last - self._first + 1 or 1)
         return pairs, row_ids + self._first
 
+    def places(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> Int64s:
+        """For each row its place among those of the set, in their order; -1 where it is none."""
+        if not len(self):
+            return np.full(len(row_id), -1, dtype=np.int64)
+        if self._packs:
+            keys, known = self._pack(write_id, bucket, row_id)
+        else:
+            keys, known = _records(write_id, bucket, row_id), np.ones(len(row_id), np.bool_)
+        place = np.searchsorted(self._keys, keys)
+        place[place == len(self._keys)] = 0
+        return np.where((self._keys[place] == keys) & known, place, -1)
+
     def contains(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> Bools:
         """For each row whether it is deleted."""
         if not len(self):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hiveacid.layout.changes import write_ids_of
 from hiveacid.layout.names import (
     BaseName,
     DeltaName,
@@ -21,13 +22,6 @@ from hiveacid.model.tables import FileFormat, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.tails import tail_of
-
-
-def write_ids_of(name: BaseName | DeltaName) -> tuple[int, int]:
-    """The first and the last write id of which a directory may have rows."""
-    if isinstance(name, BaseName):
-        return 0, int(name.write_id)
-    return int(name.min_write_id), int(name.max_write_id)
 
 
 def uncompacted(

@@ -1,0 +1,294 @@
+"""What changed in a partition between two states of its table, told by directories alone.
+
+A state is a list of valid write ids, and every state of the past is resolved from the same listing:
+what a compaction replaced is in it as long as the retention keeps it. So bases that a compaction
+made after the first state are passed over, and what is left is a log:
+
+    state before  +  deltas and delete deltas of the write ids in between  =  state after
+
+Directories that have none of those write ids are in both states, and nobody opens them. A base that
+INSERT OVERWRITE or TRUNCATE wrote in between ends a log, takes what was there away, and begins
+another one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hiveacid.layout.events import DataFormat, parse_marker
+from hiveacid.layout.names import METADATA_FILE, BaseName, DeltaName, parse_directory
+from hiveacid.layout.resolve import Entry, resolve
+from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
+from hiveacid.model.tables import AcidMode
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The write ids that ``high`` sees and ``low`` does not; ``low`` sees nothing that ``high``
+    does not see; ``now`` is what is seen today.
+
+    ``positions`` are the places of write ids in the order of commits; None where that order is the
+    write ids' own. ``times_ms`` are the times of the commits that are known.
+    """
+
+    low: ValidWriteIdList
+    high: ValidWriteIdList
+    now: ValidWriteIdList
+    positions: Mapping[int, int] | None = None
+    times_ms: Mapping[int, int] | None = None
+
+    def has(self, write_id: int) -> bool:
+        """Whether the write id is one of them."""
+        return self.high.is_valid(write_id) and not self.low.is_valid(write_id)
+
+    def count(self, first: int, last: int) -> int:
+        """How many of ``first..last`` (both inclusive) are among them."""
+        return _valid_between(self.high, first, last) - _valid_between(self.low, first, last)
+
+    def position(self, write_id: int) -> int:
+        """The place in the order of commits."""
+        return write_id if self.positions is None else self.positions.get(write_id, write_id)
+
+    def within(self, write_id: int, *, included: bool) -> ValidWriteIdList:
+        """The state just before a write id of them committed, or just after (``included``)."""
+        end = self.position(write_id) + included
+        later = (one for one in self._all() if self.position(one) >= end)
+        high = self.high
+        return ValidWriteIdList.of(
+            high.table, hwm=high.hwm, open=(*high.open, *later), aborted=high.aborted
+        )
+
+    def between(self, low: ValidWriteIdList, high: ValidWriteIdList) -> Versions:
+        """Those between two states within."""
+        return replace(self, low=low, high=high)
+
+    def _all(self) -> Sequence[int]:
+        seen = {one for one in self.low.exceptions if self.high.is_valid(one)}
+        above = range(self.low.hwm + 1, self.high.hwm + 1)
+        return [*sorted(seen), *(one for one in above if self.high.is_valid(one))]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of what happened to a partition.
+
+    A log (``overwrite`` is 0): ``before`` is the state before, ``changed`` has the deltas and
+    delete deltas of ``versions``; ``compacted`` are bases that compactions made meanwhile: a
+    rebalance gave their rows ids of their own, by which later events delete them.
+
+    An overwrite, by the write id ``overwrite``: ``before`` has the directories whose rows it took
+    away (and all delete deltas), ``changed`` the base that it wrote.
+    """
+
+    versions: Versions
+    before: AcidDirectory
+    changed: AcidDirectory
+    overwrite: int = 0
+    compacted: tuple[BaseDirectory, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanges:
+    """What happened to a partition, in order; ``proof`` is None where nothing was compacted since
+    the first state.
+    """
+
+    steps: tuple[Step, ...]
+    proof: Proof | None
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Files that compactions made after the first state, and the directories that they were made of
+    as far as they are there: where these have as many rows, nothing is missing.
+    """
+
+    compacted: tuple[DataFile, ...]
+    inputs: AcidDirectory
+    valid: ValidWriteIdList
+    write_id: int
+
+
+def changes_of(
+    entries: Sequence[Entry],
+    versions: Versions,
+    txns: ValidTxnList,
+    *,
+    mode: AcidMode = AcidMode.FULL,
+) -> PartitionChanges:
+    """What happened between two states to the partition with this listing; ``txns`` is what counts
+    as committed today.
+
+    Raises:
+        FormatError: a ``_metadata_acid`` that decides is not one.
+        SnapshotExpiredError: the only bases left hold more than the first state.
+    """
+    bases = _bases(entries)
+    later = {
+        path: name
+        for path, (name, is_compacted) in bases.items()
+        if is_compacted and not versions.low.is_valid_base(name.write_id)
+    }
+    mixed = _mixed_deltas(entries, versions, txns) if mode is AcidMode.INSERT_ONLY else {}
+    listing = [one for one in entries if one.path.partition("/")[0] not in {*later, *mixed}]
+    overwrites = sorted(
+        (
+            name.write_id
+            for name, is_compacted in bases.values()
+            if not is_compacted and versions.has(name.write_id)
+        ),
+        key=versions.position,
+    )
+
+    def state(valid: ValidWriteIdList) -> AcidDirectory:
+        return resolve(listing, valid, txns, mode=mode)
+
+    seen = {path: name for path, name in later.items() if txns.is_valid(name.visibility_txn)}
+    compacted = {path: _base_of(entries, path, name, txns, mode) for path, name in seen.items()}
+    ordered = sorted(compacted.values(), key=lambda base: _order(base.name))
+    rebased = tuple(base for base in ordered if base.name.write_id <= versions.high.hwm)
+    steps: list[Step] = []
+    low = versions.low
+    for write_id in overwrites:
+        before = versions.within(write_id, included=False)
+        after = versions.within(write_id, included=True)
+        steps.append(_log(state(low), state(before), versions.between(low, before), rebased))
+        taken, came = state(before), state(after)
+        if came.base is not None and came.base.name.write_id == write_id:
+            between = versions.between(before, after)
+            steps.append(Step(between, _gone(taken, came), _only_base(came), write_id))
+        low = after
+    last = versions.between(low, versions.high)
+    steps.append(_log(state(low), state(versions.high), last, rebased))
+    kept = tuple(step for step in steps if step.overwrite or step.changed.deltas)
+    if mode is AcidMode.INSERT_ONLY:
+        whole = resolve(entries, versions.now, txns, mode=mode).row_files
+        lasts = [int(name.write_id) for name in seen.values()] + list(mixed.values())
+        valid = versions.now
+        proof = Proof(whole, state(valid), valid, max(lasts)) if lasts else None
+        return PartitionChanges(kept, proof)
+    return PartitionChanges(kept, _proof(seen, compacted, versions, state))
+
+
+def _bases(entries: Sequence[Entry]) -> dict[str, tuple[BaseName, bool]]:
+    """The bases of a listing, and whether a compaction made each."""
+    found: dict[str, tuple[BaseName, bool]] = {}
+    for entry in entries:
+        path, _, rest = entry.path.partition("/")
+        name = parse_directory(path)
+        if not isinstance(name, BaseName):
+            continue
+        is_compacted = found.get(path, (name, False))[1] or bool(name.visibility_txn)
+        if rest == METADATA_FILE and entry.marker is not None:
+            marker = parse_marker(entry.marker, path=entry.path)
+            is_compacted |= marker is DataFormat.COMPACTED
+        found[path] = (name, is_compacted)
+    return found
+
+
+def _mixed_deltas(
+    entries: Sequence[Entry], versions: Versions, txns: ValidTxnList
+) -> dict[str, int]:
+    """Compacted deltas of a table without row ids that hold rows after the first state, each with
+    its last write id: what they were made of tells rows apart.
+    """
+    found: dict[str, int] = {}
+    for path in {one.path.partition("/")[0] for one in entries}:
+        name = parse_directory(path)
+        if not isinstance(name, DeltaName) or not name.visibility_txn:
+            continue
+        if txns.is_valid(name.visibility_txn) and not _is_old(name, versions):
+            found[path] = int(name.max_write_id)
+    return found
+
+
+def _is_old(name: DeltaName, versions: Versions) -> bool:
+    """Whether the first state sees all of a delta that anybody sees."""
+    first, last = name.min_write_id, name.max_write_id
+    return _valid_between(versions.low, first, last) == _valid_between(versions.now, first, last)
+
+
+def _base_of(
+    entries: Sequence[Entry],
+    path: str,
+    name: BaseName,
+    txns: ValidTxnList,
+    mode: AcidMode,
+) -> BaseDirectory:
+    """A base that a compaction made, with its files."""
+    own = [one for one in entries if one.path.partition("/")[0] == path]
+    valid = ValidWriteIdList.of(None, hwm=name.write_id)
+    base = resolve(own, valid, txns, mode=mode).base
+    assert base is not None
+    return base
+
+
+def _log(
+    before: AcidDirectory,
+    after: AcidDirectory,
+    versions: Versions,
+    compacted: tuple[BaseDirectory, ...],
+) -> Step:
+    changed = tuple(
+        one
+        for one in after.deltas
+        if versions.count(one.name.min_write_id, one.name.max_write_id) > 0
+    )
+    log = replace(after, base=None, originals=(), deltas=changed)
+    return Step(versions, before, log, compacted=compacted)
+
+
+def _gone(before: AcidDirectory, after: AcidDirectory) -> AcidDirectory:
+    """The directories whose rows an overwrite took away, and what deletes rows of them."""
+    stay = {one.path for one in after.deltas}
+
+    def is_gone(delta: DeltaDirectory) -> bool:
+        return delta.name.is_delete or delta.path not in stay
+
+    return replace(before, deltas=tuple(filter(is_gone, before.deltas)))
+
+
+def _only_base(directory: AcidDirectory) -> AcidDirectory:
+    return replace(directory, originals=(), deltas=())
+
+
+def _proof(
+    seen: Mapping[str, BaseName],
+    bases: Mapping[str, BaseDirectory],
+    versions: Versions,
+    state: Callable[[ValidWriteIdList], AcidDirectory],
+) -> Proof | None:
+    """By the lowest base beyond the last state where there is one, else by the highest below."""
+    beyond = [path for path, name in seen.items() if versions.high.hwm <= name.write_id]
+    order = {path: _order(name) for path, name in seen.items()}
+    if not seen:
+        return None
+    path = min(beyond, key=order.__getitem__) if beyond else max(seen, key=order.__getitem__)
+    write_id, now = int(seen[path].write_id), versions.now
+    valid = ValidWriteIdList.of(
+        now.table,
+        hwm=min(write_id, now.hwm),
+        open=now.open[: bisect_right(now.open, write_id)],
+        aborted=now.aborted[: bisect_right(now.aborted, write_id)],
+    )
+    return Proof(bases[path].files, state(valid), valid, write_id)
+
+
+def _order(name: BaseName) -> tuple[int, int]:
+    return int(name.write_id), int(name.visibility_txn)
+
+
+def _valid_between(valid: ValidWriteIdList, first: int, last: int) -> int:
+    end = min(last, valid.hwm)
+    holes = bisect_right(valid.exceptions, end) - bisect_left(valid.exceptions, first)
+    return max(0, end - first + 1 - max(0, holes))
+
+
+def write_ids_of(name: BaseName | DeltaName) -> tuple[int, int]:
+    """The first and the last write id of which a directory may have rows."""
+    if isinstance(name, BaseName):
+        return 0, int(name.write_id)
+    return int(name.min_write_id), int(name.max_write_id)

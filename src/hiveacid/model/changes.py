@@ -1,0 +1,56 @@
+"""What a reader of changes asks for: between which versions, and in which form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from hiveacid.errors import InvalidInputError
+
+
+class Deduplication(Enum):
+    """Which changes of one row are left out; the names are Spark's ``deduplicationMode``."""
+
+    NONE = "none"
+    """none: also a row that one transaction both inserted and deleted"""
+    DROP_CARRYOVERS = "dropCarryovers"
+    """the net change of each transaction"""
+    NET_CHANGES = "netChanges"
+    """the net change from the first version to the last"""
+
+    @staticmethod
+    def parse(text: str) -> Deduplication:
+        """The mode of this name, whatever its case.
+
+        Raises:
+            InvalidInputError: there is none.
+        """
+        for mode in Deduplication:
+            if mode.value.lower() == text.lower():
+                return mode
+        names = ", ".join(mode.value for mode in Deduplication)
+        raise InvalidInputError(f"deduplicationMode is one of {names}, not {text!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRange:
+    """The changes after ``since``, up to and with ``until`` (None: what is committed now).
+
+    ``key`` pairs deletes and inserts into updates: None takes the table's PRIMARY KEY, if any, and
+    no names pair nothing; nor does anything without ``computes_updates``.
+    """
+
+    since: int
+    until: int | None = None
+    key: tuple[str, ...] | None = None
+    deduplication: Deduplication = Deduplication.DROP_CARRYOVERS
+    computes_updates: bool = True
+
+    def __post_init__(self) -> None:
+        if self.since < 0 or (self.until is not None and self.until < self.since):
+            raise InvalidInputError(
+                f"Changes since {self.since} until {self.until} are none: versions begin with 1,"
+                " and the first comes first",
+                since=self.since,
+                until=self.until,
+            )

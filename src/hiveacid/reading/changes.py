@@ -1,0 +1,170 @@
+"""``read_changes`` and ``AcidTable.changes``: what changed in a table between two versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hiveacid.errors import InvalidInputError
+from hiveacid.model.changes import ChangeRange, Deduplication
+from hiveacid.model.tables import Table, TableName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hiveacid.statements.changes import ChangeScan
+    from hiveacid.statements.context import ExecutionContext
+    from hiveacid.statements.select import Keep, Lease
+
+_BOUNDS = ("(]", "[]", "()", "[)")
+
+
+class _Session(Protocol):
+    def reading_context(self) -> ExecutionContext:
+        """What a read outside of statements needs."""
+
+
+class _Handle(Protocol):
+    @property
+    def definition(self) -> Table:
+        """The table as the catalog has it."""
+
+    @property
+    def session(self) -> Any:
+        """The session that it belongs to."""
+
+
+def read_changes(
+    table: _Handle,
+    *,
+    since: int,
+    until: int | None = None,
+    bounds: str = "(]",
+    columns: str | Sequence[str] | None = None,
+    key: str | Sequence[str] | None = None,
+    deduplication: str = Deduplication.DROP_CARRYOVERS.value,
+    updates: bool = True,
+) -> pa.RecordBatchReader:
+    """The changes of a session's table after version ``since``, up to and with ``until`` (None: all
+    that is committed), as Arrow batches; the state at ``since`` with them is that at ``until``.
+
+    A version is a write id. ``bounds`` says which ends belong to it: ``"(]"``, ``"[]"``, ``"()"``
+    or ``"[)"``. The columns are the table's, or those of ``columns``, then ``_change_type``
+    (``insert``, ``delete``, ``update_preimage``, ``update_postimage``), ``_commit_version`` and its
+    other name ``_write_id``, ``_commit_timestamp`` (NULL where it is not known). ``key`` names the
+    columns that tell a row, by which a delete and an insert of one version are an update; without
+    it those of the PRIMARY KEY do, and where there is none, or not ``updates``, nothing does.
+    ``deduplication`` is ``dropCarryovers`` (the net change of each transaction), ``none`` or
+    ``netChanges`` (from one end to the other).
+
+    Without a key, events come as they lie in the files; with one, ordered by version and all at
+    once in memory.
+
+    Raises:
+        NotFoundError: the table, or a column, is not there.
+        InvalidInputError: a version that is yet to come, or ends the wrong way round.
+        SnapshotExpiredError: files that told the changes are cleaned; ``write_id`` is the oldest
+            version since which they can be told.
+    """
+    wanted = change_range(since, until, bounds, key, deduplication, updates=updates)
+    scan = _opened(table, wanted, columns)
+    return _reader(scan)
+
+
+def _opened(table: _Handle, wanted: ChangeRange, columns: str | Sequence[str] | None) -> ChangeScan:
+    from hiveacid.statements.changes import open_changes
+
+    names = [columns] if isinstance(columns, str) else columns
+    return open_changes(table.session.reading_context(), table.definition, wanted, names)
+
+
+def _reader(scan: ChangeScan) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from scan.read().to_batches() if scan.key else scan.batches()
+        finally:
+            scan.close()
+
+    return pa.RecordBatchReader.from_batches(scan.reader.schema(), batches())
+
+
+def change_range(
+    since: int,
+    until: int | None,
+    bounds: str,
+    key: str | Sequence[str] | None,
+    deduplication: str,
+    *,
+    updates: bool,
+) -> ChangeRange:
+    """What a user's arguments mean.
+
+    Raises:
+        InvalidInputError: they mean nothing.
+    """
+    for name, value in (("since", since), ("until", until)):
+        if (value is not None or name == "since") and (
+            not isinstance(value, int) or isinstance(value, bool)
+        ):
+            raise InvalidInputError(f"{name} is a version, a whole number, not {value!r}")
+    if bounds not in _BOUNDS:
+        raise InvalidInputError(f"bounds is one of {', '.join(_BOUNDS)}, not {bounds!r}")
+    first = max(since - 1, 0) if bounds[0] == "[" else since
+    last = until - 1 if until is not None and bounds[1] == ")" else until
+    names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    return ChangeRange(
+        first,
+        last if last is None or last >= first else first,
+        names,
+        Deduplication.parse(deduplication),
+        computes_updates=updates,
+    )
+
+
+class TableChanges:
+    """What reads a table and its changes without a statement, for its handle."""
+
+    __slots__ = ()
+    session: Any
+    name: TableName
+
+    def lease(self, *, keep: Keep, expected: Table) -> Lease:
+        """A snapshot for ``read_arrow`` and ``dataset``, kept until closed; ``keep`` chooses
+        partitions. ``expected`` is the definition that the reader knows: it may be outdated, that
+        of the snapshot counts.
+
+        Raises:
+            NotFoundError, LockError, StorageError: the table cannot be read.
+        """
+        from hiveacid.statements.select import open_lease
+
+        return open_lease(self.session.reading_context(), expected, keep=keep)
+
+    def changes(
+        self,
+        *,
+        since: int,
+        until: int | None = None,
+        bounds: str = "(]",
+        columns: str | Sequence[str] | None = None,
+        key: str | Sequence[str] | None = None,
+        deduplication: str = Deduplication.DROP_CARRYOVERS.value,
+        updates: bool = True,
+    ) -> Any:
+        """What changed after version ``since``, up to and with ``until``: a DataFrame, in a session
+        without Spark an Arrow table; the arguments are those of ``hiveacid.read_changes``.
+
+        Raises:
+            NotFoundError, InvalidInputError, SnapshotExpiredError: as there.
+        """
+        wanted = change_range(since, until, bounds, key, deduplication, updates=updates)
+        scan = _opened(self, wanted, columns)  # type: ignore[arg-type]
+        context = self.session.reading_context()
+        if context.spark is None:
+            try:
+                return scan.read()
+            finally:
+                scan.close()
+        return scan.frame(context)

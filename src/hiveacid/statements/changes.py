@@ -1,0 +1,189 @@
+"""The changes of a table between two versions, as a transaction that reads sees them.
+
+A version is a write id: the state just after it committed. What is still open above the first
+version holds the last one back, so that a reader who goes on from there misses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.layout.changes import Versions
+from hiveacid.model.changes import ChangeRange, Deduplication
+from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.statements.constraints import key_constraints
+from hiveacid.statements.context import Bound, ExecutionContext, fixed
+from hiveacid.statements.locked import Locked
+from hiveacid.statements.select import read_in_transaction, reads_all
+from hiveacid.storage.change_pairs import in_order, paired
+from hiveacid.storage.change_plan import ChangeUnit, change_units
+from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
+from hiveacid.storage.filesystem import Files
+from hiveacid.storage.read import TableReader
+from hiveacid.txn.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeScan:
+    """What there is to read for some changes; ``close`` ends the transaction that keeps it."""
+
+    table: Table
+    versions: Versions
+    units: tuple[ChangeUnit, ...]
+    reader: ChangeReader
+    key: tuple[str, ...]
+    close: Callable[[], None] = lambda: None
+
+    @property
+    def until(self) -> int:
+        """The last version."""
+        return self.versions.high.hwm
+
+    @property
+    def is_net(self) -> bool:
+        """Whether only the difference between the states is told."""
+        return self.reader.is_net
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The events, as they lie in the files.
+
+        Raises:
+            AcidError: reading failed.
+        """
+        for unit in self.units:
+            yield from self.reader.rows(unit)
+
+    def read(self) -> pa.Table:
+        """All events, ordered by version, updates with their images.
+
+        Raises:
+            AcidError: reading failed.
+        """
+        schema = self.reader.schema()
+        return self.finished(pa.Table.from_batches(list(self.batches()), schema))
+
+    def frame(self, context: ExecutionContext) -> DataFrame:
+        """The events as a DataFrame that reads them when it runs.
+
+        Raises:
+            AcidError: reading failed.
+        """
+        from hiveacid.spark.changes import changes_frame
+
+        return changes_frame(
+            context.session(),
+            self.units,
+            self.reader,
+            key=self.key,
+            versions=self.versions,
+            bytes_here=context.settings.reads_local_bytes,
+        )
+
+    def finished(self, events: pa.Table) -> pa.Table:
+        """Events of whole keys and versions in their order, updates with their images."""
+        if not self.key:
+            return in_order(events, self.versions)
+        return paired(events, key=self.key, versions=self.versions, is_net=self.is_net)
+
+
+def open_changes(
+    context: ExecutionContext, expected: Table, wanted: ChangeRange, columns: Sequence[str] | None
+) -> ChangeScan:
+    """What there is to read of a table's changes, in a read transaction of its own.
+
+    Raises:
+        NotFoundError: no such table, or column.
+        InvalidInputError: a version that the table does not have yet.
+        SnapshotExpiredError: files that tell the changes are cleaned; ``write_id`` is the oldest
+            version from which they can be told.
+    """
+    look = context.look()
+    look.expect(expected)
+    bound = Bound.to(look, fixed(expected.name))
+    use = partial(_opened, wanted, columns, context.files)
+    scan, close = read_in_transaction(context, bound, reads_all, use)
+    return replace(scan, close=close)
+
+
+def _opened(
+    wanted: ChangeRange, columns: Sequence[str] | None, files: Files, held: Locked
+) -> tuple[ChangeScan, Iterable[Table]]:
+    table = held.view.definition(held.value)
+    scan = plan_changes(held.txn, table, wanted, columns=columns, files=files)
+    return scan, (table,)
+
+
+def plan_changes(
+    txn: Transaction,
+    table: Table,
+    wanted: ChangeRange,
+    *,
+    files: Files,
+    columns: Iterable[str] | None = None,
+) -> ChangeScan:
+    """What a transaction reads for the changes of a table; as ``open_changes``."""
+    if table.acid_mode is AcidMode.NONE:
+        raise InvalidInputError(
+            f"{table.name} is not transactional: nothing tells what changed", table=str(table.name)
+        )
+    now = txn.valid_write_ids(table)
+    versions = _versions(table, now, wanted)
+    key = _key(table, wanted)
+    names = _columns(table, columns)
+    units = change_units(table, txn.partitions(table), versions, txn.valid_txns, files=files)
+    reader = ChangeReader(
+        TableReader(files, table, names.union(key), versions.high),
+        times_ms=versions.times_ms,
+        keeps_passing=wanted.deduplication is Deduplication.NONE,
+        is_net=wanted.deduplication is Deduplication.NET_CHANGES,
+    )
+    return ChangeScan(table, versions, tuple(units), reader, key)
+
+
+def _versions(table: Table, now: ValidWriteIdList, wanted: ChangeRange) -> Versions:
+    decided = min(now.hwm, now.min_open - 1)
+    until = decided if wanted.until is None else wanted.until
+    last = max(wanted.since, until)
+    if last > decided:
+        raise InvalidInputError(
+            f"{table.name} has no version {last} yet: the last one is {decided}",
+            table=str(table.name),
+            write_id=decided,
+        )
+    return Versions(_up_to(now, wanted.since), _up_to(now, last), now)
+
+
+def _up_to(now: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
+    """The state in which the write ids up to one are decided."""
+    aborted = (one for one in now.aborted if one <= write_id)
+    return ValidWriteIdList.of(now.table, hwm=write_id, aborted=aborted)
+
+
+def _key(table: Table, wanted: ChangeRange) -> tuple[str, ...]:
+    if not wanted.computes_updates:
+        return ()
+    if wanted.key is not None:
+        return tuple(sorted(_columns(table, wanted.key))) if wanted.key else ()
+    keys = (key.columns for key in key_constraints(table) if key.kind == "PRIMARY KEY")
+    return next(keys, ())
+
+
+def _columns(table: Table, names: Iterable[str] | None) -> frozenset[str]:
+    there = [column.name for column in table.all_columns]
+    if names is None:
+        return frozenset(there)
+    added = {field.name for field in CHANGE_FIELDS}
+    for name in names:
+        if name.lower() not in there and name.lower() not in added:
+            raise NotFoundError(f"no column {name!r}; there are {', '.join(there)}", column=name)
+    return frozenset(name.lower() for name in names) - added

@@ -1,0 +1,134 @@
+"""Which directories and buckets are read for the changes of a table, and whether all are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hiveacid.errors import SnapshotExpiredError
+from hiveacid.layout.changes import Proof, Step, Versions, changes_of
+from hiveacid.layout.resolve import Entry
+from hiveacid.layout.snapshot import AcidDirectory, DataFile
+from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
+from hiveacid.model.valid import ValidTxnList
+from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.listing import list_partition, with_logical_lengths
+from hiveacid.storage.merge.merge_read import merge_read
+from hiveacid.storage.merge.sources import DirectorySources
+from hiveacid.storage.orc.tails import tail_of
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeUnit:
+    """A bucket of a step of a partition; None stands for all of them."""
+
+    partition: Partition
+    step: Step
+    bucket: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """How much may be read for it at most."""
+        before, changed = self.step.before, self.step.changed
+        deletes = (file for delta in changed.delete_deltas for file in delta.files)
+        files = (*before.row_files, *changed.row_files, *deletes)
+        return sum(_size(file) for file in files if self.bucket in (None, file.bucket))
+
+
+def change_units(
+    table: Table,
+    partitions: Sequence[Partition],
+    versions: Versions,
+    txns: ValidTxnList,
+    *,
+    files: Files,
+) -> list[ChangeUnit]:
+    """What is to be read for the changes of some partitions, in the order in which they happened to
+    each.
+
+    Raises:
+        SnapshotExpiredError: a directory that is needed was cleaned; ``write_id`` is the oldest
+        from which on changes can be told.
+        UnsupportedError: a table of original files that was compacted by somebody else.
+    """
+    units: list[ChangeUnit] = []
+    oldest = 0
+    for partition in partitions:
+        fs, path = files.at(partition.location)
+        entries = list_partition(fs, path)
+        found = changes_of(entries, versions, txns, mode=table.acid_mode)
+        if not found.steps and found.proof is None:
+            continue
+        if found.proof is not None and not is_complete(fs, path, table, found.proof):
+            oldest = max(oldest, found.proof.write_id)
+            continue
+        for step in found.steps:
+            whole = _with_lengths(fs, path, step, entries)
+            units += _by_bucket(fs, path, table, partition, whole)
+    if oldest:
+        raise SnapshotExpiredError(
+            f"Changes of {table.name} before write id {oldest} are compacted, and the files that"
+            f" told them are cleaned: they can be told since {oldest}, not since"
+            f" {versions.low.hwm}",
+            table=str(table.name),
+            write_id=oldest,
+        )
+    return units
+
+
+def is_complete(fs: FileSystem, path: str, table: Table, proof: Proof) -> bool:
+    """Whether all directories that a base was made of are there: they have as many rows.
+
+    Raises:
+        FormatError, MissingFileError, StorageError: reading failed.
+    """
+    if table.acid_mode is AcidMode.INSERT_ONLY:
+        before, after = proof.inputs.row_files, proof.compacted
+        if sum(map(_size, before)) == sum(map(_size, after)):
+            return True  # they were copied
+        if table.format is not FileFormat.ORC:
+            return False
+    rows = sum(tail_of(fs, path, file).rows for file in proof.compacted if _size(file))
+    files = [file for file in proof.inputs.row_files if _size(file)]
+    if not files:
+        return rows == 0
+    gone = sum(
+        tail_of(fs, path, file).rows
+        for delta in proof.inputs.delete_deltas
+        for file in delta.files
+        if _size(file)
+    )
+    there = sum(tail_of(fs, path, file).rows for file in files)
+    if rows == there - gone:
+        return True
+    if table.acid_mode is AcidMode.INSERT_ONLY:
+        return False
+    live = merge_read(
+        fs, path, proof.inputs, table_columns=table.columns, columns=(), valid=proof.valid
+    )
+    return bool(rows == sum(batch.num_rows for batch in live))
+
+
+def _size(file: DataFile) -> int:
+    return file.size_bytes if file.logical_bytes is None else file.logical_bytes
+
+
+def _with_lengths(fs: FileSystem, path: str, step: Step, entries: Sequence[Entry]) -> Step:
+    def whole(directory: AcidDirectory) -> AcidDirectory:
+        return with_logical_lengths(fs, path, directory, entries=entries)
+
+    return replace(step, before=whole(step.before), changed=whole(step.changed))
+
+
+def _by_bucket(
+    fs: FileSystem, path: str, table: Table, partition: Partition, step: Step
+) -> list[ChangeUnit]:
+    """One unit for each bucket; files without events are counted together, so they stay so."""
+    named = (*step.changed.row_files, *step.before.row_files)
+    if table.acid_mode is not AcidMode.FULL or not all(file.is_bucket_file for file in named):
+        return [ChangeUnit(partition, step)]
+    deletes = DirectorySources(fs, path, step.changed, valid=step.versions.high).delete_buckets()
+    buckets = {file.bucket for file in step.changed.row_files} | deletes
+    if step.overwrite:
+        buckets |= {file.bucket for file in step.before.row_files}
+    return [ChangeUnit(partition, step, bucket) for bucket in sorted(buckets)]

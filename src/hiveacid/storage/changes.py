@@ -1,0 +1,388 @@
+"""Read what happened to a partition: its change events, as Arrow batches.
+
+    delete events of the versions  ->  which row each write id deleted (sorted numbers)
+    rows of their deltas           ->  inserts, and deletes of those among them
+    rows of the state before       ->  deletes of older rows, from the stripes that may have them
+
+A row that one transaction both inserted and deleted is no change of it. Rows have one bucket number
+for life, so buckets are read one by one, each for itself. An insert-only table has no row ids: its
+directories tell the write id, and only an overwrite takes rows away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hiveacid.errors import SnapshotExpiredError, UnsupportedError
+from hiveacid.layout.changes import Versions
+from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
+from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory
+from hiveacid.model.properties import row_format
+from hiveacid.model.tables import AcidMode, Partition, Table
+from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.change_plan import ChangeUnit
+from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.listing import noticing_cleaning
+from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
+from hiveacid.storage.merge.sources import (
+    Bools,
+    DirectorySources,
+    Source,
+    bucket_numbers,
+    check_holds_deletes,
+    numpy_of,
+    rows_that_count,
+    valid_mask,
+)
+from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
+from hiveacid.storage.read import TableReader, plain_read
+
+INSERT: Final = "insert"
+DELETE: Final = "delete"
+CHANGE_FIELDS: Final = (
+    pa.field("_change_type", pa.string()),
+    pa.field("_commit_version", pa.int64()),
+    pa.field("_commit_timestamp", pa.timestamp("us", tz="UTC")),
+    pa.field("_write_id", pa.int64()),
+)
+"""The columns that follow a table's own."""
+_FIRST_IDS: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReader:
+    """Reads units: the ``columns`` named, in the table's order, partition columns last, then
+    ``CHANGE_FIELDS``.
+
+    ``keeps_passing`` keeps rows that one transaction both inserted and deleted; ``is_net`` leaves
+    out all that were inserted and deleted within the versions.
+    """
+
+    reader: TableReader
+    times_ms: Mapping[int, int] | None = None
+    keeps_passing: bool = False
+    is_net: bool = False
+
+    @property
+    def _table(self) -> Table:
+        return self.reader.table
+
+    def schema(self) -> pa.Schema:
+        """That of the batches."""
+        reader = self.reader
+        data = [(c.name, arrow_type(c.type, unit=reader.unit)) for c in reader.data]
+        text = pa.string() if reader.key_texts else None
+        keys = [(c.name, text or arrow_type(c.type)) for c in reader.keys]
+        return pa.schema([*data, *keys, *CHANGE_FIELDS])
+
+    def rows(self, unit: ChangeUnit) -> Iterator[pa.RecordBatch]:
+        """The events of one unit.
+
+        Raises:
+            FormatError, MissingFileError, SnapshotExpiredError, StorageError: reading failed.
+            UnsupportedError: update events of Hive before 3.
+        """
+        fs, path = self.reader.files.at(unit.partition.location)
+        with noticing_cleaning(fs):
+            if self._table.acid_mode is AcidMode.FULL:
+                read = self._overwritten if unit.step.overwrite else self._logged
+                events = read(fs, path, unit)
+            else:
+                events = self._plain(fs, path, unit)
+            for columns, kind, versions in events:
+                if len(versions):
+                    yield self._batch(unit.partition, columns, kind, versions)
+
+    def _logged(self, fs: FileSystem, path: str, unit: ChangeUnit) -> Iterator[_Events]:
+        step = unit.step
+        log = DirectorySources(fs, path, step.changed, valid=step.versions.high)
+        for bucket in _buckets(log, step.changed, unit.bucket):
+            deleted = DeletedRows(log, bucket, step.versions)
+            for source in log.rows_of(bucket):
+                yield from self._appended(log, source, deleted, step.versions)
+            if len(deleted):
+                yield from self._removed(fs, path, step.before, bucket, deleted, step.versions.low)
+            for base in step.compacted:
+                if not deleted.all_found():
+                    alone = replace(step.before, base=base, originals=(), deltas=())
+                    valid = step.versions.high
+                    yield from self._removed(fs, path, alone, bucket, deleted, valid)
+
+    def _appended(
+        self, log: DirectorySources, source: Source, deleted: DeletedRows, versions: Versions
+    ) -> Iterator[_Events]:
+        """Inserts of a file, and deletes of rows among them."""
+        with log.open(source.file) as reader:
+            if log.newest(reader, source, needs_ids=True) is not None:
+                raise UnsupportedError(
+                    f"{reader.path} holds update events of Hive before 3, whose changes are not"
+                    " told one by one",
+                    path=reader.path,
+                    note="A major compaction of the table makes them rows.",
+                )
+            for batch in self._batches(log, reader, source, None):
+                current = numpy_of(batch.ids.current_write_id)
+                is_new = is_among(current, versions)
+                gone = deleted.by(batch)
+                is_gone = deleted.take(batch, is_new & (gone >= 0))
+                if self.is_net:
+                    is_new &= ~is_gone
+                    is_gone[:] = False
+                elif not self.keeps_passing:
+                    passing = is_gone & (gone == current)
+                    is_new &= ~passing
+                    is_gone &= ~passing
+                yield _picked(batch, is_new), INSERT, current[is_new]
+                yield _picked(batch, is_gone), DELETE, gone[is_gone]
+
+    def _removed(
+        self,
+        fs: FileSystem,
+        path: str,
+        directory: AcidDirectory,
+        bucket: int,
+        deleted: DeletedRows,
+        valid: ValidWriteIdList,
+    ) -> Iterator[_Events]:
+        """Deletes of rows that are alive in a directory and were not found yet."""
+        before = DirectorySources(fs, path, directory, valid=valid)
+        deletes = before.deletes(bucket)
+        for source in before.rows_of(bucket):
+            with before.open(source.file) as reader:
+                stripes = None if not reader.is_acid else deleted.stripes(reader)
+                if stripes is not None and not stripes:
+                    continue
+                newest = before.newest(reader, source, needs_ids=True)
+                for batch in self._batches(before, reader, source, stripes):
+                    gone = deleted.by(batch)
+                    chosen: Bools = gone >= 0
+                    alive = rows_that_count(batch, source, deletes, newest=newest, valid=valid)
+                    if alive is not None:
+                        chosen &= alive
+                    chosen = deleted.take(batch, chosen)
+                    yield _picked(batch, chosen), DELETE, gone[chosen]
+
+    def _overwritten(self, fs: FileSystem, path: str, unit: ChangeUnit) -> Iterator[_Events]:
+        """All rows that an overwrite took away, and all that it wrote."""
+        step = unit.step
+        sides = (
+            (step.before, step.versions.low, DELETE),
+            (step.changed, step.versions.high, INSERT),
+        )
+        for directory, valid, kind in sides:
+            found = DirectorySources(fs, path, directory, valid=valid)
+            for bucket in _buckets(found, directory, unit.bucket):
+                deletes = found.deletes(bucket)
+                for source in found.rows_of(bucket):
+                    with found.open(source.file) as reader:
+                        newest = found.newest(reader, source, needs_ids=True)
+                        for batch in self._batches(found, reader, source, None):
+                            alive = rows_that_count(
+                                batch, source, deletes, newest=newest, valid=valid
+                            )
+                            chosen = np.ones(batch.rows, bool) if alive is None else alive
+                            versions = np.full(int(chosen.sum()), step.overwrite, np.int64)
+                            yield _picked(batch, chosen), kind, versions
+
+    def _batches(
+        self,
+        sources: DirectorySources,
+        reader: BucketFileReader,
+        source: Source,
+        stripes: Sequence[int] | None,
+    ) -> Iterator[EventBatch]:
+        columns = self._table.columns
+        names = [column.name for column in columns]
+        return reader.batches(
+            table_columns=columns,
+            wanted=[names.index(column.name) for column in self.reader.data],
+            identities=True,
+            raw=None if reader.is_acid else sources.raw_rows(source),
+            stripes=stripes,
+            unit=self.reader.unit,
+        )
+
+    # ---------------------------------------------------------------- insert-only tables
+
+    def _plain(self, fs: FileSystem, path: str, unit: ChangeUnit) -> Iterator[_Events]:
+        step = unit.step
+        if step.overwrite:
+            yield from self._files(fs, path, step.before.row_files, DELETE, step.overwrite)
+            yield from self._files(fs, path, step.changed.row_files, INSERT, step.overwrite)
+            return
+        for delta in step.changed.insert_deltas:
+            write_id = self._only(delta, step.versions)
+            if write_id:
+                yield from self._files(fs, path, delta.files, INSERT, write_id)
+
+    def _files(
+        self, fs: FileSystem, path: str, files: Sequence[DataFile], kind: str, write_id: int
+    ) -> Iterator[_Events]:
+        for batch in plain_read(
+            fs,
+            path,
+            files,
+            table_columns=self._table.columns,
+            columns=[column.name for column in self.reader.data],
+            format=None if self.reader.any_format else self._table.format,
+            row_format=row_format(self._table.properties),
+        ):
+            yield batch.columns, kind, np.full(batch.num_rows, write_id, np.int64)
+
+    def _only(self, delta: DeltaDirectory, versions: Versions) -> int:
+        """The only write id whose rows a directory has, if it is one of the versions; else 0.
+
+        Raises:
+            SnapshotExpiredError: it has several, and one of them is: Hive 3 compacted it.
+        """
+        first, last = int(delta.name.min_write_id), int(delta.name.max_write_id)
+        held = [one for one in range(first, last + 1) if versions.now.is_valid(one)]
+        chosen = [one for one in held if versions.has(one)]
+        if chosen and len(held) > 1:
+            raise SnapshotExpiredError(
+                f"Files of the insert-only table {self._table.name} were compacted: nothing tells"
+                f" rows of write ids {first} to {last} apart, and changes can be told since {last}",
+                table=str(self._table.name),
+                write_id=last,
+            )
+        return chosen[0] if chosen else 0
+
+    def _batch(
+        self, partition: Partition, columns: Sequence[pa.Array], kind: str, versions: Int64s
+    ) -> pa.RecordBatch:
+        rows = len(versions)
+        times = _times(versions, self.times_ms)
+        arrays = [*columns, *(pa.repeat(value, rows) for value in self.reader.constants(partition))]
+        arrays += [pa.repeat(pa.scalar(kind), rows), pa.array(versions), times, pa.array(versions)]
+        schema = self.schema()
+        given = [one.cast(field.type) for one, field in zip(arrays, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(given, schema=schema)
+
+
+_Events = tuple[Sequence[pa.Array], str, Int64s]
+"""Rows, what happened to them, and the write id of each event."""
+
+
+def _times(write_ids: Int64s, times_ms: Mapping[int, int] | None) -> pa.Array:
+    distinct, places = np.unique(write_ids, return_inverse=True)
+    known = [(times_ms or {}).get(int(one)) for one in distinct]
+    micros = pa.array([None if ms is None else ms * 1000 for ms in known], pa.int64())
+    return micros.cast(CHANGE_FIELDS[2].type).take(pa.array(places))
+
+
+def is_among(write_ids: Int64s, versions: Versions) -> Bools:
+    """Which write ids are those of the versions."""
+    seen, old = valid_mask(write_ids, versions.high), valid_mask(write_ids, versions.low)
+    if old is None:
+        return np.zeros(len(write_ids), np.bool_)
+    return ~old if seen is None else seen & ~old
+
+
+def _buckets(sources: DirectorySources, directory: AcidDirectory, only: int | None) -> list[int]:
+    if only is not None:
+        return [only]
+    found = {file.bucket for file in directory.row_files}
+    return sorted(found | sources.delete_buckets())
+
+
+def _picked(batch: EventBatch, chosen: Bools) -> list[pa.Array]:
+    if chosen.all():
+        return list(batch.columns)
+    places = pa.array(np.flatnonzero(chosen))
+    return [column.take(places) for column in batch.columns]
+
+
+class DeletedRows:
+    """The rows of a bucket that some versions deleted, each with the write id that was first."""
+
+    def __init__(self, log: DirectorySources, bucket: int, versions: Versions) -> None:
+        """Reads the delete events.
+
+        Raises:
+            FormatError, MissingFileError: a delete file is damaged or not there.
+        """
+        parts = [part for file in log.delete_files_of(bucket) for part in _events_of(log, file)]
+        keys = [np.concatenate([part[i] for part in parts] or [_NONE]) for i in range(4)]
+        chosen = is_among(keys[3], versions)
+        if bucket >= 0:
+            chosen &= bucket_numbers(keys[1]) == bucket
+        places = positions(keys[3][chosen], versions)
+        order = np.argsort(-places, kind="stable")  # the first one is assigned last
+        ids = tuple(key[chosen][order] for key in keys[:3])
+        self._ids = (ids[0], ids[1].astype(np.int32), ids[2])
+        self._set = DeleteSet([self._ids])
+        self._write_ids = np.zeros(len(self._set), np.int64)
+        self._taken = np.zeros(len(self._set), np.bool_)
+        self._write_ids[self._set.places(*self._ids)] = keys[3][chosen][order]
+
+    def __len__(self) -> int:
+        return len(self._set)
+
+    def by(self, batch: EventBatch) -> Int64s:
+        """For each row the write id that deleted it, -1 where none did."""
+        places = self._set.places(*batch.ids.numbers())
+        if not len(self):
+            return places
+        return np.where(places >= 0, self._write_ids[places], -1)
+
+    def take(self, batch: EventBatch, chosen: Bools) -> Bools:
+        """The chosen rows that were not taken before; they are taken now."""
+        places = self._set.places(*batch.ids.numbers())
+        fresh = chosen & ~self._taken[places] if len(self) else chosen
+        self._taken[places[fresh]] = True
+        return fresh
+
+    def all_found(self) -> bool:
+        """Whether each of them was taken."""
+        return bool(self._taken.all())
+
+    def stripes(self, reader: BucketFileReader) -> list[int] | None:
+        """The stripes that may have one of them; None where the file does not say."""
+        tail = reader.tail
+        if tail is None or tail.row_index_stride == 0:
+            return None
+        statistics = tail.stripe_statistics()
+        if len(statistics) != len(tail.stripes):
+            return None
+        names = [name.lower() for name, _ in tail.root.fields]
+        numbers = [tail.types[0].children[names.index(name.lower())] for name in _FIRST_IDS]
+        found = []
+        for place, columns in enumerate(statistics):
+            inside = np.ones(len(self._ids[0]), np.bool_)
+            for number, ids in zip(numbers, self._ids, strict=True):
+                known = columns[number].intStatistics
+                if known.HasField("minimum") and known.HasField("maximum"):
+                    inside &= (ids >= known.minimum) & (ids <= known.maximum)
+            if inside.any():
+                found.append(place)
+        return found
+
+
+_NONE: Final[npt.NDArray[np.int64]] = np.zeros(0, np.int64)
+
+
+def _events_of(
+    log: DirectorySources, file: DataFile
+) -> Iterator[tuple[Int64s, Int32s, Int64s, Int64s]]:
+    with log.open(file) as reader:
+        check_holds_deletes(reader)
+        for ids in reader.identities():
+            is_delete = numpy_of(ids.operation) == Operation.DELETE
+            arrays = (*ids.numbers(), numpy_of(ids.current_write_id))
+            write_id, bucket, row_id, current = (array[is_delete] for array in arrays)
+            yield write_id, bucket, row_id, current
+
+
+def positions(write_ids: Int64s, versions: Versions) -> Int64s:
+    """The places of write ids in the order of commits."""
+    if versions.positions is None:
+        return write_ids
+    distinct, places = np.unique(write_ids, return_inverse=True)
+    return np.array([versions.position(int(one)) for one in distinct], np.int64)[places]
