@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.client import Client
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.errors import CompactionError, InvalidInputError, LockError
-from hiveacid.health import detail_listing
+from hiveacid.health import HealthMethods, detail_listing
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.compactions import (
     COVERED_BY,
@@ -24,7 +24,7 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
-from hiveacid.model.tables import Table, TableKind, TableName
+from hiveacid.model.tables import Partition, Table, TableKind, TableName
 from hiveacid.progress import compactions_shown
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import (
@@ -185,6 +185,23 @@ class Compacting:
             self._embedded.request(pool)
         return entries
 
+    def compact_now(
+        self, order: CompactionOrder, chosen: Sequence[Partition]
+    ) -> tuple[CompactionInfo, ...]:
+        """Compact these partitions of an order's table, and wait for it.
+
+        Raises:
+            CompactionError, LockError: as ``execute`` of a Compact that waits.
+        """
+        partitioned = bool(order.table.partition_columns)
+        requests = order.requests(chosen) if partitioned else (order.request,)[: len(chosen)]
+        done: list[CompactionInfo] = []
+        title = f"PURGE {order.table.name}"
+        with compactions_shown(self._client, title, lambda: (len(done), len(requests))):
+            ids = [self._enqueue(one, wait=True) for one in requests]
+            done.extend(map(self._wait, ids))
+        return tuple(done)
+
     def _enqueue_all(self, order: CompactionOrder, *, wait: bool) -> tuple[CompactionId, ...]:
         """Requests for the partitions that have something to do; where one is on its way, it is
         left to that.
@@ -278,7 +295,7 @@ def _is_unfinished(entry: CompactionInfo) -> bool:
 
 
 @checked
-class CompactionMethods:
+class CompactionMethods(HealthMethods):
     """What a session offers about compactions; a table's are on its handle."""
 
     if TYPE_CHECKING:

@@ -8,13 +8,15 @@ from hiveacid.model.readable import moment
 from hiveacid.model.tables import TableName
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import Clean, WhyCompact
-from hiveacid.statements.health import DescribeDetail
+from hiveacid.statements.health import DescribeDetail, Purge
 from hiveacid.statements.values import Listing
 
 if TYPE_CHECKING:
     from hiveacid.compaction.cleaning_report import CleanedPath
     from hiveacid.compaction.detail import TableDetail
     from hiveacid.compaction.initiator import Verdict
+    from hiveacid.compaction.purge import PurgeReport
+    from hiveacid.statements.values import Expression
 
 
 @checked
@@ -41,6 +43,27 @@ class TableHealth:
         """
         return cast("TableDetail", self.session.execute(DescribeDetail(self.name)))
 
+    def purge(
+        self,
+        *,
+        where: Expression | None = None,
+        wait: float | None = None,
+        drop_pins: bool = False,
+    ) -> PurgeReport:
+        """PURGE TABLE: delete the rows that meet ``where``, erase them and all that is deleted
+        already in the partitions they may be in, and prove it. Without ``where`` no row is deleted.
+
+        Files that readers or open writers may need are waited for, ``wait`` seconds; without it
+        nothing is done while there are any. ``drop_pins`` ends what else pins files.
+
+        Raises:
+            LockError: they are needed; the context names by whom.
+            InvalidInputError: the table is not transactional, or cannot be compacted.
+            SparkNeededError: the condition needs Spark.
+        """
+        value = Purge(self.name, where, None, wait, drop_pins)
+        return cast("PurgeReport", self.session.execute(value))
+
     def clean(self, *, dry_run: bool = False) -> tuple[CleanedPath, ...]:
         """Remove what no reader can need any more; ``dry_run`` tells what would go, and why the
         rest stays.
@@ -50,6 +73,16 @@ class TableHealth:
     def why_compact(self) -> tuple[Verdict, ...]:
         """For each partition the compaction that its thresholds ask for, or what is missing."""
         return cast("tuple[Verdict, ...]", self.session.execute(WhyCompact(self.name)))
+
+
+class HealthMethods:
+    """The part of a session about the health of tables."""
+
+    def purged(self, statement: Purge, *, has_spark: bool) -> PurgeReport:
+        """Carries out PURGE."""
+        from hiveacid.purging import Purging, purge
+
+        return purge(cast("Purging", self), statement, has_spark=has_spark)
 
 
 def detail_listing(found: TableDetail) -> Listing:

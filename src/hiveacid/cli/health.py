@@ -1,4 +1,4 @@
-"""How tables are: ``describe``."""
+"""How tables are, and erasure: ``describe``, ``purge``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,36 @@ def describe(table: str, url: str | None, as_json: bool) -> None:
         print(f"{name + ':':20}{text}")
     for one in found.findings:
         print(f"\n{one.kind}: {one.evidence}\n  {one.risk}\n  {one.command}")
+
+
+@app.command()
+@click.argument("table")
+@click.option("--where", metavar="TEXT", help="Delete these rows first; else no row is deleted.")
+@click.option("--wait", type=click.FloatRange(0), metavar="S", help="For who needs the files.")
+@click.option("--drop-pins", is_flag=True, help="End what pins files: tags, consumers.")
+@metastore_option
+@json_option
+def purge(
+    table: str,
+    where: str | None,
+    wait: float | None,
+    drop_pins: bool,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Erase the deleted rows of TABLE from its files, and prove it."""
+    with open_session(url) as session:
+        found = session.table(table).purge(where=where, wait=wait, drop_pins=drop_pins)
+    if as_json:
+        print(to_json(found, indent=1))
+        return
+    print(f"{found.table}: {found.rows_deleted} rows deleted, {len(found.removed)} files removed")
+    print(f"{found.rows_found} of {found.rows_sought} deleted rows in {found.rows_decoded} left")
+    for text in found.cleaned:
+        print(f"forgotten: {text}")
+    for text in found.named:
+        print(f"stays: {text}")
+    print(f"report: {found.report}")
 
 
 def _lines(found: TableDetail) -> Iterator[tuple[str, str]]:

@@ -120,7 +120,7 @@ def _plain_of_ours(value: object) -> object:
     if isinstance(value, Enum):
         return value.name.lower()
     if is_dataclass(value) and not isinstance(value, type | TableName):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.repr}
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     return str(value)
 
 

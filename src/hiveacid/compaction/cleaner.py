@@ -191,7 +191,8 @@ class _Nothing:
 
 class Cleaner:
     """Cleans what is ready, or with ``dry`` only says what would go; ``removing`` is told each path
-    before it goes.
+    before it goes. For the partitions ``unretained`` (None for that of a table without) the
+    retention is over; which readers may need something counts as ever.
     """
 
     def __init__(
@@ -200,8 +201,10 @@ class Cleaner:
         *,
         dry: bool = False,
         removing: Callable[[str], None] | None = None,
+        unretained: Collection[tuple[TableName, str | None]] = (),
     ) -> None:
         self._client = client
+        self._unretained = frozenset(unretained)
         self._store = client.own
         self._queue = _Nothing() if dry else self._store
         self._dry = dry
@@ -293,7 +296,7 @@ class Cleaner:
 
     def _clean_entry(self, entry: CompactionInfo, table: Table | None) -> Cleaned:
         if table is not None and not _of_aborts(entry):
-            until_ms = retained_until_ms(entry, table, self._client.settings)
+            until_ms = self._retained_until_ms(entry, table)
             if until_ms is not None and self._client.clock.now_ms() < until_ms:
                 return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
         try:
@@ -315,13 +318,36 @@ class Cleaner:
             return replace(done, removed=(*done.removed, *swept))
         return self._remove_from(entry, table, locations, aborted_only=partition is None)
 
+    def _retained_until_ms(self, entry: CompactionInfo, table: Table) -> int | None:
+        if (entry.table, entry.partition) in self._unretained:
+            return None
+        return retained_until_ms(entry, table, self._client.settings)
+
+    def remove_aborted(self, table: Table, partition: Partition) -> tuple[str, ...]:
+        """Remove what aborted transactions left in a partition, which nobody ever sees. Nothing is
+        forgotten about them: their writers may still wake up.
+
+        Raises:
+            StorageError: the file system failed.
+        """
+        fs, root = self._client.files.at(partition.location)
+        entries = self._listed(fs, root)
+        txns = self._store.valid_txns()
+        lists = Lists(self._store.cleaner_write_ids(table.name, txns).for_cleaner(), txns)
+        paths = lists.plan(entries, table, aborted_only=True).aborted
+        for path in paths:
+            self._remove(fs, root, path, entries)
+        return tuple(f"{root}/{path}" for path in paths)
+
     def _remove_from(
         self, entry: CompactionInfo, table: Table, locations: Sequence[str], *, aborted_only: bool
     ) -> Cleaned:
         if _of_aborts(entry):
             txns = old_aborts(self._client, self._store.cleaner_txns(entry))
         else:
-            kept_ms = int(retention_s(table, self._client.settings) * 1000)
+            kept_ms = 0
+            if (entry.table, entry.partition) not in self._unretained:
+                kept_ms = int(retention_s(table, self._client.settings) * 1000)
             txns = self._store.cleaner_txns(entry, retention_ms=kept_ms)
         seen = lists_of(self._store, entry, txns)
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)

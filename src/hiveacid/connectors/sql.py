@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from hiveacid.compaction.purge import PurgeReport
 from hiveacid.connectors.names import first_words, relation_names
 from hiveacid.connectors.namespaces import both, is_of_both
 from hiveacid.connectors.paths import (
@@ -360,4 +361,6 @@ def _counts(answer: object) -> dict[str, int]:
         return {"num_affected_rows": answer.rows, "num_inserted_rows": answer.rows}
     if isinstance(answer, UpdateResult | DeleteResult) and answer.rows is not None:
         return {"num_affected_rows": answer.rows}
+    if isinstance(answer, PurgeReport):
+        return {"num_affected_rows": answer.rows_deleted, "num_found_rows": answer.rows_found}
     return {}

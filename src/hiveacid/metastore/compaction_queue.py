@@ -187,6 +187,12 @@ class CompactionUpkeep(CompactionQueue, Protocol):
     def retry_cleaning(self, compaction: CompactionInfo, error: str) -> None:
         """Cleaning failed: try again later, each time after twice as long, then mark as failed."""
 
+    def forget_column_statistics(self, table: TableName) -> int:
+        """Forget the statistics of columns of a table and its partitions; how many those were.
+
+        Raises: NotFoundError: no such table.
+        """
+
     def revoke_workers(
         self,
         *,

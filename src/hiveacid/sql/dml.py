@@ -17,6 +17,7 @@ from hiveacid.sql.expressions import (
     at_clause,
 )
 from hiveacid.sql.query import QueryParser
+from hiveacid.statements.health import Purge
 from hiveacid.statements.partition_values import PartitionCondition, PartitionText
 from hiveacid.statements.values import (
     Delete,
@@ -324,6 +325,22 @@ def parse_delete(cursor: Cursor) -> Delete:
     cursor.expect("FROM")
     table, alias, relation = _target(cursor)
     return Delete(table, _where(cursor, relation), alias)
+
+
+def parse_purge(cursor: Cursor) -> Purge:
+    """PURGE TABLE t [[AS] alias] [WHERE condition] [WAIT seconds] [DROP PINS]."""
+    cursor.expect("TABLE")
+    table, alias, relation = _target(cursor, "WAIT", "DROP")
+
+    def at_end(place: Cursor) -> bool:
+        is_wait = place.key == "WAIT" and place.peek(1).kind is TokenKind.NUMBER
+        return at_clause(place) or is_wait or place.looking_at("DROP", "PINS")
+
+    where: Any = None
+    if cursor.accept("WHERE"):
+        where = QueryParser(cursor).expression_fragment(at_end, scope=_root(relation))
+    wait_s = cursor.integer("seconds to wait") if cursor.accept("WAIT") else None
+    return Purge(table, where, alias, wait_s, cursor.accept("DROP", "PINS"))
 
 
 def _where(cursor: Cursor, relation: Relation) -> Any:

@@ -44,6 +44,7 @@ from hiveacid.sql.dml import (
     parse_delete,
     parse_insert,
     parse_merge,
+    parse_purge,
     parse_query,
     parse_update,
 )
@@ -106,6 +107,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "UPDATE": parse_update,
     "DELETE": parse_delete,
     "MERGE": parse_merge,
+    "PURGE": parse_purge,
     "CREATE": parse_create,
     "REPLACE": parse_replace,
     "DROP": parse_drop,

@@ -24,6 +24,7 @@ from hiveacid.settings import Settings
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import quoted
 from hiveacid.statements.compact import CompactionStatement
+from hiveacid.statements.health import Purge
 from hiveacid.statements.values import Listing, Merge
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.unit import UnitOfWork
@@ -45,6 +46,9 @@ class Owner(Protocol):
 
     def compactions_listing(self, statement: CompactionStatement) -> Listing | None:
         """Carry out what is about compactions."""
+
+    def purged(self, statement: Purge, *, has_spark: bool) -> Any:
+        """Carry out PURGE."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,6 +311,12 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
     compact.Compact: _says(
         lambda context, value: context.owner.compactions_listing(value), commits=True
     ),
+    health.Purge: Handler(
+        carry_out=lambda context, bound: context.owner.purged(
+            bound.value, has_spark=context.spark is not None
+        ),
+        changes_definitions=True,
+    ),
     **dict.fromkeys(
         show.ANSWERS,
         _says(lambda context, value: show.show(context.client.metastore, value)),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, bindparam, delete, exists, insert, select, update
+from sqlalchemy import Select, and_, bindparam, delete, exists, func, insert, select, update
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
@@ -187,6 +187,20 @@ class SqlStatistics(OwnDatabase, Catalog):
             rows = _rows_seen(one.parameters, one.before, valid)
             total = None if rows is None or total is None else total + rows
         return total
+
+    def forget_column_statistics(self, table: TableName) -> int:
+        """See ``CompactionUpkeep``."""
+        with self._db.write() as unit:
+            owner = table_ids(unit, table).table
+            parts = select(PARTITIONS.c.PART_ID).where(PARTITIONS.c.TBL_ID == owner)
+            of_table = TAB_COL_STATS.c.TBL_ID == owner
+            of_parts = PART_COL_STATS.c.PART_ID.in_(parts)
+            counts = (
+                unit.scalar(select(func.count()).select_from(TAB_COL_STATS).where(of_table)),
+                unit.scalar(select(func.count()).select_from(PART_COL_STATS).where(of_parts)),
+            )
+            delete_column_statistics(unit, table=owner, parts=parts)
+        return sum(one or 0 for one in counts)
 
     def column_statistics(
         self, name: TableName, column: str, *, partition: tuple[str | None, ...] | None = None

@@ -1,0 +1,419 @@
+"""PURGE: deleted rows are erased, and what is left is decoded to prove it.
+
+    refuse where readers need the files
+    -> DELETE what WHERE names -> which partitions hold deleted rows -> digests, row ids
+    -> major compaction of those -> end of the retention of what it replaced -> removal, once no
+       open transaction needs it
+    -> the DELETE again: it finds nothing, else another round
+    -> decode the files that are left -> report
+
+Each step is one that is there already: a DELETE, a compaction by the queue, a cleaning. None goes
+by what an earlier call has noted, so a call that was killed anywhere is followed by another.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from hiveacid.errors import AcidError, ConflictError, LockError, UnsupportedError, spark_needed
+from hiveacid.model.compactions import CompactionState
+from hiveacid.model.ids import TxnId
+from hiveacid.model.predicates import ANYTHING, Predicate
+from hiveacid.model.properties import NO_CLEANUP, is_true
+from hiveacid.model.readable import moment
+from hiveacid.model.tables import AcidMode, Partition, Table
+from hiveacid.model.transactions import TxnInfo, TxnState
+from hiveacid.sql import Statement
+from hiveacid.sql.cursor import TokenKind, tokenize
+from hiveacid.sql.expressions import Fragment
+from hiveacid.statements.compact import Compact, plan_compaction
+from hiveacid.statements.health import Purge
+from hiveacid.statements.values import Delete, DeleteResult
+
+if TYPE_CHECKING:
+    from hiveacid.client import Client
+    from hiveacid.compaction.purge import Holding, Keys, PurgedFile, PurgeReport, View
+
+    Holders = Callable[[], list[TxnInfo] | None]
+
+_LOG = logging.getLogger(__name__)
+_ROUNDS_MAX: Final = 3
+"""So often rows that others insert meanwhile are deleted, too."""
+_UNSEEN_READERS_S: Final = 2.5
+"""What is waited for in any case: for a second after a commit there may be a reader whose
+transaction cannot be seen yet, and what was begun lately ends."""
+_PAUSE_MIN_S: Final = 0.1
+_PAUSE_MAX_S: Final = 2.0
+_UNPROVED: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("rows_sought", "rows_decoded", "rows_found"), 0),
+    **dict.fromkeys(("cleaned", "named"), ()),
+    "ended_ms": None,
+}
+"""What a report says before the proof."""
+_SPARK_STATISTICS: Final = "spark.sql.statistics.colStats."
+
+
+class Purging(Protocol):
+    """What it needs of a session."""
+
+    @property
+    def client(self) -> Client:
+        """Metastore, files, clock."""
+
+    @property
+    def compacting(self) -> Any:
+        """What carries its compactions out."""
+
+    def run(self, statement: Statement) -> Any:
+        """Carry out a statement that was read."""
+
+    def execute(self, statement: Any) -> Any:
+        """Carry out a statement that was built."""
+
+    def table(self, name: str) -> Any:
+        """The handle of a table."""
+
+
+def purge(session: Purging, value: Purge, *, has_spark: bool) -> PurgeReport:
+    """Carry out PURGE TABLE; WHERE is carried out by Spark where the session has one.
+
+    Raises:
+        NotFoundError, InvalidInputError: no such table, or one that is not compacted.
+        LockError: readers or writers need its files, and did not end in time; the context names
+        them and the files.
+        ConflictError: others insert rows again and again that WHERE names.
+        CompactionError: a rewrite failed.
+        SparkNeededError: WHERE needs Spark.
+    """
+    return _Purge(session, value, has_spark=has_spark).run()
+
+
+@dataclass(slots=True)
+class _Touched:
+    """A partition that held deleted rows, and their ids."""
+
+    partition: Partition
+    name: str | None
+    keys: list[Keys]
+
+
+class _Purge:
+    """One call."""
+
+    def __init__(self, session: Purging, value: Purge, *, has_spark: bool) -> None:
+        self._session = session
+        self._value = value
+        self._has_spark = has_spark
+        self._client = session.client
+        compact = Compact(value.name, "major")
+        metastore = self._client.metastore
+        self._order = plan_compaction(metastore, compact, host=self._client.transactions.host)
+        self._table: Table = self._order.table
+        self._before: dict[str, PurgedFile] = {}
+        self._touched: dict[str, _Touched] = {}
+        self._begun_ms = self._client.clock.now_ms()
+        self._deleted = 0
+
+    def run(self) -> PurgeReport:
+        """See ``purge``."""
+        self._refuse_what_keeps_files()
+        for number in range(_ROUNDS_MAX):
+            deleted = self._delete()
+            self._deleted += deleted
+            if number and not deleted:
+                return self._proof()
+            self._erase()
+            if self._value.where is None:
+                return self._proof()
+        raise ConflictError(
+            f"Rows that WHERE names were inserted into {self._table.name} again and again, while "
+            f"they were erased",
+            table=str(self._table.name),
+            note="Keep their writers away, and run it again.",
+        )
+
+    # ---------------------------------------------------------------- who needs the files
+
+    def _refuse_what_keeps_files(self) -> None:
+        """Nothing is done where it would have to wait, and shall not."""
+        if is_true(self._table.properties, NO_CLEANUP):
+            raise LockError(
+                f"{self._table.name} cannot be purged: its property {NO_CLEANUP} keeps all files",
+                table=str(self._table.name),
+                note=f"ALTER TABLE {self._table.name} UNSET TBLPROPERTIES ('{NO_CLEANUP}')",
+            )
+        if not self._value.wait_s:
+            self._wait(lambda: self._open() or None, "is refused", ())
+
+    def _open(self, last: TxnId | None = None) -> list[TxnInfo]:
+        """The open transactions, or those up to ``last``: a cleaner waits for each of them."""
+        return [
+            one
+            for one in self._client.metastore.show_txns()
+            if one.state is TxnState.OPEN and (last is None or one.id <= last)
+        ]
+
+    def _wait(self, holders: Holders, outcome: str, files: Sequence[str]) -> None:
+        """Until ``holders`` is None; else it tells who is in the way, as far as they are known.
+
+        Raises:
+            LockError: somebody is, at the end of the time.
+        """
+        until_s = self._now_s() + max(self._value.wait_s or 0.0, _UNSEEN_READERS_S)
+        pause_s = _PAUSE_MIN_S
+        while (found := holders()) is not None:
+            if self._now_s() >= until_s:
+                raise self._needed(found, outcome, files)
+            self._client.clock.sleep_s(pause_s)
+            self._session.compacting.compactor().relieve()
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    def _needed(self, holders: Sequence[TxnInfo], outcome: str, files: Sequence[str]) -> LockError:
+        names = ", ".join(
+            f"{one.type.name.lower()} transaction {one.id} of {one.user}@{one.host} "
+            f"(open since {moment(one.started_ms)} UTC)"
+            for one in holders[:5]
+        )
+        more = f" and {len(holders) - 5} more" if len(holders) > 5 else ""
+        error = LockError(
+            f"PURGE of {self._table.name} {outcome}: its files may be needed by "
+            f"{names or 'somebody'}{more}",
+            table=str(self._table.name),
+            transactions=tuple(one.id for one in holders),
+            files=tuple(files),
+        )
+        error.add_note("WAIT n (wait=) waits n seconds for them.")
+        if holders:
+            error.add_note(f"ABORT TRANSACTIONS {' '.join(str(one.id) for one in holders)}")
+        return error
+
+    # ---------------------------------------------------------------- a round
+
+    def _delete(self) -> int:
+        """How many rows WHERE found."""
+        value, session = self._value, self._session
+        if value.where is None:
+            return 0
+        if isinstance(value.where, Fragment) and self._has_spark:
+            body = Delete(self._table.name, cast("Any", value.where), value.alias)
+            found = session.run(Statement(value.where.text, 1, body))
+        elif self._has_spark:
+            found = session.execute(Delete(self._table.name, cast("Any", value.where)))
+        else:
+            found = self._delete_here()
+        return cast("DeleteResult", found).rows or 0
+
+    def _delete_here(self) -> DeleteResult:
+        """Without Spark."""
+        from hiveacid.writing import delete_arrow
+
+        where = self._value.where
+        text: Any = where.text if isinstance(where, Fragment) else where
+        if self._value.alias is not None:
+            raise spark_needed("An alias in PURGE")
+        try:
+            return delete_arrow(self._session.table(_quoted(self._table)), text)
+        except UnsupportedError as error:
+            raise spark_needed("This condition of PURGE") from error
+
+    def _erase(self) -> None:
+        """Rewrite and remove what holds deleted rows now."""
+        from hiveacid.compaction.purge import View, still_there
+
+        self._wait_for_writers()
+        view = View.now(self._client, self._table)
+        holdings = view.holdings(self._partitions())
+        self._note(view, holdings)
+        self._write_report(self._report(()))
+        orphans = self._orphans(dry=True)
+        self._compact(holdings)
+        view = View.now(self._client, self._table)
+        replaced = view.holdings(one.partition for one in holdings)
+        places = [(one.partition, one.unread) for one in replaced]
+        files = still_there(self._client, places)
+        names = {(self._table.name, one.name) for one in replaced}
+        self._wait(lambda: self._clean(names, places), "waits for readers", files)
+        if orphans:
+            self._orphans(dry=False)
+
+    def _partitions(self) -> Sequence[Partition]:
+        """Those that WHERE may name, by their values."""
+        from hiveacid.reading.rows import condition_of
+        from hiveacid.storage.plan.planning import partitions_that_match
+
+        table, where = self._table, self._value.where
+        if not table.partition_columns:
+            return (Partition((), table.location),)
+        partitions = self._client.metastore.list_partitions(table.name)
+        text = where.text if isinstance(where, Fragment) else where
+        predicate: Predicate = ANYTHING
+        if isinstance(text, str):
+            try:
+                predicate = condition_of(text, table.all_columns, table=table.name).predicate
+            except AcidError:  # it is a condition of Spark's
+                _LOG.debug("All partitions are looked at: %s", text)
+        return partitions_that_match(table, partitions, predicate)
+
+    def _note(self, view: View, holdings: Iterable[Holding]) -> None:
+        for one in holdings:
+            location = one.partition.location
+            new = _Touched(one.partition, one.name, [])
+            self._touched.setdefault(location, new).keys.extend(view.deleted(one))
+            for file in view.files(one.partition):
+                self._before.setdefault(file.path, file)
+
+    def _wait_for_writers(self) -> None:
+        """A compaction ends below the first write id that is open."""
+        name = self._table.name
+
+        def writers() -> list[TxnInfo] | None:
+            (valid,) = self._client.metastore.valid_write_ids((name,))
+            return self._open() if valid.open else None
+
+        self._wait(writers, "has deleted and cannot rewrite yet", ())
+
+    def _compact(self, holdings: Sequence[Holding]) -> None:
+        """By requests for the queue, as COMPACT AND WAIT."""
+        queue = self._client.metastore.show_compactions(table=self._table.name)
+        ready = {one.partition for one in queue if one.state is CompactionState.READY_FOR_CLEANING}
+        chosen = [
+            one.partition
+            for one in holdings
+            if one.rewrite or (one.directory.obsolete and one.name not in ready)
+        ]
+        self._session.compacting.compact_now(self._order, chosen)
+
+    def _clean(
+        self,
+        names: set[tuple[Any, str | None]],
+        places: Sequence[tuple[Partition, tuple[str, ...]]],
+    ) -> list[TxnInfo] | None:
+        """Clean; None where nothing is left, else who may need it."""
+        from hiveacid.compaction.cleaner import Cleaner
+        from hiveacid.compaction.purge import still_there
+
+        if not still_there(self._client, places):
+            return None
+        cleaner = Cleaner(self._client, unretained=names)
+        cleaner.run_all(self._table.name)
+        for partition, _ in places:
+            cleaner.remove_aborted(self._table, partition)
+        if not still_there(self._client, places):
+            return None
+        queue = self._client.metastore.show_compactions(table=self._table.name)
+        last = max((one.next_txn or TxnId(0) for one in queue), default=TxnId(0))
+        return self._open(last)
+
+    def _orphans(self, *, dry: bool) -> tuple[str, ...]:
+        """Staging directories that killed writers left."""
+        from hiveacid.compaction.cleaner import Cleaner
+
+        return Cleaner(self._client, dry=dry).sweep((self._table,))
+
+    # ---------------------------------------------------------------- the proof
+
+    def _proof(self) -> PurgeReport:
+        from hiveacid.compaction.purge import View
+        from hiveacid.storage.merge.delete_set import DeleteSet
+
+        view = View.now(self._client, self._table)
+        after: list[PurgedFile] = []
+        sought = decoded = found = 0
+        named = []
+        for one in self._touched.values():
+            ids = DeleteSet(one.keys)
+            rows, of_them = view.count(one.partition, ids)
+            after += view.files(one.partition)
+            sought, decoded, found = sought + len(ids), decoded + rows, found + of_them
+            name = one.name
+            if not rows and name is not None and self._table.acid_mode is AcidMode.FULL:
+                named.append(f"the name of partition {name}, which is empty: DROP PARTITION")
+        cleaned = self._forget_statistics()
+        report = self._report(
+            after,
+            rows_sought=sought,
+            rows_decoded=decoded,
+            rows_found=found,
+            cleaned=cleaned,
+            named=tuple(named),
+            ended_ms=self._client.clock.now_ms(),
+        )
+        self._write_report(report)
+        if found:
+            raise LockError(
+                f"{found} deleted rows are still in files of {self._table.name}: somebody wrote to "
+                f"it meanwhile",
+                table=str(self._table.name),
+                report=report.report,
+                note="Run it again.",
+            )
+        return report
+
+    def _forget_statistics(self) -> tuple[str, ...]:
+        """Least and greatest values of columns may be those of rows that are gone."""
+        cleaned = []
+        count = self._client.own.forget_column_statistics(self._table.name)
+        if count:
+            cleaned.append(f"statistics of {count} columns: ANALYZE TABLE takes them again")
+        keys = [key for key in self._table.properties if key.startswith(_SPARK_STATISTICS)]
+        if keys:
+
+            def without(table: Table) -> Table:
+                kept = {k: v for k, v in table.properties.items() if k not in keys}
+                return replace(table, properties=kept)
+
+            self._client.metastore.alter_table(self._table.name, without)
+            cleaned.append(f"table properties {', '.join(sorted(keys))}")
+        return tuple(cleaned)
+
+    def _report(self, after: Iterable[PurgedFile], **facts: Any) -> PurgeReport:
+        from hiveacid.compaction.purge import PurgeReport
+
+        left = tuple(after)
+        paths = {one.path for one in left}
+        return PurgeReport(
+            table=self._table.name,
+            where=_without_literals(self._value.where),
+            rows_deleted=self._deleted,
+            partitions=tuple(one.name or "" for one in self._touched.values()),
+            files_before=tuple(self._before.values()),
+            files_after=left,
+            removed=tuple(one for one in self._before if one not in paths) if facts else (),
+            begun_ms=self._begun_ms,
+            report=self._report_location(),
+            **{**_UNPROVED, **facts},
+        )
+
+    def _report_location(self) -> str:
+        database = self._client.metastore.get_database(self._table.name.database)
+        name = f"{self._table.name.table}-{self._begun_ms}"
+        return f"{database.location.rstrip('/')}/_hiveacid_purges/{name}.json"
+
+    def _write_report(self, report: PurgeReport) -> None:
+        fs, path = self._client.files.at(report.report)
+        fs.make_room(path.rpartition("/")[0])
+        facts = {**asdict(report), "table": str(report.table)}
+        fs.write_bytes(path, data=json.dumps(facts, indent=1).encode())
+
+    def _now_s(self) -> float:
+        return self._client.clock.monotonic_s()
+
+
+def _quoted(table: Table) -> str:
+    return f"`{table.name.database}`.`{table.name.table}`"
+
+
+def _without_literals(where: object) -> str | None:
+    """The text of a condition with ``?`` for numbers and texts, which may be those to be erased."""
+    if where is None:
+        return None
+    text = where.text if isinstance(where, Fragment) else where
+    if not isinstance(text, str):
+        return "a Column"
+    literals = (TokenKind.STRING, TokenKind.NUMBER)
+    words = [("?" if one.kind in literals else one.text) for one in tokenize(text)[:-1]]
+    return " ".join(words)
