@@ -209,10 +209,10 @@ def usable_key_index(text: str | None, *, stripes: int) -> tuple[RowId, ...] | N
     return rows if len(rows) == stripes else None
 
 
-def file_metadata(last_rows: Iterable[RowId], stats: AcidStats) -> dict[str, bytes]:
+def file_metadata(key_index: str, stats: AcidStats) -> dict[str, bytes]:
     """All user metadata of an ACID file, as key and raw value."""
     return {
-        KEY_INDEX_KEY: format_key_index(last_rows).encode(),
+        KEY_INDEX_KEY: key_index.encode(),
         STATS_KEY: str(stats).encode(),
         VERSION_KEY: VERSION_VALUE.encode(),
     }

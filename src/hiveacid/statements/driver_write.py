@@ -55,14 +55,20 @@ def in_places(
     names = [c.name for c in table.columns]
     places = [f"_{n}" for n in range(len(texts) + 1)]
     rows = pa.RecordBatch.from_arrays([*data, *texts, pa.array(buckets)], names=[*names, *places])
+    if texts or table.bucket is not None:
+        rows = _by_place(rows, rows.columns[len(names) :])
+    return rows, tuple(column.name for column in dynamic)
+
+
+def _by_place(rows: pa.RecordBatch, places: Sequence[pa.Array]) -> pa.RecordBatch:
     codes = np.zeros(rows.num_rows, dtype=np.int64)
-    for column in rows.columns[len(names) :]:  # dense after each column, so that they stay small
+    for column in places:  # dense after each column, so that they stay small
         found = column.dictionary_encode(null_encoding="encode")
         codes = codes * (len(found.dictionary) + 1) + found.indices.to_numpy()
         codes = np.unique(codes, return_inverse=True)[1]
     if len(codes) and codes.max():
         rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
-    return rows, tuple(column.name for column in dynamic)
+    return rows
 
 
 def _sorted(arrays: Sequence[pa.Array], table: Table) -> list[pa.Array]:

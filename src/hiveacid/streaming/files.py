@@ -8,7 +8,7 @@ nothing of a file before it is closed), and partitions beyond the number of open
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -80,24 +80,36 @@ class BatchFiles:
             ConflictError: somebody removed a file that rows go to.
             StorageError: writing failed.
         """
-        rows, dynamic = in_places(arrays, self.table, static=self.static)
-        width = len(self.table.columns)
-        names = rows.schema.names[:width]
-        for start, stop in runs(rows.columns[width:], rows.num_rows):
-            part = rows.slice(start, stop - start)
-            keys = [column[0].as_py() for column in part.columns[width:]]
-            texts = {**self.static, **dict(zip(dynamic, keys[:-1], strict=True))}
-            values = tuple(texts[column.name] for column in self.table.partition_columns)
+        for data, values, bucket in self._parts(arrays):
             partition = locate(values)
-            data = pa.RecordBatch.from_arrays(part.columns[:width], names=names)
-            found = self._file(partition, int(keys[-1]))
+            found = self._file(partition, bucket)
             if found is None:
-                self._wait(part, partition, txn, locate)
+                self._wait(data, partition, txn, locate)
                 continue
             if not found.file.is_begun:
                 self._begin(found, txn)
             found.file.write_rows(data)
             found.rows += data.num_rows
+
+    def _parts(self, arrays: list[pa.Array]) -> Iterator[tuple[pa.RecordBatch, Values, int]]:
+        """The rows of each partition, by values, and bucket."""
+        width = len(self.table.columns)
+        names = [column.name for column in self.table.columns]
+        keys = self.table.partition_columns
+        if self.table.bucket is None and not self.table.sort_columns and len(arrays) == width:
+            yield (
+                pa.RecordBatch.from_arrays(arrays, names=names),
+                tuple(self.static[column.name] for column in keys),
+                0,
+            )
+            return
+        rows, dynamic = in_places(arrays, self.table, static=self.static)
+        for start, stop in runs(rows.columns[width:], rows.num_rows):
+            part = rows.slice(start, stop - start)
+            place = [column[0].as_py() for column in part.columns[width:]]
+            texts = {**self.static, **dict(zip(dynamic, place[:-1], strict=True))}
+            data = pa.RecordBatch.from_arrays(part.columns[:width], names=names)
+            yield data, tuple(texts[column.name] for column in keys), int(place[-1])
 
     def flush(self, txn: Transaction, locate: Locate, *, is_last: bool) -> Mapping[Values, Written]:
         """Make the current transaction's rows readable once it commits: what it wrote, by
@@ -177,15 +189,14 @@ class BatchFiles:
         found.file.begin(int(txn.write_id(self.table.name)))
 
     def _wait(
-        self, part: pa.RecordBatch, partition: Partition, txn: Transaction, locate: Locate
+        self, data: pa.RecordBatch, partition: Partition, txn: Transaction, locate: Locate
     ) -> None:
         """Keep rows for files of the transaction's own, at most a stripe of them."""
-        width = len(self.table.columns)
         keys = [
-            pa.repeat(pa.scalar(value, pa.string()), part.num_rows) for value in partition.values
+            pa.repeat(pa.scalar(value, pa.string()), data.num_rows) for value in partition.values
         ]
-        self._waiting.append([*part.columns[:width], *keys])
-        self._waiting_bytes += part.nbytes
+        self._waiting.append([*data.columns, *keys])
+        self._waiting_bytes += data.nbytes
         kind = FileKind.PLAIN
         most = writer_settings(kind, properties=self.table.properties).stripe_bytes
         if self._waiting_bytes >= most:

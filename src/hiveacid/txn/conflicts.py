@@ -191,6 +191,12 @@ def commit_or_look_up(
                 note=note,
             )
         except MetastoreError as error:
+            if error.context.get("outcome") == "committed":
+                raise CommitOutcomeUnknownError(
+                    f"Transaction {txn} is committed, and may be gone after a power failure: "
+                    f"{error.message}",
+                    txn=txn,
+                ) from error
             failure = error
             known_open = _is_known_open(store, txn)
     assert failure is not None

@@ -41,7 +41,7 @@ def test_marker_of_another_kind_is_refused(text: str) -> None:
 
 def test_metadata_of_a_written_file() -> None:
     rows = [RowId(1, 536870912, 24999), RowId(1, 536870912, 99999)]
-    assert file_metadata(rows, AcidStats(inserts=100000)) == {
+    assert file_metadata(format_key_index(rows), AcidStats(inserts=100000)) == {
         "hive.acid.key.index": b"1,536870912,24999;1,536870912,99999;",
         "hive.acid.stats": b"100000,0,0",
         "hive.acid.version": b"2",

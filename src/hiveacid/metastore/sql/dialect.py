@@ -177,6 +177,13 @@ class Dialect(Protocol):
     def writer_turn(self) -> AbstractContextManager[object]:
         """Held by writers while they write, where the database lets in one at a time."""
 
+    def make_durable(self) -> None:
+        """Wait until what this process has committed is on disk; called after a writer's turn.
+
+        Raises:
+            OSError: it may not be.
+        """
+
     def statement_time_ms(self, begun_ms: int) -> int | None:
         """What ``server_now`` gets in a unit that began at ``begun_ms`` of the client's clock."""
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -34,6 +35,8 @@ _REPEATS: Final = 10
 _REPEAT_PAUSE_S: Final = 0.01
 _LOOK_UPS: Final = 8
 _LOOK_UP_PAUSE_S: Final = 0.05
+_IDLE_MAX: Final = 4
+"""Connections that are kept for the next unit, and by no means more than SQLAlchemy's pool has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +187,7 @@ class Database:
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         driver = f"{self._engine.dialect.name}+{self._engine.dialect.driver}"
         self._compiled = _COMPILED.setdefault(driver, WeakKeyDictionary())
+        self._idle: deque[Connection] = deque()
 
     @contextmanager
     def write(self, *, opens: bool = False) -> Iterator[Unit]:
@@ -191,8 +195,7 @@ class Database:
 
         ``opens`` says that it opens transactions.
         """
-        kind = UnitKind.OPEN if opens else UnitKind.WRITE
-        with self.dialect.writer_turn(), self._unit(kind) as unit:
+        with self._writer(UnitKind.OPEN if opens else UnitKind.WRITE) as unit:
             yield unit
 
     @contextmanager
@@ -210,7 +213,7 @@ class Database:
     @contextmanager
     def schema_change(self) -> Iterator[Unit]:
         """A unit whose ``connection`` SQLAlchemy may use, for what makes and changes tables."""
-        with self.dialect.writer_turn(), self._unit(UnitKind.SCHEMA) as unit:
+        with self._writer(UnitKind.SCHEMA) as unit:
             yield unit
 
     def table_rows(self, name: str) -> list[dict[str, Any]]:
@@ -221,13 +224,26 @@ class Database:
 
     def close(self) -> None:
         """Close all connections."""
-        self._engine.dispose()
+        self._forget_idle()
         self.dialect.close()
+
+    @contextmanager
+    def _writer(self, kind: UnitKind) -> Iterator[Unit]:
+        with self.dialect.writer_turn(), self._unit(kind) as unit:
+            yield unit
+        try:
+            self.dialect.make_durable()
+        except OSError as error:
+            raise MetastoreError(
+                f"The metastore {self.url} was written to, but it may not be on disk: {error}",
+                url=self.url,
+                outcome=Outcome.COMMITTED.name.lower(),
+            ) from error
 
     @contextmanager
     def _unit(self, kind: UnitKind) -> Iterator[Unit]:
         unit = self._begin(kind)
-        lost = False
+        lost = is_done = False
         try:
             try:
                 yield unit
@@ -235,14 +251,42 @@ class Database:
                 lost = self._roll_back(unit, error)
                 raise
             self._commit(unit, kind)
+            is_done = kind is not UnitKind.SCHEMA and not unit.connection.invalidated
         except (SQLAlchemyError, self._driver_error) as error:
             raise self._failed(error, lost=lost) from error
         finally:
-            unit.connection.close()
+            if is_done:
+                self._give_back(unit.connection)
+            else:
+                unit.connection.close()
+
+    def _taken(self) -> Connection:
+        """A connection that was used before, or a new one: SQLAlchemy's own pool takes longer to
+        hand one out than many a unit to run.
+        """
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._engine.connect()
+
+    def _give_back(self, connection: Connection) -> None:
+        """Keep it for the next unit; of many the pool has to know, for whom waits for one."""
+        pool: Any = self._engine.pool
+        if pool.checkedout() <= _IDLE_MAX:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def _forget_idle(self) -> None:
+        """Close the connections that nobody uses."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+        self._engine.dispose()
 
     def _begin(self, kind: UnitKind) -> Unit:
         try:
-            connection = self._engine.connect()
+            connection = self._taken()
         except (SQLAlchemyError, self._driver_error) as error:
             raise self._failed(error) from error
         try:
@@ -339,7 +383,7 @@ class Database:
             lost = False
         if lost:
             connection.invalidate()
-            self._engine.dispose()  # the others in the pool were cut with it
+            self._forget_idle()  # they were cut with it
         return lost
 
     def _failed(self, error: Exception, *, lost: bool = False) -> MetastoreError:

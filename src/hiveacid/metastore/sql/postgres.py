@@ -108,6 +108,9 @@ class PostgresDialect:
         """Writers meet at row locks."""
         return nullcontext()
 
+    def make_durable(self) -> None:
+        """The server answers a commit when it is."""
+
     def statement_time_ms(self, begun_ms: int) -> int | None:
         """The server's clock when the statement comes to it, not when its transaction began."""
         return None if self._server_time else begun_ms

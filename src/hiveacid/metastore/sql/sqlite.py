@@ -28,10 +28,17 @@ _LOCK_WAIT_S: Final = 60.0
 _GLANCES: Final = 40
 _GLANCE_PAUSE_S: Final = 0.0005
 _WAL_TRIES: Final = 100
+_CHECKPOINT_PAGES: Final = 4_000
+"""16 MiB of log: what moves it into the database holds all writers up for two fsyncs."""
 
 
 class SqliteDialect:
-    """One writer at a time, taken at the start (``BEGIN IMMEDIATE``); a commit is one fsync.
+    """One writer at a time, taken at the start (``BEGIN IMMEDIATE``).
+
+    A writer's commit is on disk before the writer goes on, and with it all that came before. It is
+    written to the log within the writer's turn (``synchronous=NORMAL``), and its fsync comes after
+    it, so that writers wait for the disk at the same time, not one after the other. Others may see
+    what is not on disk yet; whatever they commit is on disk behind it.
 
     SQLite lets waiting writers sleep and look again, up to 100 ms, while nobody writes. So ours
     queue before it: the threads of a process on a mutex, processes on a lock of the file
@@ -41,8 +48,9 @@ class SqliteDialect:
     def __init__(self, path: str, *, clock: Clock, durable: bool) -> None:
         self._path = path
         self._clock = clock
-        self._synchronous = "FULL" if durable else "OFF"
+        self._durable = durable
         self._turn = _Turn(path)
+        self._log: str | None = None
 
     def create_engine(self) -> Engine:
         """An engine over the file; its directory is made."""
@@ -69,16 +77,23 @@ class SqliteDialect:
 
     def _on_connect(self, connection: Any, _record: object) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"PRAGMA synchronous={self._synchronous}")
         # Turning WAL on needs the file for itself and does not wait; it is remembered in the file.
+        is_logged = False
         for attempt in range(_WAL_TRIES):
             try:
-                if cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0] == "wal":
+                is_logged = cursor.execute("PRAGMA journal_mode=WAL").fetchone()[0] == "wal"
+                if is_logged:
                     break
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or attempt == _WAL_TRIES - 1:
                     raise
             self._clock.sleep_s(0.05)
+        synchronous = "FULL" if self._durable else "OFF"
+        if self._durable and is_logged and fcntl is not None:
+            ((*_, path),) = cursor.execute("PRAGMA database_list").fetchall()
+            self._log, synchronous = f"{path}-wal", "NORMAL"
+        cursor.execute(f"PRAGMA synchronous={synchronous}")
+        cursor.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         cursor.close()
 
     def close(self) -> None:
@@ -99,6 +114,19 @@ class SqliteDialect:
             MetastoreError: a writer keeps it for too long.
         """
         return self._turn.taken()
+
+    def make_durable(self) -> None:
+        """The log goes to disk; where it is gone it is in the database, which is on disk then."""
+        if self._log is None:
+            return
+        try:
+            log = os.open(self._log, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            _sync(log)
+        finally:
+            os.close(log)
 
     def statement_time_ms(self, begun_ms: int) -> int | None:
         """The clock handed in counts."""
@@ -166,6 +194,9 @@ class SqliteDialect:
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         ).rows()
         return frozenset(str(row[0]) for row in rows)
+
+
+_sync: Final = getattr(os, "fdatasync", os.fsync)
 
 
 class _Turn:

@@ -21,6 +21,7 @@ from hiveacid.layout.events import (
     KEY_INDEX_KEY,
     AcidStats,
     file_metadata,
+    format_key_index,
     usable_key_index,
 )
 from hiveacid.layout.names import (
@@ -358,7 +359,7 @@ def copy_stripes(fs: FileSystem, path: str, parts: Sequence[CopyPart]) -> Bucket
                 joined.add(part.tail, statistics=part.statistics, offsets=own)
             tail = joined.tail(end=size)
             last_rows = (row for part in parts for row in part.last_rows)
-            facts = file_metadata(last_rows, AcidStats(inserts=tail.rows))
+            facts = file_metadata(format_key_index(last_rows), AcidStats(inserts=tail.rows))
             end = rewrite_tail(tail, user_metadata=facts)
             out.write(end)
     except (pa.ArrowException, OSError) as error:

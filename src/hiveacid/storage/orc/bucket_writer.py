@@ -26,6 +26,7 @@ from hiveacid.layout.events import (
     AcidStats,
     Operation,
     file_metadata,
+    format_key_index,
 )
 from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column
@@ -323,7 +324,7 @@ class BucketFileWriter:
     def _metadata(self, tail: OrcTail) -> Mapping[str, bytes]:
         ends = np.array([stripe.first_row + stripe.rows for stripe in tail.stripes])
         stats = AcidStats(*(int(count) for count in self._operations))
-        return file_metadata(self._rows_before(ends), stats)
+        return file_metadata(format_key_index(self._rows_before(ends)), stats)
 
     def _rows_before(self, ends: npt.NDArray[np.int64]) -> list[RowId]:
         """The identities of the last of the first ``ends`` rows."""

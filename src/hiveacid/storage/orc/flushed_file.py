@@ -19,14 +19,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from hiveacid.layout.events import AcidStats, file_metadata
+from hiveacid.layout.events import AcidStats, file_metadata, format_key_index
 from hiveacid.layout.names import flush_length_file
-from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, VarcharType
 from hiveacid.storage.filesystem import FileSystem, storage_error
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.joined_tail import JoinedTail
+from hiveacid.storage.orc.output import held_back
 from hiveacid.storage.orc.tail import MAGIC, rewrite_tail
 from hiveacid.storage.target import FileKind
 
@@ -65,7 +65,7 @@ class FlushedFile:
         self._writer: BucketFileWriter | None = None
         self._part: _Part | None = None
         self._joined: JoinedTail | None = None
-        self._last_rows: list[RowId] = []
+        self._key_index = ""
         self._text_types: Mapping[int, CharType | VarcharType] = {}
         self._flushed_bytes = 0
         self._size_bytes = 0
@@ -110,6 +110,10 @@ class FlushedFile:
         Raises:
             StorageError: writing failed; what was flushed before counts.
         """
+        with held_back():
+            self._flush()
+
+    def _flush(self) -> None:
         writer, part, self._writer = self._writer, self._part, None
         stripes = None if writer is None else writer.end_stripes()
         if stripes is None or part is None:
@@ -121,7 +125,7 @@ class FlushedFile:
             statistics=stripes.tail.stripe_statistics(),
             offsets=[part.begins_at + one.offset - len(MAGIC) for one in stripes.tail.stripes],
         )
-        self._last_rows += stripes.last_rows
+        self._key_index += format_key_index(stripes.last_rows)
         self._text_types = stripes.text_types
         self._append_tail()
         self._append_length()
@@ -189,7 +193,7 @@ class FlushedFile:
     def _append_tail(self) -> None:
         assert self._joined is not None
         tail = self._joined.tail(end=self._size_bytes)
-        facts = file_metadata(self._last_rows, AcidStats(inserts=tail.rows))
+        facts = file_metadata(self._key_index, AcidStats(inserts=tail.rows))
         end = rewrite_tail(tail, user_metadata=facts, text_types=self._text_types, proleptic=True)
         with _mapped(self._path):
             self.append(end)

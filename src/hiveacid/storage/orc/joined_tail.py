@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from hiveacid.model.ids import LONG_MAX, LONG_MIN
 from hiveacid.storage.orc import proto
-from hiveacid.storage.orc.tail import MAGIC, OrcTail, stored, stripes_of
+from hiveacid.storage.orc.tail import MAGIC, OrcTail, Stripe, stored
 
 _Order = Callable[[Any], Any]
 
@@ -24,7 +24,9 @@ class JoinedTail:
     def __init__(self, like: OrcTail) -> None:
         """Begin with no stripes; types, compression and writer are those of ``like``."""
         self._like = like
-        self._footer, self._metadata = proto.Footer(), proto.Metadata()
+        self._footer = proto.Footer()
+        self._metadata = b""
+        self._stripes: list[Stripe] = []
         self._footer.CopyFrom(like.footer)
         del self._footer.stripes[:], self._footer.statistics[:], self._footer.metadata[:]
         self._footer.headerLength = len(MAGIC)
@@ -41,8 +43,15 @@ class JoinedTail:
         for info, offset in zip(tail.footer.stripes, offsets, strict=True):
             footer.stripes.add().CopyFrom(info)
             footer.stripes[-1].offset = offset
+        lie_at = zip(tail.stripes, offsets, strict=True)
+        rows = int(footer.numberOfRows)
+        self._stripes += [
+            replace(one, offset=at, first_row=rows + one.first_row) for one, at in lie_at
+        ]
+        added = proto.Metadata()
         for columns in statistics:
-            self._metadata.stripeStats.add().colStats.extend(columns)
+            added.stripeStats.add().colStats.extend(columns)
+        self._metadata += added.SerializeToString()  # messages in a row are one message
         if len(footer.stripes) == len(offsets):
             del footer.statistics[:]
             footer.statistics.extend(tail.footer.statistics)
@@ -65,11 +74,11 @@ class JoinedTail:
             self._like,
             block_bytes=self._block_bytes,
             rows=int(footer.numberOfRows),
-            stripes=stripes_of(footer),
+            stripes=tuple(self._stripes),
             user_metadata={},
             footer=footer,
         )
-        section = stored(self._metadata.SerializeToString(), tail=tail)
+        section = stored(self._metadata, tail=tail)
         postscript: Any = proto.PostScript()
         postscript.CopyFrom(self._like.postscript)
         postscript.compressionBlockSize = self._block_bytes

@@ -93,12 +93,11 @@ class OrcOutput:
         """
         if self._sink is None:
             self._sink = _Sink(self._fs, self._path)
-            self._guarded(self._begin)
         if postponed and self._held_from is None:
             self._held_from = self._sink.size_bytes
             self._sink.hold()
         before = max(self._sink.tell(), _HEADER_BYTES)
-        self._guarded(lambda: self._writer.write(table))  # type: ignore[union-attr]
+        self._guarded(lambda: self._begun().write(table))
         return self._sink.tell() > before
 
     def end_stripes(self, *, fractions: Mapping[int, Int16s] | None = None) -> OrcTail:
@@ -182,17 +181,19 @@ class OrcOutput:
         if self._fs.exists(self._path):
             self._fs.delete_file(self._path)
 
-    def _begin(self) -> None:
-        self._writer = orc.ORCWriter(
-            self._sink,
-            batch_size=self._batch_rows,
-            stripe_size=self._settings.stripe_bytes,
-            compression=self._settings.compression,
-            compression_block_size=self._settings.buffer_bytes,
-            compression_strategy="speed",
-            row_index_stride=self._settings.row_index_stride,
-            dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
-        )
+    def _begun(self) -> orc.ORCWriter:
+        if self._writer is None:
+            self._writer = orc.ORCWriter(
+                self._sink,
+                batch_size=self._batch_rows,
+                stripe_size=self._settings.stripe_bytes,
+                compression=self._settings.compression,
+                compression_block_size=self._settings.buffer_bytes,
+                compression_strategy="speed",
+                row_index_stride=self._settings.row_index_stride,
+                dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
+            )
+        return self._writer
 
     def _guarded(self, step: Callable[[], object]) -> None:
         """Run one step; the sink remembers the file system's error, which the ORC writer
@@ -360,14 +361,25 @@ def held_back() -> Iterator[None]:
     and where it is just cleaning up, the process ends (``std::terminate``).
     """
     handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+    is_held = isinstance(handler, _Came)
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_held or not callable(handler) or not is_main:
         yield
         return
-    came: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    came = _Came()
+    signal.signal(signal.SIGINT, came)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        if came:
-            handler(*came[0])
+        if came.first is not None:
+            handler(*came.first)
+
+
+class _Came:
+    """Keeps what the handler is to be called with."""
+
+    first: tuple[int, FrameType | None] | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.first = self.first or (number, frame)
