@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -169,3 +170,15 @@ def test_analyze_stores_what_hive_stores(acid, known, rows, tmp_path):
     assert known("plain") == (accurate, "1", "2")
     acid.sql("alter table plain set tblproperties ('transactional'='true')")
     assert known("plain")[0] is None
+
+
+def test_the_rows_of_a_table_of_an_unknown_kind_are_not_counted(acid, rows):
+    acid.sql("create table odd (id int) stored as orc tblproperties ('transactional'='true')")
+    acid.sql("insert into odd values (1), (2)")
+    assert rows("select count(*) from odd") == [(2,)]
+    acid.client.metastore.alter_table(
+        acid.table_name("odd"),
+        lambda t: replace(t, properties={**t.properties, "transactional_properties": "odd"}),
+    )
+    with pytest.raises(InvalidInputError, match="unknown value odd"):
+        acid.sql("select count(*) from odd").collect()

@@ -34,6 +34,7 @@ from hiveacid.errors import (
     TransactionError,
 )
 from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.properties import check_mode
 from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName
 from hiveacid.statements.arrow_rows import (
     literal_default,
@@ -416,6 +417,7 @@ class StreamingConnection:
                 f"{self._name} is not transactional: a stream needs a transactional table",
                 table=str(self._name),
             )
+        check_mode(found)
         refuse_what_needs_spark(found, [column.name for column in found.all_columns])
         normal_spec(found, self._partition)
         columns = self._columns_of(found)

@@ -33,6 +33,7 @@ from hiveacid.metastore.api import ConflictUnit, own
 from hiveacid.model.conflicts import CommittedWrite, Written
 from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
+from hiveacid.model.properties import check_mode
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import AbortReason, Isolation, OperationType, TxnState
@@ -125,9 +126,11 @@ class Transaction:
             ConflictError: what is to be written was replaced meanwhile, or what is to be replaced
             was written to.
             TransactionError: the transaction is not open.
+            InvalidInputError: it is not known how a table's files are to be read.
         """
         self.require_open()
         for table in footprint.tables:
+            check_mode(table)
             self._reads.touch(table)
         components = lock_components(footprint)
         if not components:

@@ -228,6 +228,7 @@ def test_a_table_of_an_unknown_kind_is_neither_read_nor_written(tmp_path: Path) 
     ) as acid:
         acid.sql(f"create table t (id int) stored as orc tblproperties ({INSERT_ONLY})")
         acid.sql("insert into t values (1)")
+        orc.write_table(pa.table({"id": pa.array([2], pa.int32())}), f"{tmp_path}/some.orc")
         acid.client.metastore.alter_table(
             acid.table_name("t"),
             lambda t: replace(t, properties={**t.properties, "transactional_properties": "odd"}),
@@ -238,6 +239,9 @@ def test_a_table_of_an_unknown_kind_is_neither_read_nor_written(tmp_path: Path) 
             lambda: acid.sql("delete from t"),
             lambda: acid.table("t").delete_arrow("id = 1"),
             lambda: acid.table("t").why_compact(),
+            lambda: acid.sql(f"load data local inpath '{tmp_path}/some.orc' into table t"),
+            lambda: acid.stream("t"),
+            lambda: acid.sql("truncate table t"),
         ):
             with pytest.raises(InvalidInputError, match="unknown value odd"):
                 run()
