@@ -10,11 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
-from hiveacid.errors import ConflictError, InvalidInputError
+from hiveacid.errors import CardinalityError, ConflictError, InvalidInputError
 from hiveacid.session import Session, connect
+from hiveacid.settings import Settings
 from hiveacid.statements.arguments import checked
+from hiveacid.table import AcidTable, equal_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +28,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _MODES: Final = ("append", "upsert", "cdc")
 _QUERY_ID: Final = "sql.streaming.queryId"
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_PARTITIONS_MAX: Final = 8
+"""A micro-batch is small; in streaming queries Spark does not join partitions that are."""
+_NEWEST: Final = "__hiveacid_is_newest"
+_SEVERAL: Final = (
+    "order_by does not say which of several rows of one key in a micro-batch is the newest"
+)
 
 Also = Callable[["AcidTransaction", "DataFrame", int], None]
 """What else belongs to a batch: gets its transaction, its rows and its number."""
@@ -37,6 +48,7 @@ def foreach_batch(
     mode: str = "append",
     on: str | Sequence[str] | None = None,
     delete_where: str | None = None,
+    order_by: str | Sequence[str] | None = None,
     app_id: str | None = None,
     evolve: bool = False,
     also: Also | None = None,
@@ -45,15 +57,17 @@ def foreach_batch(
 
     ``append`` inserts; ``upsert`` updates the rows whose columns ``on`` are equal and inserts the
     others; ``cdc`` besides deletes the rows that a change with ``delete_where`` (SQL over ``s``)
-    matches. ``also`` writes other tables in the same transaction. ``app_id`` names the stream;
-    None: the id of its query, which is known where Spark's JVM is this process's own.
+    matches. Of several rows of one key in a batch the newest counts, the one that is highest in the
+    columns ``order_by``; without them they are an error. ``also`` writes other tables in the same
+    transaction. ``app_id`` names the stream; None: the id of its query, which is known where
+    Spark's JVM is this process's own.
 
     Example:
         >>> upsert = foreach_batch(acid, "emp", mode="upsert", on="id")  # doctest: +SKIP
         >>> df.writeStream.foreachBatch(upsert).start()  # doctest: +SKIP
 
     Raises:
-        InvalidInputError: no such mode, or ``on`` and ``delete_where`` do not fit it.
+        InvalidInputError: no such mode, or ``on``, ``delete_where``, ``order_by`` do not fit it.
         NotFoundError: no such table.
     """
     if mode not in _MODES:
@@ -69,9 +83,22 @@ def foreach_batch(
             f"mode={mode!r} {'needs' if mode == 'cdc' else 'takes no'} delete_where=...",
             argument="delete_where",
         )
-    name = str(acid.table(table).name)
+    keys = None if on is None else equal_columns(on)
+    if order_by is not None and not keys:
+        raise InvalidInputError("order_by needs names of columns as on=...", argument="order_by")
     return ForeachBatch(
-        acid.client.metastore.url, name, mode, on, delete_where, app_id, evolve, also, acid
+        acid.client.metastore.url,
+        str(acid.table(table).name),
+        mode,
+        on,
+        tuple(keys or ()),
+        delete_where,
+        (order_by,) if isinstance(order_by, str) else tuple(order_by or ()),
+        app_id,
+        evolve,
+        also,
+        acid.settings,
+        acid,
     )
 
 
@@ -85,10 +112,13 @@ class ForeachBatch:
     table: str
     mode: str
     on: str | Sequence[str] | None
+    keys: tuple[str, ...]
     delete_where: str | None
+    order_by: tuple[str, ...]
     app_id: str | None
     evolve: bool
     also: Also | None
+    settings: Settings = field(repr=False)
     session: Session | None = field(repr=False)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
@@ -96,10 +126,11 @@ class ForeachBatch:
 
         Raises:
             InvalidInputError: the stream has no name.
+            CardinalityError: several rows of one key, and none of them is the newest.
             AcidError: as INSERT and MERGE; nothing of the batch is visible.
         """
         if self.session is None:
-            self.session = connect(rows.sparkSession, self.url)
+            self.session = connect(rows.sparkSession, self.url, settings=self.settings)
         app_id = self.app_id or _query_id(rows)
         settings, clock = self.session.settings, self.session.client.clock
         pause_s = settings.conflict_backoff_s
@@ -115,15 +146,20 @@ class ForeachBatch:
                 _LOG.info("Batch %d is written again: %s", batch_id, error)
                 clock.sleep_s(pause_s)
                 pause_s *= 2
+            except InvalidInputError as error:
+                if error.message.startswith(_SEVERAL):
+                    raise CardinalityError(error.message) from error
+                raise
             else:
                 return
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "session": None}
+        settings = self.settings if self.session is None else self.session.settings
+        return {**self.__dict__, "session": None, "settings": settings}
 
     def _write(self, session: Session, rows: DataFrame, app_id: str, batch_id: int) -> None:
         with session.transaction() as txn:
-            if not txn.begin_batch(app_id, batch_id, table=self.table):
+            if not txn.begin_batch(app_id, batch_id, table=self.table, checkpoint=True):
                 txn.rollback()
                 self._tell_done(app_id, batch_id)
                 return
@@ -131,7 +167,8 @@ class ForeachBatch:
             if self.on is None:
                 table.insert(rows, evolve=self.evolve)
             else:
-                merge = table.merge(rows, on=self.on, evolve=self.evolve)
+                newest = self._newest(rows, table)
+                merge = table.merge(newest, on=self.on, evolve=self.evolve)
                 new = None
                 if self.delete_where is not None:
                     merge = merge.when_matched_delete(where=self.delete_where)
@@ -139,6 +176,37 @@ class ForeachBatch:
                 merge.when_matched_update_all().when_not_matched_insert_all(where=new).run()
             if self.also is not None:
                 self.also(txn, rows, batch_id)
+
+    def _newest(self, rows: DataFrame, table: AcidTable) -> DataFrame:
+        """One row of each key; a key with a NULL is equal to none. Columns that only ``order_by``
+        names are not written.
+        """
+        if not self.keys:
+            return rows
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        keys = [F.col(f"`{name}`") for name in self.keys]
+        order = [F.col(f"`{name}`").desc_nulls_last() for name in self.order_by]
+        within = Window.partitionBy(*keys).orderBy(*order or [F.lit(0)])
+        text = F.concat(
+            F.lit(f"hiveacid.errors.InvalidInputError: {_SEVERAL}: "), F.to_json(F.struct(*keys))
+        )
+        is_tied = (F.rank().over(within) == 1) & (F.row_number().over(within) > 1)
+        is_newest = (
+            F.when(reduce(or_, (key.isNull() for key in keys)), True)
+            .when(is_tied, F.raise_error(text).cast("boolean"))
+            .otherwise(F.rank().over(within) == 1)
+        )
+        parts = min(int(str(rows.sparkSession.conf.get(_PARTITIONS))), _PARTITIONS_MAX)
+        placed = rows.repartition(parts, *keys).withColumn(_NEWEST, is_newest)
+        written = {column.name for column in table.definition.all_columns}
+        others = [
+            name
+            for name in self.order_by
+            if name.lower() not in written and name.lower() not in (self.delete_where or "").lower()
+        ]
+        return placed.where(_NEWEST).drop(_NEWEST, *others)
 
     def _tell_done(self, app_id: str, batch_id: int) -> None:
         _LOG.warning("Batch %d of %s is in %s already: left out", batch_id, app_id, self.table)

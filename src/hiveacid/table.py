@@ -464,14 +464,23 @@ def _is_column(value: object) -> bool:
 
 def _equal_columns(on: object, alias: str, source_alias: str) -> Expression:
     """A condition from the names of columns that are equal; another condition as it is."""
-    if isinstance(on, str) and not _NAME.fullmatch(on):
-        return on
-    if _is_column(on):
+    names = equal_columns(on)
+    if names is None:
         return cast("Expression", on)
+    return " AND ".join(f"{alias}.`{name}` = {source_alias}.`{name}`" for name in names)
+
+
+def equal_columns(on: object) -> list[str] | None:
+    """The columns that ``on`` names as equal on both sides; None where it is a condition.
+
+    Raises:
+        InvalidInputError: it is neither, or names no column.
+    """
+    if _is_column(on) or (isinstance(on, str) and not _NAME.fullmatch(on)):
+        return None
     names = [on] if isinstance(on, str) else on
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise wrong_argument("on", "a condition, or names of columns", on)
     if not names:
         raise InvalidInputError("on names no column")
-    quoted = ["`" + name.strip().strip("`") + "`" for name in names]
-    return " AND ".join(f"{alias}.{name} = {source_alias}.{name}" for name in quoted)
+    return [name.strip().strip("`") for name in names]

@@ -112,24 +112,35 @@ class AcidTransaction:
         """
         return self._within.table(name)
 
-    def begin_batch(self, app_id: str, number: int, *, table: str) -> bool:
+    def begin_batch(
+        self, app_id: str, number: int, *, table: str, checkpoint: bool = False
+    ) -> bool:
         """Makes the transaction the micro-batch ``number`` of the stream ``app_id`` into a table;
         False where that batch, or a later one, is there already: then leave it out.
 
-        The number is kept by the commit, with the rows. Numbers of a stream rise.
+        The number is kept by the commit, with the rows, for each stream and table. Numbers of a
+        stream rise. Those of a ``checkpoint`` of Spark belong to one table, from 0 on.
 
         Raises:
             TransactionError: the transaction is not open.
-            InvalidInputError: the batches before went to another table.
+            NotFoundError: no such table.
+            InvalidInputError: the batches before of the checkpoint went to another table.
             UnsupportedError: the metastore is a service of Hive.
         """
         self._unit.require_open()
-        name = self._within.table(table).name
+        definition = self._within.table(table).definition
+        name = definition.name
         last = own(self._within.client.metastore).last_batches(app_id)
-        if last.get(name, -1) >= number:
+        here = next((one for one in last if one.is_in(definition)), None)
+        if here is not None and here.number >= number:
             return False
-        if name not in last and number > 0 and last:
-            before = ", ".join(f"{other} (up to {end})" for other, end in last.items())
+        if checkpoint and here is None and number > 0 and last:
+            before = ", ".join(
+                f"{one.table} (up to {one.number})"
+                if one.table != name
+                else f"one of this name (up to {one.number}) that was dropped"
+                for one in last
+            )
             raise InvalidInputError(
                 f"Batch {number} of {app_id} would be the first one in {name}: those before went to"
                 f" {before}",
@@ -137,7 +148,8 @@ class AcidTransaction:
                 note="A checkpoint belongs to one table: begin with a new one, or, where the rows"
                 " before are not wanted, with another app_id.",
             )
-        self._unit.txn.pending.batches.append(StreamBatch(app_id, name, number))
+        batch = StreamBatch(app_id, name, number, definition.id)
+        self._unit.txn.pending.batches.append(batch)
         return True
 
     def savepoint(self, name: str) -> None:

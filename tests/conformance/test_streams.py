@@ -30,9 +30,9 @@ def ids(acid: Session, table: str) -> list[int]:
     return sorted(read_arrow(acid.table(table)).read_all()["id"].to_pylist())
 
 
-def batch(acid: Session, app_id: str, number: int, table: str) -> bool:
+def batch(acid: Session, app_id: str, number: int, table: str, *, checkpoint: bool = False) -> bool:
     with acid.transaction() as txn:
-        if not txn.begin_batch(app_id, number, table=table):
+        if not txn.begin_batch(app_id, number, table=table, checkpoint=checkpoint):
             return False
         txn.table(table).write_arrow([{"id": number}])
         return True
@@ -52,13 +52,36 @@ def test_a_batch_is_there_once_and_in_the_table_of_those_before(acid: Session) -
     for app_id, number, table, done in tried:
         assert batch(acid, app_id, number, table) is done, (app_id, number, table)
     with pytest.raises(InvalidInputError, match=r"those before went to default\.t \(up to 7\)"):
-        batch(acid, "b", 8, "u")
+        batch(acid, "b", 8, "u", checkpoint=True)
     assert (ids(acid, "t"), ids(acid, "u")) == ([0, 1, 2, 7], [0, 2])
     acid.sql("alter table t rename to v")
     acid.sql("drop table u")
     assert not batch(acid, "b", 7, "v")
     acid.sql(f"create table u (id int) {ACID}")
     assert batch(acid, "a", 0, "u")
+
+
+def test_numbers_of_a_name_are_those_of_each_table(acid: Session) -> None:
+    assert batch(acid, "job", 10, "t")
+    assert batch(acid, "job", 3, "u")
+    assert not batch(acid, "job", 3, "u")
+    assert not batch(acid, "job", 10, "t")
+
+
+def test_a_table_of_the_name_is_not_the_one_that_the_batches_went_to(acid: Session) -> None:
+    for number in range(3):
+        assert batch(acid, "query", number, "t", checkpoint=True)
+    acid.sql("drop table t")
+    acid.sql(f"create table t (id int) {ACID}")
+    with pytest.raises(InvalidInputError, match=r"one of this name \(up to 2\) that was dropped"):
+        batch(acid, "query", 3, "t", checkpoint=True)
+    assert batch(acid, "query", 0, "t", checkpoint=True)  # a new checkpoint
+    assert batch(acid, "query", 1, "t", checkpoint=True)
+    assert ids(acid, "t") == [0, 1]
+
+    acid.sql("drop table u")
+    acid.sql("alter table t rename to u")
+    assert batch(acid, "query", 2, "u", checkpoint=True)
 
 
 def test_of_two_that_write_one_batch_the_first_wins(acid: Session, metastore_url: str) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import hiveacid
 from hiveacid import read_arrow
-from hiveacid.errors import AcidError, InvalidInputError, NotFoundError
+from hiveacid.errors import AcidError, CardinalityError, InvalidInputError, NotFoundError
 from hiveacid.session import Session
 from hiveacid.transaction import AcidTransaction
 
@@ -34,6 +34,10 @@ def acid(spark: SparkSession, tmp_path: Path) -> Any:
 def rows(acid: Session, table: str) -> list[tuple[Any, ...]]:
     found = read_arrow(acid.table(table)).read_all().to_pylist()
     return sorted(tuple(row.values()) for row in found)
+
+
+def rows_of(acid: Session, table: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in read_arrow(acid.table(table)).read_all().to_pylist()]
 
 
 def source(tmp_path: Path, *batches: list[dict[str, Any]]) -> Path:
@@ -114,6 +118,64 @@ def test_changes_delete_update_and_insert(acid: Session, spark: SparkSession) ->
     changes = [(1, 0, "d"), (2, 20, None), (4, 4, "i"), (5, 5, "d")]
     write(spark.createDataFrame(changes, "id int, pay int, op string"), 0)
     assert rows(acid, "emp") == [(2, 20), (3, 3), (4, 4)]
+
+
+def test_of_several_rows_of_a_key_the_newest_is_written(acid: Session, spark: SparkSession) -> None:
+    schema = "id int, pay int, op string, at int, offset int"
+    for number, columns in enumerate(("at", ["at", "offset"])):
+        write = hiveacid.foreach_batch(
+            acid,
+            "emp",
+            mode="cdc",
+            on="id",
+            delete_where="s.op = 'd'",
+            order_by=columns,
+            app_id="a",
+        )
+        changes = [
+            (1, 10, "i", 1, 7),
+            (1, 11, "u", 3, 5),
+            (1, 12, "u", 2, 9),
+            (2, 20, "i", 1, 1),
+            (2, 0, "d", 2, 1),
+            (3, 30, "d", None, 1),
+            (3, 31, "u", 1, 1),
+            (None, 40, "i", 1, 1),
+            (None, 41, "i", 1, 1),
+        ]
+        frame = spark.createDataFrame(changes, schema)
+        write(frame.drop("offset") if columns == "at" else frame, number)
+        new = [(1, 11), (3, 31), (None, 40), (None, 41)]
+        found = rows_of(acid, "emp")
+        assert {one: found.count(one) for one in new} == {
+            one: 1 if one[0] else number + 1 for one in new
+        }
+        assert len(found) == 4 + 2 * number
+    tied = [(5, 50, "i", 1, 1), (5, 51, "i", 1, 1)]
+    with pytest.raises(CardinalityError, match=r'which of several rows .*"id":5'):
+        write(spark.createDataFrame(tied, schema), 2)
+
+
+def test_several_rows_of_a_new_key_are_refused(acid: Session, spark: SparkSession) -> None:
+    write = hiveacid.foreach_batch(acid, "emp", mode="upsert", on=["id"], app_id="a")
+    with pytest.raises(CardinalityError, match=r'"id":1'):
+        write(spark.createDataFrame([(1, 1), (1, 2), (2, 2)], "id int, pay int"), 0)
+    assert rows(acid, "emp") == []
+    twice = hiveacid.foreach_batch(acid, "emp", mode="upsert", on=["id", "pay"], app_id="a")
+    twice(spark.createDataFrame([(1, 1), (1, 2), (2, 2)], "id int, pay int"), 0)
+    assert rows(acid, "emp") == [(1, 1), (1, 2), (2, 2)]
+
+
+def test_the_settings_of_the_session_go_where_the_function_goes(
+    acid: Session, spark: SparkSession
+) -> None:
+    write = hiveacid.foreach_batch(acid, "emp", app_id="a")
+    acid.sql("set hiveacid.conflict.retries=7")
+    there = pickle.loads(pickle.dumps(write))
+    there(spark.createDataFrame([(1, 1)], "id int, pay int"), 0)
+    assert there.session.settings == acid.settings
+    assert there.session.settings.conflict_retries == 7
+    there.session.close()
 
 
 def test_each_stream_and_table_counts_by_itself(acid: Session, spark: SparkSession) -> None:

@@ -241,7 +241,9 @@ def commit(work: Work, written: Sequence[Written], *, batch: tuple[str, int] | N
     with _session(work, lasts=batch is not None) as session:
         try:
             with session.take_over(work.handed) as txn:
-                if batch is not None and not txn.begin_batch(*batch, table=str(name)):
+                if batch is not None and not txn.begin_batch(
+                    *batch, table=str(name), checkpoint=True
+                ):
                     txn.rollback()
                     _tell_done(work, batch)
                 else:

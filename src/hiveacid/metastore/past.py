@@ -4,11 +4,11 @@ table, the last micro-batches of streams.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from hiveacid.model.history import Commit, Version
 from hiveacid.model.ids import TxnId
+from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import TableName
 
 
@@ -45,5 +45,5 @@ class Past(Protocol):
         was recorded.
         """
 
-    def last_batches(self, app_id: str) -> Mapping[TableName, int]:
-        """The number of the stream's last micro-batch in each table that has one."""
+    def last_batches(self, app_id: str) -> tuple[StreamBatch, ...]:
+        """The stream's last micro-batch in each table that has one, also in those dropped."""

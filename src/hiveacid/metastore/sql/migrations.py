@@ -55,6 +55,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             "HIVEACID_PINS",
         ),
     ),
+    Migration(5, columns=("HIVEACID_STREAM_BATCHES.SB_TABLE_ID",)),
 )
 """From version 1 on, in order; the last one's version is ``schema.SCHEMA_VERSION``."""
 

@@ -144,9 +144,12 @@ _PER_PARTITION: Final[Mapping[SqlTable, str]] = {
 _PER_TABLE: Final[Mapping[SqlTable, str]] = {
     TXN_TO_WRITE_ID: "T2W",
     NEXT_WRITE_ID: "NWI",
+}
+_RENAMED_ONLY: Final[Mapping[SqlTable, str]] = {
+    WRITE_SET: "WS",
+    MIN_HISTORY_WRITE_ID: "MH",
     HIVEACID_STREAM_BATCHES: "SB",
 }
-_RENAMED_ONLY: Final[Mapping[SqlTable, str]] = {WRITE_SET: "WS", MIN_HISTORY_WRITE_ID: "MH"}
 
 _S = SEQUENCE_TABLE.c
 _TAKE: Final = (
@@ -201,6 +204,8 @@ def rename_partition(unit: Unit, name: TableName, old: str, new: str) -> None:
 def rename_table(unit: Unit, old: TableName, new: TableName) -> None:
     """Carry all records over to the new name."""
     everywhere = {**_PER_PARTITION, **_PER_TABLE, **_RENAMED_ONLY}
+    dropped = _of_table(HIVEACID_STREAM_BATCHES, "SB", new)
+    unit.ask(delete(HIVEACID_STREAM_BATCHES).where(dropped))
     for table, prefix in everywhere.items():
         unit.ask(
             update(table)

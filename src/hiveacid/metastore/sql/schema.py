@@ -23,7 +23,7 @@ from sqlalchemy import (
     func,
 )
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """Version of the tables declared here; a database with a higher one is refused."""
 
 METADATA: Final = MetaData()
@@ -43,8 +43,10 @@ HIVEACID_STREAM_BATCHES = Table(
     Column("SB_DATABASE", String(128), primary_key=True),
     Column("SB_TABLE", String(256), primary_key=True),
     Column("SB_BATCH_ID", BigInteger, nullable=False),
+    Column("SB_TABLE_ID", BigInteger),
 )
-"""The last micro-batch of each stream that is in a table."""
+"""The last micro-batch of each stream that is in a table. The row stays where the table is dropped,
+so that a stream does not take another one of the name for it (TBLS.TBL_ID)."""
 
 TXNS = Table(
     "TXNS",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Select, and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
@@ -399,19 +399,25 @@ _THIS_STREAM: Final = and_(
     _B.SB_TABLE == bindparam("table"),
 )
 _LAST_BATCH: Final = select(_B.SB_BATCH_ID).where(_THIS_STREAM)
-_LAST_BATCHES: Final = select(_B.SB_DATABASE, _B.SB_TABLE, _B.SB_BATCH_ID).where(
-    _B.SB_APP_ID == bindparam("app")
+_LAST_BATCHES: Final = (
+    select(_B.SB_DATABASE, _B.SB_TABLE, _B.SB_BATCH_ID, _B.SB_TABLE_ID)
+    .where(_B.SB_APP_ID == bindparam("app"))
+    .order_by(_B.SB_DATABASE, _B.SB_TABLE)
 )
 _RAISE_BATCH: Final = (
     update(HIVEACID_STREAM_BATCHES)
-    .where(_THIS_STREAM, _B.SB_BATCH_ID < bindparam("number"))
-    .values(SB_BATCH_ID=bindparam("number"))
+    .where(
+        _THIS_STREAM,
+        or_(_B.SB_BATCH_ID < bindparam("number"), _B.SB_TABLE_ID != bindparam("id")),
+    )
+    .values(SB_BATCH_ID=bindparam("number"), SB_TABLE_ID=bindparam("id"))
 )
 _FIRST_BATCH: Final = insert(HIVEACID_STREAM_BATCHES).values(
     SB_APP_ID=bindparam("app"),
     SB_DATABASE=bindparam("db"),
     SB_TABLE=bindparam("table"),
     SB_BATCH_ID=bindparam("number"),
+    SB_TABLE_ID=bindparam("id"),
 )
 
 
@@ -420,17 +426,21 @@ class SqlStreamBatches(Past):
 
     _db: Database
 
-    def last_batches(self, app_id: str) -> Mapping[TableName, int]:
+    def last_batches(self, app_id: str) -> tuple[StreamBatch, ...]:
         with self._db.query() as unit:
             rows = unit.rows(_LAST_BATCHES, app=app_id)
-        return {TableName(database, table): int(number) for database, table, number in rows}
+        return tuple(
+            StreamBatch(app_id, TableName(database, table), int(number), table_id)
+            for database, table, number, table_id in rows
+        )
 
 
 def note_batches(unit: Unit, batches: Sequence[StreamBatch]) -> ConflictError | None:
     """Keep the batches as the last ones; the error of one that is there already or overtaken."""
     for batch in batches:
         key = _batch_key(batch.app_id, batch.table)
-        if unit.count(_RAISE_BATCH, **key, number=batch.number):
+        kept = {**key, "number": batch.number, "id": batch.table_id}
+        if unit.count(_RAISE_BATCH, **kept):
             continue
         last = unit.scalar(_LAST_BATCH, **key)
         if last is not None:
@@ -441,7 +451,7 @@ def note_batches(unit: Unit, batches: Sequence[StreamBatch]) -> ConflictError | 
                 batch=batch.number,
                 last=int(last),
             )
-        unit.ask(_FIRST_BATCH, **key, number=batch.number)
+        unit.ask(_FIRST_BATCH, **kept)
     return None
 
 
