@@ -66,6 +66,12 @@ QUERIES: dict[str, list[tuple[Any, ...]]] = {
     "select count(*) from emp, plain": [(6,)],
     "select emp.id from (emp join plain on emp.id = plain.id)": [(1,), (2,)],
     "table plain": [(1,), (2,), (3,)],
+    "TABLE emp order by id": EMP,
+    "refresh table emp": [],
+    "select identifier('id') from identifier('default.emp')": [(1,), (2,)],
+    "select 'identifier(''emp'')', id from identifier('plain') where id = 1": [
+        ("identifier('emp')", 1)
+    ],
 }
 
 
@@ -106,7 +112,7 @@ def test_saving_as_a_table(acid: Session, spark: SparkSession) -> None:
 def test_spark_keeps_the_rows_of_a_query_over_ours(
     acid: Session, plain: str, spark: SparkSession
 ) -> None:
-    spark.sql("insert into plain select id + 10 from emp")
+    spark.sql("with e as (select id + 10 as n from emp) insert into plain select n from e")
     assert values(spark.table("plain")) == [(1,), (11,), (12,), (2,), (3,)]
     spark.sql("create or replace temporary view v (a, b) as select * from emp")
     assert values(spark.sql("select b from v")) == [("Ann",), ("Joe",)]
@@ -144,6 +150,24 @@ def test_a_statement_that_names_no_table_asks_the_metastore_nothing(
     spark.sql("select emp.id from some as emp where id in (1, 2)")
     spark.catalog.dropTempView("some")
     assert len(asked) == 1
+
+
+def test_what_spark_does_not_drop_stays(acid: Session, spark: SparkSession) -> None:
+    spark.sql("create database both")
+    spark.sql("create table both.t (id int) using hiveacid")
+    acid.sql("drop table both.t")
+    spark.range(1).write.saveAsTable("both.spark_t")
+    with pytest.raises(Exception, match=r"NOT_EMPTY|not empty"):
+        spark.sql("drop database both")
+    assert "both" in acid.client.metastore.list_databases()
+    spark.sql("drop database both cascade")
+    assert "both" not in acid.client.metastore.list_databases()
+    assert not spark.catalog.databaseExists("both")
+
+
+def test_a_name_may_be_a_value(acid: Session, spark: SparkSession) -> None:
+    text = "select * from identifier(:name) where id = :id"
+    assert values(spark.sql(text, args={"name": "emp", "id": 1})) == [(1, "Ann")]
 
 
 def test_enabling_again_and_disabling(spark: SparkSession, tmp_path: Path) -> None:
@@ -204,7 +228,11 @@ def test_databases_and_lists_are_sparks_and_ours(
             spark.sql("use nowhere")
     finally:
         spark.sql("use default")
+        with pytest.raises(Exception, match=r"not empty|NOT_EMPTY"):
+            spark.sql("drop database sparks")
+        assert values(spark.table("sparks.t")) == [(0,), (1,)]
         spark.sql("drop database sparks cascade")
+        spark.sql("drop database ours")
     assert "sparks" not in {row[0] for row in spark.sql("show databases").collect()}
 
 
@@ -249,6 +277,8 @@ REFUSED = {
     "select nope from emp": "nope",
     "selec * from emp": "selec",
     "insert into emp select * from nowhere": "nowhere",
+    "delete from sparks_own where id in (select id from emp)": "sparks_own is a table of Spark's",
+    "merge into sparks_own s using emp on s.id = emp.id when matched then delete": "Spark's",
 }
 
 

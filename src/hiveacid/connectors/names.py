@@ -46,6 +46,24 @@ _ELSEWHERE: Final = re.compile(
 _PART: Final = re.compile(r"`((?:[^`]|``)*)`|(\w+)")
 
 
+_IDENTIFIER: Final = re.compile(r"\s*\(\s*'([^'\\]*)'\s*\)")
+
+
+def with_identifiers(text: str) -> str:
+    """The text with names in place of Spark's ``identifier('name')``."""
+    if "identifier" not in text.lower():
+        return text
+    pieces, at = [], 0
+    for piece in _PIECE.finditer(text):
+        if (piece["name"] or "").upper() != "IDENTIFIER":
+            continue
+        named = _IDENTIFIER.match(text, piece.end())
+        if named is not None:
+            pieces += [text[at : piece.start()], named[1]]
+            at = named.end()
+    return "".join((*pieces, text[at:]))
+
+
 def first_words(text: str, count: int = 6) -> tuple[str, ...]:
     """The first words of a statement in upper case, without its comments."""
     words = []

@@ -19,31 +19,34 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.compaction.purge import PurgeReport
-from hiveacid.connectors.names import first_words, relation_names
+from hiveacid.connectors.names import first_words, relation_names, with_identifiers
 from hiveacid.connectors.namespaces import both, is_of_both
 from hiveacid.connectors.paths import (
     ensure_database,
     is_table_of_ours,
     with_names,
 )
-from hiveacid.errors import SqlSyntaxError
+from hiveacid.errors import AcidError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.spark.jobs import own_calls
 from hiveacid.sql import parse_one, with_arguments
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, tokenize
-from hiveacid.sql.expressions import Fragment
+from hiveacid.sql.expressions import Fragment, Scope
 from hiveacid.sql.parse import ParsedExplain, Statement
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.ddl.tables import CreateTable
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.evolve import is_frame
 from hiveacid.statements.values import (
+    Delete,
     DeleteResult,
     InsertResult,
     Inserts,
+    Merge,
     MergeResult,
     Query,
+    Update,
     UpdateResult,
 )
 from hiveacid.txn.view import Look
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Original = Callable[..., "DataFrame"]
+_Values = Mapping[str, Any] | Sequence[Any] | None
 _NUMBERS: Final = itertools.count()
 _WORDS: Final = re.compile(
     r"SHOW (TRANSACTIONS|LOCKS|COMPACTIONS)\b"
@@ -61,6 +65,7 @@ _WORDS: Final = re.compile(
 )
 """Statements that Spark lacks, by their first words."""
 _USING: Final = "HIVEACID"
+_TABLE: Final = re.compile(r"\bTABLE\b", re.IGNORECASE)
 _PATH: Final = re.compile(r"\bhiveacid\s*\.\s*`[^`]*/", re.IGNORECASE)
 
 
@@ -72,14 +77,18 @@ def sql(
     acid: Session,
     original: _Original,
     sqlQuery: str,
-    args: Mapping[str, Any] | Sequence[Any] | None = None,
+    args: _Values = None,
     **kwargs: Any,
 ) -> DataFrame:
     """``SparkSession.sql``; of statements that change something a frame of how many rows, as that
     of other table formats, or one without columns.
     """
     if isinstance(sqlQuery, str):
-        words, text = first_words(sqlQuery), sqlQuery
+        words, text, values = first_words(sqlQuery), sqlQuery, args
+        if "identifier" in text.lower():
+            text, values = _identified(text, args)
+        if words[:1] == ("TABLE",):  # all of it
+            text = _TABLE.sub("SELECT * FROM", text, count=1)
         if _PATH.search(text):
             text = with_names(acid, text)
         if is_of_both(words):
@@ -88,8 +97,10 @@ def sql(
             is_ours = _WORDS.match(" ".join(words)) is not None or _creates_ours(words, text)
             look = acid.look()
             if is_ours or _names_ours(look, text):
+                if words[:1] == ("REFRESH",):  # each query reads what is committed
+                    return _frame(acid, None)
                 known = None if is_ours else look
-                return _carried_out(acid, original, text, args, kwargs, look=known)
+                return _carried_out(acid, original, text, values, kwargs, look=known)
         except _SparksError:
             pass
     return original(sqlQuery, args, **kwargs)
@@ -149,7 +160,7 @@ def _carried_out(
     acid: Session,
     original: _Original,
     text: str,
-    args: Mapping[str, Any] | Sequence[Any] | None,
+    args: _Values,
     kwargs: Mapping[str, Any],
     *,
     look: Look | None,
@@ -183,6 +194,16 @@ def _carried_out(
     finally:
         if formatter is not None and hasattr(formatter, "clear"):
             formatter.clear()
+
+
+def _identified(text: str, args: _Values) -> tuple[str, _Values]:
+    """The text with names in place of ``identifier(...)``, and the values that it still takes."""
+    try:
+        if args and with_identifiers(text) == text:
+            text, args = with_arguments(text, _named_in(text, args)), None
+    except AcidError:  # Spark says what is wrong with them
+        pass
+    return with_identifiers(text), args
 
 
 def _named_in(text: str, args: Mapping[str, Any] | Sequence[Any]) -> Any:
@@ -232,8 +253,16 @@ def _check_target(look: Look, body: object) -> None:
         for value in (getattr(part, field.name) for field in fields(part))  # type: ignore[arg-type]
         if isinstance(value, TableName)
     ]
-    if not any(is_table_of_ours(look, name) for name in names):
-        raise _SparksError
+    if any(is_table_of_ours(look, name) for name in names):
+        return
+    if isinstance(body, Update | Delete | Merge):
+        raise UnsupportedError(
+            f"{names[0].table} is a table of Spark's, and what changes its rows reads tables of"
+            " ours, which Spark does not see",
+            table=str(names[0]),
+            note="acid.sql(query).createOrReplaceTempView(name) gives Spark the rows as they are.",
+        )
+    raise _SparksError
 
 
 # -------------------------------------------------------------------- Spark's statements over ours
@@ -256,6 +285,8 @@ def _over_rows(acid: Session, look: Look, original: _Original, text: str) -> Dat
     no such statement.
     """
     cursor = Cursor(source=text, tokens=_tokens(text))
+    ctes = _ctes(cursor)
+    start = cursor.token.start
     head = _head(cursor)
     if head is None:
         return None
@@ -266,16 +297,33 @@ def _over_rows(acid: Session, look: Look, original: _Original, text: str) -> Dat
     fragment = QueryParser(cursor).query_fragment()
     cursor.accept(";")
     cursor.end_statement()
-    rows = acid.run(Statement(fragment.text, 1, fragment), accept=_accept)
+    statement = Statement(fragment.text, 1, fragment)
+    if ctes:
+        statement = parse_one(f"{ctes} {fragment.text}", setting_of=acid.settings.get)
+    rows = acid.run(statement, accept=_accept)
     with own_calls():
         if is_view:
             return _view(acid, head, rows)
         name = f"__hiveacid_rows_{next(_NUMBERS)}"
         rows.createOrReplaceTempView(name)
         try:
-            return original(f"{text[: cursor.tokens[head.start].start]} SELECT * FROM {name}")
+            return original(f"{text[start : cursor.tokens[head.start].start]} SELECT * FROM {name}")
         finally:
             acid.spark.catalog.dropTempView(name)
+
+
+def _ctes(cursor: Cursor) -> str:
+    """WITH ... before an INSERT, as text; what follows is at the cursor."""
+    begins = cursor.at
+    if cursor.key == "WITH":
+        try:
+            QueryParser(cursor).with_clause(Scope())
+        except AcidError:
+            cursor.at = begins
+        if cursor.key == "INSERT":
+            return cursor.source[cursor.tokens[begins].start : cursor.tokens[cursor.at - 1].end]
+    cursor.at = begins
+    return ""
 
 
 def _head(cursor: Cursor) -> _Head | None:

@@ -125,6 +125,8 @@ def _is_temporary_view(spark: SparkSession | None, name: str) -> bool:
 
     try:
         with own_calls():
+            if not spark.catalog.tableExists(quoted(name)):  # quicker than an error that says so
+                return False
             return bool(spark.catalog.getTable(quoted(name)).isTemporary)
     except PySparkException:  # there is nothing of that name
         return False
