@@ -1,6 +1,7 @@
 """``read_arrow``: the live rows of a table as a stream of record batches.
 
-One stripe of the columns needed is in memory at a time, and the delete events of one bucket.
+As many threads read as Arrow uses (``pyarrow.set_cpu_count``). Each has one stripe of the columns
+needed in memory, one more waits; and the delete events of one bucket are there.
 """
 
 from __future__ import annotations
@@ -250,6 +251,7 @@ class _Scan:
             unit=self.unit,
             key_texts=self.by_path,
             any_format=self.by_path,
+            threads=pa.cpu_count(),
         )
         if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
             for one in snapshot.parts:

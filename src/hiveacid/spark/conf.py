@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -140,7 +141,9 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     """
     if takes_arrow(spark):
         return spark.createDataFrame(rows, schema)
-    with session_conf(spark, {"spark.sql.execution.arrow.pyspark.enabled": "true"}):
+    arrow = {"spark.sql.execution.arrow.pyspark.enabled": "true"}
+    with session_conf(spark, arrow), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pandas, that PySpark 3.5 calls what it gives up
         return spark.createDataFrame(rows.to_pandas(), schema)
 
 

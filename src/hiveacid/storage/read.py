@@ -30,7 +30,7 @@ class TableReader:
 
     ``key_texts`` gives partition columns as the texts of directory names (NULL is the default
     partition) instead of values. ``any_format`` lets each file of a table without row ids tell its
-    format.
+    format. ``threads`` read stripes of row events side by side.
     """
 
     files: Files
@@ -41,6 +41,7 @@ class TableReader:
     unit: str = MICROSECONDS
     key_texts: bool = False
     any_format: bool = False
+    threads: int = 1
 
     @property
     def data(self) -> tuple[Column, ...]:
@@ -75,6 +76,7 @@ class TableReader:
             row_ids=self.row_ids,
             selection=selection,
             unit=self.unit,
+            threads=self.threads,
         )
         yield from self._with_keys(partition, batches)
 

@@ -6,22 +6,26 @@
 
 This is the reference reader. A row counts if its currentTransaction is valid and no valid delete
 event has its identity (format.md 4.3, 7.1); where deltas hold updates (Hive before 3), if it is the
-newest event of its identity. Memory: one stripe of the columns asked for, and the delete events of
-one bucket (of Hive before 3: all identities of one bucket).
+newest event of its identity. Memory: one stripe of the columns asked for, with threads one for each
+and another, and the delete events of one bucket (of Hive before 3: all identities of one bucket).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from functools import partial, reduce
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.layout.events import OriginalRows
-from hiveacid.layout.snapshot import AcidDirectory, DataFile
+from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.predicates import (
     ANYTHING,
     And,
@@ -40,7 +44,15 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
-from hiveacid.storage.merge.sources import Bools, DirectorySources, both, numpy_of, rows_that_count
+from hiveacid.storage.merge.delete_set import DeleteSet
+from hiveacid.storage.merge.sources import (
+    Bools,
+    DirectorySources,
+    Source,
+    both,
+    numpy_of,
+    rows_that_count,
+)
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.plan.scan_plan import Selection
 
@@ -49,6 +61,11 @@ ROW_ID_NAME: Final = "row__id"
 ROW_ID_TYPE: Final = pa.struct(
     [("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())]
 )
+
+_RUN_BYTES: Final = 4 << 20
+"""A thread reads so many bytes of stripes at once, at least a stripe: to open a file takes a
+millisecond.
+"""
 
 
 def merge_read(
@@ -62,6 +79,7 @@ def merge_read(
     row_ids: bool = False,
     selection: Selection | None = None,
     unit: str = MICROSECONDS,
+    threads: int = 1,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one partition directory (``location`` is its path) that are alive under
     ``valid``.
@@ -69,7 +87,8 @@ def merge_read(
     ``table_columns`` are the table's without partition columns; a file's columns are matched to
     them by position. ``columns`` selects by name, in the order given; None is all. ``row_ids``
     adds ``row__id`` last. ``unit`` is that of timestamps. ``selection`` names the files and
-    stripes to read; rows that cannot meet its predicate are left out.
+    stripes to read; rows that cannot meet its predicate are left out. ``threads`` read that many
+    stripes side by side, of whatever file; the order of rows is the same.
 
     Raises:
         FormatError: a damaged or foreign file, or a type that cannot be read as the table's.
@@ -86,15 +105,141 @@ def merge_read(
     schema = pa.schema(fields)
     with noticing_cleaning(fs):
         merger = DirectorySources(fs, location, directory, valid=valid, selection=selection)
-        for source, deletes in merger.sources():
-            with merger.open(source.file) as reader:
-                needs_ids = row_ids or bool(len(deletes)) or source.check_write_ids
-                newest = merger.newest(reader, source, needs_ids=needs_ids)
-                raw = None if reader.is_acid or not needs_ids else merger.raw_rows(source)
-                filter = _RowFilter(reader, table_columns, selection, source.file, unit=unit)
-                for batch, meets in filter.batches(wanted=wanted, identities=needs_ids, raw=raw):
-                    alive = rows_that_count(batch, source, deletes, newest=newest, valid=valid)
-                    yield from _kept(batch, both(meets, alive), schema, row_ids=row_ids)
+        what = _Wanted(
+            table_columns,
+            wanted,
+            schema,
+            valid=valid,
+            row_ids=row_ids,
+            selection=selection,
+            unit=unit,
+        )
+        reads = _source_reads(merger, what)
+        if threads == 1:
+            for one, reader in reads:
+                with reader:
+                    yield from one.rows(reader, one.stripes)
+        else:
+            tasks = (task for one, reader in reads for task in one.tasks(reader))
+            for batches in in_order(tasks, threads=threads):
+                yield from batches
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked for, of all files."""
+
+    columns: Sequence[Column]
+    wanted: Sequence[int]
+    schema: pa.Schema
+    _: KW_ONLY
+    valid: ValidWriteIdList
+    row_ids: bool
+    selection: Selection | None
+    unit: str
+
+
+def _source_reads(
+    merger: DirectorySources, what: _Wanted
+) -> Iterator[tuple[_SourceRead, BucketFileReader]]:
+    """How each file is read, and the file, open, which whoever gets it closes."""
+    for source, deletes in merger.sources():
+        reader = merger.open(source.file)
+        try:
+            needs_ids = what.row_ids or bool(len(deletes)) or source.check_write_ids
+            one = _SourceRead(
+                merger,
+                source,
+                deletes,
+                what,
+                newest=merger.newest(reader, source, needs_ids=needs_ids),
+                raw=None if reader.is_acid or not needs_ids else merger.raw_rows(source),
+                needs_ids=needs_ids,
+                sizes=[s.size_bytes for s in reader.tail.stripes] if reader.tail else [],
+            )
+        except BaseException:
+            reader.close()
+            raise
+        yield one, reader
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceRead:
+    """How one file is read."""
+
+    merger: DirectorySources
+    source: Source
+    deletes: DeleteSet
+    what: _Wanted
+    _: KW_ONLY
+    newest: Bools | None
+    raw: OriginalRows | None
+    needs_ids: bool
+    sizes: Sequence[int]
+    """Of the stripes, in bytes."""
+
+    @property
+    def stripes(self) -> Sequence[int]:
+        """The numbers of those to read."""
+        selection = self.what.selection
+        chosen = None if selection is None else selection.files.get(self.source.file.path)
+        return range(len(self.sizes)) if chosen is None else chosen
+
+    def tasks(self, reader: BucketFileReader) -> Iterator[Callable[[], list[pa.RecordBatch]]]:
+        """What reads the stripes in runs, each worth opening the file for; the first run takes the
+        open one.
+        """
+        given: BucketFileReader | None = reader
+        run: list[int] = []
+        for number in self.stripes:
+            run.append(number)
+            if sum(self.sizes[one] for one in run) >= _RUN_BYTES:
+                yield partial(self._run, run, given)
+                given, run = None, []
+        if run or given is not None:
+            yield partial(self._run, run, given)
+
+    def _run(self, stripes: Sequence[int], reader: BucketFileReader | None) -> list[pa.RecordBatch]:
+        with reader or self.merger.open(self.source.file) as file:
+            return list(self.rows(file, stripes))
+
+    def rows(self, reader: BucketFileReader, stripes: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The rows of some stripes of the file, which is open."""
+        what = self.what
+        predicate = ANYTHING if what.selection is None else what.selection.predicate
+        filter = _RowFilter(reader, what.columns, predicate, stripes, unit=what.unit)
+        found = filter.batches(wanted=what.wanted, identities=self.needs_ids, raw=self.raw)
+        for batch, meets in found:
+            alive = rows_that_count(
+                batch, self.source, self.deletes, newest=self.newest, valid=what.valid
+            )
+            yield from _kept(batch, both(meets, alive), what.schema, row_ids=what.row_ids)
+
+
+_Answer = TypeVar("_Answer")
+
+
+def in_order(tasks: Iterable[Callable[[], _Answer]], *, threads: int) -> Iterator[_Answer]:
+    """What tasks give, in their order, while threads are ``threads`` tasks ahead; where there is
+    but one task, no thread is started.
+    """
+    given = iter(tasks)
+    ahead = list(itertools.islice(given, 2))
+    if len(ahead) < 2:
+        yield from (task() for task in ahead)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="hiveacid-read") as pool:
+        waiting: deque[Future[_Answer]] = deque()
+        try:
+            for task in itertools.chain(ahead, given):
+                waiting.append(pool.submit(task))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 class _RowFilter:
@@ -106,16 +251,16 @@ class _RowFilter:
         self,
         reader: BucketFileReader,
         table_columns: Sequence[Column],
-        selection: Selection | None,
-        file: DataFile,
+        predicate: Predicate,
+        stripes: Sequence[int],
         *,
         unit: str,
     ) -> None:
         self._reader = reader
         self._unit = unit
         self._columns = table_columns
-        self._stripes = None if selection is None else selection.files.get(file.path)
-        self._predicate = ANYTHING if selection is None else selection.predicate
+        self._stripes = stripes
+        self._predicate = predicate
         mentioned = columns_of(self._predicate)
         self._decides = [i for i, c in enumerate(table_columns) if c.name in mentioned]
 
@@ -128,8 +273,7 @@ class _RowFilter:
             for batch in read(wanted=wanted, identities=identities, raw=raw, stripes=self._stripes):
                 yield batch, None
             return
-        stripes = range(self._reader.stripes) if self._stripes is None else self._stripes
-        for number in stripes:
+        for number in self._stripes:
             for batch in read(wanted=self._decides, identities=False, stripes=(number,)):
                 meets = self._mask(batch)
                 if meets.any():
