@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,7 +22,10 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
+from hiveacid.storage.many_listings import Found, are_apart, list_together
+from hiveacid.storage.ranged import opened
 from hiveacid.storage.retries import Retries
+from hiveacid.storage.s3_requests import Requests
 from hiveacid.storage.stores import (
     Lookup,
     S3Access,
@@ -38,11 +41,13 @@ _URI: Final = re.compile(
 )
 
 _LOCAL: Final = "/"
+_NO_FILE: Final = re.compile("NO_SUCH_KEY|NoSuchKey")
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
 _S3_KEYS: Final = "Keys to S3 are given by hiveacid.s3.*, Spark's fs.s3a.* or AWS_*."
 _SMALL_BYTES: Final = 1024 * 1024
 """Of an object: to read as much costs about what a request does."""
 _COPIES_AT_ONCE: Final = 16
+_LISTINGS_AT_ONCE: Final = 64
 _NO_PERMISSION: Final = re.compile(
     "ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE_DOES_NOT_MATCH|EXPIRED_TOKEN"
     "|MISSING_AUTHENTICATION|HTTP status 40[13]|ExpiredToken|InvalidToken|Permission denied"
@@ -84,6 +89,7 @@ class FileSystem:
             with _mapped(self._root):
                 self._fs, prefix = opened_root(self._root, self.s3)
         self._prefix = prefix.rstrip("/")
+        self._requests: Requests | None = None
         self._uploads: Uploads | None = None
         self._is_there = not self.is_object_store
 
@@ -144,11 +150,18 @@ class FileSystem:
         """What sends files here that another process completes; None where the place has none, or
         where its keys are known to the library alone.
         """
-        if self._uploads is None and self._root.startswith("s3:") and self.s3.keys is not None:
+        requests = self._own_requests()
+        if self._uploads is None and requests is not None:
+            self._uploads = Uploads(requests)
+        return self._uploads
+
+    def _own_requests(self) -> Requests | None:
+        """What asks the server where the library cannot, or asks more than it must."""
+        if self._requests is None and is_s3(self._root) and self.s3.keys is not None:
             region = getattr(self._fs, "region", None)
             if region is not None and "?" not in self._root and "@" not in self._root:
-                self._uploads = Uploads(self._prefix, self.s3, region=region, retries=Retries())
-        return self._uploads
+                self._requests = Requests(self._prefix, self.s3, region=region, retries=Retries())
+        return self._requests
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """All files and directories below ``path``, sorted by path; empty where it does not
@@ -156,13 +169,28 @@ class FileSystem:
         """
         return self._list(path, recursive=True)
 
+    def list_each(self, paths: Sequence[str]) -> tuple[tuple[FileInfo, ...], ...]:
+        """``list_recursive`` of each of them, by as few requests as the place allows."""
+        requests = self._own_requests()
+        if len(paths) > 1 and requests is not None and are_apart(paths):
+            with _mapped(paths[0]):
+                found = list_together(requests, paths)
+            return tuple(_with_directories(path, found[path]) for path in paths)
+        if not self.is_object_store:
+            return tuple(map(self.list_recursive, paths))
+        with ThreadPoolExecutor(_LISTINGS_AT_ONCE) as threads:
+            return tuple(threads.map(self.list_recursive, paths))
+
     def list_directory(self, path: str) -> tuple[FileInfo, ...]:
         """The files and directories in ``path``, sorted by path; empty where it does not exist."""
         return self._list(path, recursive=False)
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Open for random access."""
+        requests = self._own_requests()
         with _mapped(path):
+            if requests is not None:
+                return opened(requests, path)
             file = self._fs.open_input_file(path)
             if self.is_object_store and file.size() <= _SMALL_BYTES:
                 return pa.BufferReader(file.read())  # one request, not one for each stream of ORC
@@ -175,6 +203,10 @@ class FileSystem:
 
     def read_bytes(self, path: str) -> bytes:
         """The whole of a small file."""
+        if self._own_requests() is not None:
+            with self.open_input(path) as file:
+                whole: bytes = file.read()
+                return whole
         with _mapped(path), self._fs.open_input_stream(path, compression=None) as stream:
             data: bytes = stream.read()
             return data
@@ -406,6 +438,20 @@ def _split(location: str) -> tuple[str, str]:
     return f"{root}/{match['query'] or ''}", match["path"] or ""
 
 
+def _with_directories(root: str, found: Iterable[Found]) -> tuple[FileInfo, ...]:
+    """The objects below a directory as files, and the directories that their names are in."""
+    infos, above = {}, len(root.rstrip("/"))
+    for path, size_bytes, modified_ns in found:
+        file = path.rstrip("/")
+        if file == path:
+            infos[file] = FileInfo(file, False, size_bytes, modified_ns)
+        at = file.rfind("/") if file == path else len(file)
+        while at > above and file[:at] not in infos:
+            infos[file[:at]] = FileInfo(file[:at], True, 0)
+            at = file.rfind("/", 0, at)
+    return tuple(infos[path] for path in sorted(infos))
+
+
 @contextmanager
 def _mapped(path: str) -> Iterator[None]:
     """Map the library's errors to ours."""
@@ -418,7 +464,7 @@ def _mapped(path: str) -> Iterator[None]:
 def storage_error(error: OSError, *, path: str) -> StorageError:
     """Our error for an operating system's or Arrow's one."""
     text = str(error)
-    if isinstance(error, FileNotFoundError) or error.errno == errno.ENOENT or "NO_SUCH_KEY" in text:
+    if isinstance(error, FileNotFoundError) or error.errno == errno.ENOENT or _NO_FILE.search(text):
         return MissingFileError(f"file {path} does not exist", path=path)
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in text:
         return StorageError(f"no space left while writing {path}", path=path, detail="no-space")

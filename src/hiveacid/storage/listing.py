@@ -4,7 +4,7 @@ by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,7 +25,7 @@ from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory, Sn
 from hiveacid.model.properties import check_mode
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 
 _LONG_BYTES: Final = 8
 
@@ -47,8 +47,12 @@ def list_partition(fs: FileSystem, path: str) -> tuple[Entry, ...]:
     Raises:
         StorageError: listing or reading failed.
     """
+    return _entries(fs, path, fs.list_recursive(path))
+
+
+def _entries(fs: FileSystem, path: str, infos: Iterable[FileInfo]) -> tuple[Entry, ...]:
     entries: list[Entry] = []
-    for info in fs.list_recursive(path):
+    for info in infos:
         relative = info.path[len(path.rstrip("/")) + 1 :]
         is_marker = not info.is_directory and relative.rpartition("/")[2] == METADATA_FILE
         marker = fs.read_bytes(info.path).decode("utf-8", "replace") if is_marker else None
@@ -201,13 +205,27 @@ def read_snapshot(
     """
     check_mode(table)
     parts = []
-    for partition in partitions:
-        file_system, path = files.at(partition.location)
-        entries = list_partition(file_system, path)
+    for partition, (file_system, path, infos) in zip(
+        partitions, _listings(files, partitions), strict=True
+    ):
+        entries = _entries(file_system, path, infos)
         directory = resolve(entries, valid, valid_txns, mode=table.acid_mode)
         directory = with_logical_lengths(file_system, path, directory, entries=entries)
         parts.append(SnapshotPart(partition, directory))
     return Snapshot(table, valid, tuple(parts))
+
+
+def _listings(
+    files: Files, partitions: Sequence[Partition]
+) -> Iterator[tuple[FileSystem, str, Iterable[FileInfo]]]:
+    """What lies below each partition; those of one file system are listed together."""
+    places = [files.at(partition.location) for partition in partitions]
+    paths: dict[FileSystem, list[str]] = {}
+    for file_system, path in places:
+        paths.setdefault(file_system, []).append(path)
+    found = {fs: iter(fs.list_each(listed)) for fs, listed in paths.items()}
+    for file_system, path in places:
+        yield file_system, path, next(found[file_system])
 
 
 # -------------------------------------------------------------------- what was cleaned

@@ -92,19 +92,48 @@ def test_a_write_is_one_put_for_each_file_and_one_listing(
     assert count["PUT"] == data_files + sides
     assert sides == data_files, "each is alone in its directory"
     assert count["LIST"] == listings
-    assert count["HEAD"] == count["GET"] <= listings * opened
-    assert set(count) <= {"PUT", "LIST", "HEAD", "GET"}
+    assert count["GET"] <= listings * opened
+    assert set(count) <= {"PUT", "LIST", "GET"}
 
 
-def test_a_read_lists_once_and_asks_for_a_small_file_by_two_requests(
+def test_a_read_lists_once_and_asks_for_the_tail_and_the_rows_of_a_file(
     acid: Session, s3: S3Server
 ) -> None:
     new(acid)
     with s3.requests() as made:
         assert len(rows(acid, "t")) == 4
+    assert Counter(one.partition(" ")[0] for one in made) == {"LIST": 1, "GET": 2 * 2}
+
+
+PARTITIONED: dict[str, tuple[Callable[[Session], object], int]] = {
+    "insert": (lambda acid: acid.sql("insert into t values (5, 'a'), (5, 'new')"), 2),
+    "static": (lambda acid: acid.sql("insert into t partition (p='b') values (5)"), 1),
+    "read": (lambda acid: rows(acid, "t"), 0),
+    "read one": (lambda acid: hiveacid.read_arrow(acid.table("t"), filter="p='a'").read_all(), 0),
+    "delete": (lambda acid: acid.table("t").delete_arrow("id = 1"), 5),
+    "merge": (
+        lambda acid: acid.table("t").merge_arrow(
+            pa.table({"id": pa.array([1, 7], pa.int32()), "p": ["a", "z"]}), on=["id", "p"]
+        ),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTITIONED)
+def test_statements_on_partitions_list_them_together(
+    acid: Session, s3: S3Server, name: str
+) -> None:
+    acid.sql(f"create table t (id int) partitioned by (p string) {FULL}")
+    for n in range(2):
+        acid.sql("insert into t values " + ", ".join(f"({n}, '{p}')" for p in "abcde"))
+    change, data_files = PARTITIONED[name]
+    with s3.requests() as made:
+        change(acid)
     count = Counter(one.partition(" ")[0] for one in made)
-    assert count["LIST"] == 1
-    assert count["HEAD"] == count["GET"] <= 2 * 2
+    assert count["PUT"] == 2 * data_files, "each with its _orc_acid_version"
+    assert count["LIST"] == (0 if name in ("insert", "static") else 1)
+    assert set(count) <= {"PUT", "LIST", "GET"}
 
 
 def test_a_compaction_lists_once_and_writes_one_file(acid: Session, s3: S3Server) -> None:

@@ -72,6 +72,29 @@ def test_names_are_what_they_are(place: tuple[FileSystem, str]) -> None:
     assert again.size_bytes(f"{path}/{NAMES[0]}") == len(NAMES[0])
 
 
+def test_directories_are_listed_together(place: tuple[FileSystem, str]) -> None:
+    fs, path = place
+    names = ["p=a", "p=a!", "p=a b", "p=b%2F", "p=c/q=1", "p=c/q=2", "p=é", "p=none"]
+    for name in names[:-1]:
+        written(place, f"{name}/d/e/f", f"{name}/g")
+        fs.create_directory(f"{path}/{name}/empty/e")
+    for chosen in (names, names[::-2], names[:1]):
+        paths = [f"{path}/{name}" for name in chosen]
+        listed = fs.list_each(paths)
+        for one, infos in zip(paths, listed, strict=True):
+            expected = fs.list_recursive(one)
+            assert [(i.path, i.is_directory) for i in infos] == [
+                (i.path, i.is_directory) for i in expected
+            ]
+            assert [i for i in infos if not i.is_directory] == [
+                i for i in expected if not i.is_directory
+            ]
+    if fs.is_object_store:
+        return
+    nested = [path, f"{path}/p=a"]
+    assert fs.list_each(nested) == tuple(map(fs.list_recursive, nested))
+
+
 def test_a_file_is_written_over_read_anywhere_copied_and_deleted(
     place: tuple[FileSystem, str],
 ) -> None:

@@ -16,10 +16,10 @@ from hiveacid.model.types import INT, STRING
 from hiveacid.settings import Settings
 from hiveacid.storage import uploads
 from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.s3_requests import authorization
 from hiveacid.storage.stage import RowStage
 from hiveacid.storage.stores import S3Access, S3Keys, s3_of_settings
 from hiveacid.storage.target import WriteTarget, end_uploads, publish
-from hiveacid.storage.uploads import authorization
 
 HERE = "t 1+ü%/p=a%2Fb"
 

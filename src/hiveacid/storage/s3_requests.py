@@ -1,0 +1,193 @@
+"""What is asked of a server of S3 by ourselves, because pyarrow does not: signed (AWS Signature 4),
+over connections that are kept, again where it fails in passing.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import hmac
+import http.client
+import re
+import ssl
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from hiveacid.errors import InternalError
+from hiveacid.storage.retries import Retries
+from hiveacid.storage.stores import S3Access, S3Keys
+
+_TIMEOUT_S: Final = 60.0
+_EMPTY: Final = 416
+"""The status where a range of a file is asked for that has no bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of a server, where it did what it was asked."""
+
+    status: int
+    headers: Mapping[str, str]
+    """by their names in lower case"""
+    body: bytes
+
+
+class _Kept:
+    """A connection, closed with its thread."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        split = urlsplit(url)
+        if split.hostname is None:
+            raise InternalError("an endpoint without a host", endpoint=url)
+        if split.scheme == "https":
+            self.connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                split.hostname,
+                split.port,
+                timeout=timeout_s,
+                context=ssl.create_default_context(),
+            )
+        else:
+            self.connection = http.client.HTTPConnection(
+                split.hostname, split.port, timeout=timeout_s
+            )
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+
+class Requests:
+    """To one bucket; paths begin with its name."""
+
+    def __init__(self, bucket: str, access: S3Access, *, region: str, retries: Retries) -> None:
+        assert access.keys is not None
+        self.bucket = bucket
+        self.retries = retries
+        self._keys = access.keys
+        self._region = region
+        self._timeout_s = access.timeout_s or _TIMEOUT_S
+        self._url, self._root = _address(bucket, access, region)
+        self._local = threading.local()
+
+    def asked(
+        self, verb: str, path: str, query: Mapping[str, str], body: bytes = b"", *, range: str = ""
+    ) -> Answer:
+        """The answer; the server is asked again where it fails in passing.
+
+        Raises:
+            OSError: the server refused, or failed.
+        """
+        return self.retries.run(
+            lambda: self.once(verb, path, query, body, range=range), subject=path
+        )
+
+    def once(
+        self, verb: str, path: str, query: Mapping[str, str], body: bytes = b"", *, range: str = ""
+    ) -> Answer:
+        """The answer; ``range`` as in ``bytes=0-99``.
+
+        Raises:
+            OSError: the server refused, or failed.
+        """
+        key = path.removeprefix(self.bucket)
+        place = f"{self._root}{quote(key, safe='/-_.~')}" or "/"
+        given = "&".join(f"{_quoted(name)}={_quoted(query[name])}" for name in sorted(query))
+        headers = self._signed(verb, place, given, body)
+        if range:
+            headers["range"] = range
+        connection = self._connection()
+        try:
+            connection.request(verb, f"{place}?{given}", body=body or None, headers=headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except (http.client.HTTPException, OSError) as error:
+            connection.close()
+            became = "failed" if isinstance(error, ssl.SSLError) else "got no answer"
+            text = f"{verb} {became}: {type(error).__name__}: {error}"
+            raise OSError(errno.EIO, text) from error
+        if response.status == _EMPTY and range:
+            return Answer(response.status, {}, b"")
+        # what takes long may be answered 200 before it is known to fail
+        text = "" if verb == "GET" and range else answer[:2000].decode("utf-8", "replace")
+        if response.status // 100 != 2 or "<Error>" in text:
+            text = answer[:2000].decode("utf-8", "replace")
+            code, why = element(text, "Code") or response.reason, element(text, "Message")
+            raise OSError(errno.EIO, f"AWS Error {code} (HTTP status {response.status}): {why}")
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, found, answer)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        """Of this thread; it opens itself again where it was closed."""
+        if not hasattr(self._local, "kept"):
+            self._local.kept = _Kept(self._url, self._timeout_s)
+        kept: _Kept = self._local.kept
+        return kept.connection
+
+    def _signed(self, verb: str, place: str, query: str, body: bytes) -> dict[str, str]:
+        now = self.retries.clock.now_ms() / 1000
+        stamp = datetime.fromtimestamp(now, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        headers = {
+            "host": urlsplit(self._url).netloc,
+            "x-amz-content-sha256": hashlib.sha256(body).hexdigest(),
+            "x-amz-date": stamp,
+        }
+        if self._keys.session_token:
+            headers["x-amz-security-token"] = self._keys.session_token
+        headers["authorization"] = authorization(
+            self._keys, self._region, verb, place, query, headers
+        )
+        if verb != "GET":
+            headers["content-length"] = str(len(body))
+        return headers
+
+
+def authorization(
+    keys: S3Keys, region: str, verb: str, place: str, query: str, headers: Mapping[str, str]
+) -> str:
+    """The header that proves who asks; ``headers`` are all that is signed."""
+    names = ";".join(sorted(headers))
+    lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
+    asked = "\n".join([verb, place, query, lines, names, headers["x-amz-content-sha256"]])
+    stamp = headers["x-amz-date"]
+    scope = f"{stamp[:8]}/{region}/s3/aws4_request"
+    digest = hashlib.sha256(asked.encode()).hexdigest()
+    key = f"AWS4{keys.secret_key}".encode()
+    for word in scope.split("/"):
+        key = _hmac(key, word)
+    signature = _hmac(key, "\n".join(["AWS4-HMAC-SHA256", stamp, scope, digest])).hex()
+    credential = f"Credential={keys.access_key}/{scope}"
+    return f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={names}, Signature={signature}"
+
+
+def _hmac(key: bytes, text: str) -> bytes:
+    return hmac.new(key, text.encode(), hashlib.sha256).digest()
+
+
+def _address(bucket: str, access: S3Access, region: str) -> tuple[str, str]:
+    """Where requests go, and what their paths begin with."""
+    scheme, _, host = (access.endpoint or "").rpartition("://")
+    host = host.rstrip("/")
+    in_path = access.path_style is not False if host else "." in bucket
+    if not host:
+        host = f"s3.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+    if in_path:
+        return f"{scheme or 'https'}://{host}", f"/{bucket}"
+    return f"{scheme or 'https'}://{bucket}.{host}", ""
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="-_.~")
+
+
+def element(text: str, name: str) -> str:
+    """The content of the first element of a name, "" where there is none."""
+    found = re.search(f"<{name}>(.*?)</{name}>", text, re.DOTALL)
+    return found[1] if found else ""
+
+
+def epoch_ms(text: str) -> int:
+    """The time that a server says."""
+    return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
