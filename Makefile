@@ -6,11 +6,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK_VERSIONS ?= 3.5 4.0 4.3
 PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal
-UNIT := not spark and not java and not postgres and not long and not timing and not slow
+UNIT := not spark and not java and not postgres and not s3 and not long and not timing and not slow
 BENCH ?=
 INTEROP ?=
 
 export TZ := UTC
+# a run starts hundreds of Python processes, each of which would compile the package for itself
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-txn bench-stream bench-rounds size sim soak test-spark-versions clean
@@ -36,10 +38,10 @@ unit: $(STAMP)  ## tests that need no Java and no database server: seconds
 	$(PYTEST) -m "$(UNIT)" tests/unit
 
 test: java $(STAMP)  ## tests, in two processes: minutes
-	$(PYTEST) -m "not long and not timing"
+	$(PYTEST) --durations=25 -m "not long and not timing"
 
 test-changed: java $(STAMP)  ## these, and the long ones that cover what changed since main: what .ci/run runs
-	$(PYTEST) -m "not timing" --changed "$$($(BIN)/python scripts/changed.py)"
+	$(PYTEST) --durations=25 -m "not timing" --changed "$$($(BIN)/python scripts/changed.py)"
 
 test-all: java $(STAMP)  ## all tests, long histories, writers killed at random: before an issue is called resolved
 	$(PYTEST) --hypothesis-profile search

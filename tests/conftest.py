@@ -1,18 +1,22 @@
 """What tests get: UTC before any JVM starts, one small Spark session for those that ask.
 
-Markers say what a test needs, and from them follows where it runs (CONTRIBUTING.md): ``spark`` and
-``postgres`` are set here by the fixtures that a test asks for; ``java``, ``long`` and ``timing``
-stand at the tests (pyproject.toml says what each means).
+Markers say what a test needs, and from them follows where it runs (CONTRIBUTING.md): ``spark``,
+``postgres`` and ``s3`` are set here by the fixtures that a test asks for; the others stand at the
+tests (pyproject.toml says what each means).
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import wraps
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +37,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # For every JVM that a test starts: statements over few rows end before the second compiler's work
 # pays off, which takes a third of the time of both cores.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m")
-SERVERS = {"spark", "postgres"}
+SERVERS = {"spark", "postgres", "s3"}
 FIRST = ("spark", "java")
 PROJECT = Path(__file__).parents[1]
 # Few examples, the same in each run, however loaded the machine is; many that are looked for anew,
@@ -42,12 +46,21 @@ _ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 hypothesis.register_profile("same", max_examples=50, derandomize=True, database=None, **_ANY_SPEED)
 hypothesis.register_profile("search", max_examples=300, **_ANY_SPEED)
 hypothesis.load_profile("same")
-# Python workers begin with ``tests.worker_daemon``, those of a Connect server too.
+# Python workers begin with ``tests.worker_daemon``, those of a Connect server too, and all that is
+# started with what is in ``tests/processes``. None of them compiles the package for itself.
 os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, (str(PROJECT), os.environ.get("PYTHONPATH")))
+    filter(None, (f"{PROJECT}/tests/processes", str(PROJECT), os.environ.get("PYTHONPATH")))
 )
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # With which Spark's JVM looks for data sources in Python, where no environment is activated.
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: nobody looks through it again for what nobody holds."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,39 +115,36 @@ def no_embedded_compactor() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_sqlite() -> Iterator[None]:
-    """Each test with a metastore makes its own: the text of its tables is compiled once, and
-    nothing waits for the disk, which no test takes away.
+def quick_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each test with a metastore makes its own: a copy of one that is empty; and nothing waits for
+    the disk, which no test takes away.
     """
-    from sqlalchemy import create_mock_engine
+    from hiveacid.clock import SystemClock
+    from hiveacid.metastore import connect
+    from hiveacid.metastore.sql import migrations, sqlite
 
-    from hiveacid.metastore.sql import schema, sqlite
+    directory = tmp_path_factory.mktemp("metastore")
+    connect.connect(f"sqlite:///{directory}/empty.db", clock=SystemClock()).close()
+    numbers = count()
+    original_init, original_prepare = sqlite.SqliteDialect.__init__, migrations.prepare
 
-    texts: list[str] = []
-    engine = create_mock_engine(
-        "sqlite://", lambda ddl, *_, **__: texts.append(str(ddl.compile(dialect=engine.dialect)))
-    )
-    create_all = schema.METADATA.create_all
-    create_all(engine, checkfirst=False)
-
-    def create(connection: Any, **options: Any) -> None:
-        if connection.dialect.name != "sqlite":
-            create_all(connection, **options)
-            return
-        cursor = connection.connection.cursor()
-        for text in texts:
-            cursor.execute(text)
-        cursor.close()
-
-    original = sqlite.SqliteDialect.__init__
-
-    @wraps(original)
+    @wraps(original_init)
     def without_waiting(self: Any, path: str, **options: Any) -> None:
-        original(self, path, **{**options, "durable": False})
+        original_init(self, path, **{**options, "durable": False})
+
+    def prepare(database: Any, opening: migrations.Opening) -> None:
+        dialect = database.dialect
+        if isinstance(dialect, sqlite.SqliteDialect) and dialect.is_new():
+            copy = directory / f"{os.getpid()}-{next(numbers)}.db"
+            shutil.copyfile(directory / "empty.db", copy)
+            with suppress(OSError):  # another thread was first, or nobody may write there
+                os.link(copy, database.url.removeprefix("sqlite:///"))
+            copy.unlink()
+        original_prepare(database, opening)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema.METADATA, "create_all", create)
         patch.setattr(sqlite.SqliteDialect, "__init__", without_waiting)
+        patch.setattr(connect, "prepare", prepare)
         yield
 
 
