@@ -27,8 +27,9 @@ from enum import Enum
 from hiveacid.client import Client
 from hiveacid.compaction.rewrites import find_partition, find_table
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError, StorageError
+from hiveacid.layout.changes import last_overwrite
 from hiveacid.layout.compaction import CleaningPlan, plan_cleaning, settled_aborts
-from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
+from hiveacid.layout.names import STAGING_PREFIX, cleaned_name, parse_staging_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionType
@@ -358,7 +359,11 @@ class Cleaner:
         for location in locations:
             fs, root = self._client.files.at(location)
             entries = self._listed(fs, root)
-            for path in removable(entries, table, seen, today, aborted_only=aborted_only):
+            gone = removable(entries, table, seen, today, aborted_only=aborted_only)
+            overwrite = last_overwrite(entries) if gone and not self._dry else 0
+            if overwrite:  # nothing else would tell a reader of changes that something was there
+                fs.write_bytes(f"{root}/{cleaned_name(overwrite)}", data=b"")
+            for path in gone:
                 self._remove(fs, root, path, entries)
                 removed.append(f"{root}/{path}")
                 size_bytes += _bytes_below(path, entries)

@@ -18,7 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hiveacid.layout.events import DataFormat, parse_marker
-from hiveacid.layout.names import METADATA_FILE, BaseName, DeltaName, parse_directory
+from hiveacid.layout.names import (
+    METADATA_FILE,
+    BaseName,
+    DeltaName,
+    parse_cleaned_name,
+    parse_directory,
+)
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
 from hiveacid.model.tables import AcidMode
@@ -28,7 +34,8 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 @dataclass(frozen=True, slots=True)
 class Versions:
     """The write ids that ``high`` sees and ``low`` does not; ``low`` sees nothing that ``high``
-    does not see; ``now`` is what is seen today.
+    does not see; ``now`` is what is seen today, ``last``
+    the version that ``high`` is.
 
     ``positions`` are the places of write ids in the order of commits; None where that order is the
     write ids' own. ``times_ms`` are the times of the commits that are known.
@@ -37,6 +44,7 @@ class Versions:
     low: ValidWriteIdList
     high: ValidWriteIdList
     now: ValidWriteIdList
+    last: int
     positions: Mapping[int, int] | None = None
     times_ms: Mapping[int, int] | None = None
 
@@ -92,12 +100,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
-    """What happened to a partition, in order; ``proof`` is None where nothing was compacted since
-    the first state.
+    """What happened to a partition, in order; ``proofs`` tell whether what was compacted since the
+    first state is there. ``cleaned`` is the overwrite after the first state of which a cleaner
+    removed what it replaced; 0 where there is none.
     """
 
     steps: tuple[Step, ...]
-    proof: Proof | None
+    proofs: tuple[Proof, ...]
+    cleaned: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,7 @@ def changes_of(
         for path, (name, is_compacted) in bases.items()
         if is_compacted and not versions.low.is_valid_base(name.write_id)
     }
-    mixed = _mixed_deltas(entries, versions, txns) if mode is AcidMode.INSERT_ONLY else {}
+    mixed = _mixed_deltas(entries, versions, txns) if mode is AcidMode.INSERT_ONLY else frozenset()
     listing = [one for one in entries if one.path.partition("/")[0] not in {*later, *mixed}]
     overwrites = sorted(
         (
@@ -163,14 +173,12 @@ def changes_of(
         low = after
     last = versions.between(low, versions.high)
     steps.append(_log(state(low), state(versions.high), last, rebased))
+    marks = (parse_cleaned_name(entry.path) for entry in entries)
+    cleaned = max((one for one in marks if not versions.low.is_valid(one)), default=0)
     kept = tuple(step for step in steps if step.overwrite or step.changed.deltas)
-    if mode is AcidMode.INSERT_ONLY:
-        whole = resolve(entries, versions.now, txns, mode=mode).row_files
-        lasts = [int(name.write_id) for name in seen.values()] + list(mixed.values())
-        valid = versions.now
-        proof = Proof(whole, state(valid), valid, max(lasts)) if lasts else None
-        return PartitionChanges(kept, proof)
-    return PartitionChanges(kept, _proof(seen, compacted, versions, state))
+    proofs = _proofs(seen, compacted, versions, state)
+    proofs += [_proof_of_delta(entries, path, versions, txns, state) for path in sorted(mixed)]
+    return PartitionChanges(kept, tuple(proofs), cleaned)
 
 
 def _bases(entries: Sequence[Entry]) -> dict[str, tuple[BaseName, bool]]:
@@ -191,18 +199,18 @@ def _bases(entries: Sequence[Entry]) -> dict[str, tuple[BaseName, bool]]:
 
 def _mixed_deltas(
     entries: Sequence[Entry], versions: Versions, txns: ValidTxnList
-) -> dict[str, int]:
-    """Compacted deltas of a table without row ids that hold rows after the first state, each with
-    its last write id: what they were made of tells rows apart.
+) -> frozenset[str]:
+    """Compacted deltas of a table without row ids that hold rows after the first state: what they
+    were made of tells rows apart.
     """
-    found: dict[str, int] = {}
+    found: set[str] = set()
     for path in {one.path.partition("/")[0] for one in entries}:
         name = parse_directory(path)
         if not isinstance(name, DeltaName) or not name.visibility_txn:
             continue
         if txns.is_valid(name.visibility_txn) and not _is_old(name, versions):
-            found[path] = int(name.max_write_id)
-    return found
+            found.add(path)
+    return frozenset(found)
 
 
 def _is_old(name: DeltaName, versions: Versions) -> bool:
@@ -224,6 +232,16 @@ def _base_of(
     base = resolve(own, valid, txns, mode=mode).base
     assert base is not None
     return base
+
+
+def last_overwrite(entries: Sequence[Entry]) -> int:
+    """The highest write id of a base that no compaction made; 0 where there is none.
+
+    Raises:
+        FormatError: a ``_metadata_acid`` is not one.
+    """
+    found = (name.write_id for name, is_compacted in _bases(entries).values() if not is_compacted)
+    return max((int(one) for one in found), default=0)
 
 
 def _log(
@@ -255,26 +273,47 @@ def _only_base(directory: AcidDirectory) -> AcidDirectory:
     return replace(directory, originals=(), deltas=())
 
 
-def _proof(
+def _proofs(
     seen: Mapping[str, BaseName],
     bases: Mapping[str, BaseDirectory],
     versions: Versions,
     state: Callable[[ValidWriteIdList], AcidDirectory],
-) -> Proof | None:
+) -> list[Proof]:
     """By the lowest base beyond the last state where there is one, else by the highest below."""
     beyond = [path for path, name in seen.items() if versions.high.hwm <= name.write_id]
     order = {path: _order(name) for path, name in seen.items()}
     if not seen:
-        return None
+        return []
     path = min(beyond, key=order.__getitem__) if beyond else max(seen, key=order.__getitem__)
-    write_id, now = int(seen[path].write_id), versions.now
-    valid = ValidWriteIdList.of(
+    valid = _up_to(versions.now, int(seen[path].write_id))
+    return [Proof(bases[path].files, state(valid), valid, int(seen[path].write_id))]
+
+
+def _proof_of_delta(
+    entries: Sequence[Entry],
+    path: str,
+    versions: Versions,
+    txns: ValidTxnList,
+    state: Callable[[ValidWriteIdList], AcidDirectory],
+) -> Proof:
+    name = parse_directory(path)
+    assert isinstance(name, DeltaName)
+    own = [one for one in entries if one.path.partition("/")[0] == path]
+    valid = _up_to(versions.now, int(name.max_write_id))
+    files = resolve(own, valid, txns, mode=AcidMode.INSERT_ONLY).row_files
+    before = state(valid)
+    within = tuple(one for one in before.deltas if one.name.min_write_id >= name.min_write_id)
+    inputs = replace(before, base=None, originals=(), deltas=within)
+    return Proof(files, inputs, valid, int(name.max_write_id))
+
+
+def _up_to(now: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
+    return ValidWriteIdList.of(
         now.table,
         hwm=min(write_id, now.hwm),
         open=now.open[: bisect_right(now.open, write_id)],
         aborted=now.aborted[: bisect_right(now.aborted, write_id)],
     )
-    return Proof(bases[path].files, state(valid), valid, write_id)
 
 
 def _order(name: BaseName) -> tuple[int, int]:

@@ -34,7 +34,8 @@ class Deduplication(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeRange:
-    """The changes after ``since``, up to and with ``until`` (None: what is committed now).
+    """The changes after ``since`` (with it, where ``includes_since``), up to ``until`` and with it,
+    unless ``includes_until`` is False; None is what is committed now.
 
     ``key`` pairs deletes and inserts into updates: None takes the table's PRIMARY KEY, if any, and
     no names pair nothing; nor does anything without ``computes_updates``.
@@ -45,6 +46,8 @@ class ChangeRange:
     key: tuple[str, ...] | None = None
     deduplication: Deduplication = Deduplication.DROP_CARRYOVERS
     computes_updates: bool = True
+    includes_since: bool = False
+    includes_until: bool = True
 
     def __post_init__(self) -> None:
         if self.since < 0 or (self.until is not None and self.until < self.since):

@@ -111,15 +111,15 @@ def change_range(
             raise InvalidInputError(f"{name} is a version, a whole number, not {value!r}")
     if bounds not in _BOUNDS:
         raise InvalidInputError(f"bounds is one of {', '.join(_BOUNDS)}, not {bounds!r}")
-    first = max(since - 1, 0) if bounds[0] == "[" else since
-    last = until - 1 if until is not None and bounds[1] == ")" else until
     names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return ChangeRange(
-        first,
-        last if last is None or last >= first else first,
+        since,
+        until,
         names,
         Deduplication.parse(deduplication),
         computes_updates=updates,
+        includes_since=bounds[0] == "[",
+        includes_until=bounds[1] == "]",
     )
 
 

@@ -1,12 +1,14 @@
 """The changes of a table between two versions, as a transaction that reads sees them.
 
-A version is a write id: the state just after it committed. What is still open above the first
-version holds the last one back, so that a reader who goes on from there misses nothing.
+A version is a write id: the state just after it committed, in the order of commits. Where somebody
+writes who records no commits (Hive), what is open holds the last version back, so that a reader who
+goes on from there misses nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +17,9 @@ import pyarrow as pa
 
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.changes import Versions
+from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.changes import ChangeRange, Deduplication
+from hiveacid.model.history import Commit, Version
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.constraints import key_constraints
@@ -47,7 +51,7 @@ class ChangeScan:
     @property
     def until(self) -> int:
         """The last version."""
-        return self.versions.high.hwm
+        return self.versions.last
 
     @property
     def is_net(self) -> bool:
@@ -110,16 +114,17 @@ def open_changes(
     look = context.look()
     look.expect(expected)
     bound = Bound.to(look, fixed(expected.name))
-    use = partial(_opened, wanted, columns, context.files)
+    use = partial(_opened, wanted, columns, context)
     scan, close = read_in_transaction(context, bound, reads_all, use)
     return replace(scan, close=close)
 
 
 def _opened(
-    wanted: ChangeRange, columns: Sequence[str] | None, files: Files, held: Locked
+    wanted: ChangeRange, columns: Sequence[str] | None, context: ExecutionContext, held: Locked
 ) -> tuple[ChangeScan, Iterable[Table]]:
     table = held.view.definition(held.value)
-    scan = plan_changes(held.txn, table, wanted, columns=columns, files=files)
+    own, files = context.client.own, context.files
+    scan = plan_changes(held.txn, table, wanted, own=own, columns=columns, files=files)
     return scan, (table,)
 
 
@@ -128,6 +133,7 @@ def plan_changes(
     table: Table,
     wanted: ChangeRange,
     *,
+    own: OwnDatabase,
     files: Files,
     columns: Iterable[str] | None = None,
 ) -> ChangeScan:
@@ -137,7 +143,7 @@ def plan_changes(
             f"{table.name} is not transactional: nothing tells what changed", table=str(table.name)
         )
     now = txn.valid_write_ids(table)
-    versions = _versions(table, now, wanted)
+    versions = _versions(own, table, now, wanted)
     key = _key(table, wanted)
     names = _columns(table, columns)
     units = change_units(table, txn.partitions(table), versions, txn.valid_txns, files=files)
@@ -150,23 +156,81 @@ def plan_changes(
     return ChangeScan(table, versions, tuple(units), reader, key)
 
 
-def _versions(table: Table, now: ValidWriteIdList, wanted: ChangeRange) -> Versions:
-    decided = min(now.hwm, now.min_open - 1)
-    until = decided if wanted.until is None else wanted.until
-    last = max(wanted.since, until)
-    if last > decided:
+def _versions(
+    own: OwnDatabase, table: Table, now: ValidWriteIdList, wanted: ChangeRange
+) -> Versions:
+    low = _state(own, table, now, wanted.since, included=not wanted.includes_since)
+    found = own.commits(table.name, after=low.sequence or 0)
+    commits = [one for one in found if now.is_valid(one.write_id)]
+    if wanted.until is not None:
+        high = _state(own, table, now, wanted.until, included=wanted.includes_until)
+    elif commits and not _has_strangers(commits, low, now):
+        high = _state(own, table, now, int(commits[-1].write_id))
+    else:  # what is open may be of somebody who records no commits, and must not be missed
+        high = _state(own, table, now, max(min(now.hwm, now.min_open - 1), int(low.write_id)))
+    if (high.sequence or low.sequence or 0) < (low.sequence or 0):
         raise InvalidInputError(
-            f"{table.name} has no version {last} yet: the last one is {decided}",
+            f"Version {wanted.until} of {table.name} committed before version {wanted.since}",
             table=str(table.name),
-            write_id=decided,
         )
-    return Versions(_up_to(now, wanted.since), _up_to(now, last), now)
+    return Versions(
+        low.valid,
+        high.valid,
+        now,
+        last=int(high.write_id),
+        positions=_positions(commits, low.valid, high.valid),
+        times_ms={int(one.write_id): one.committed_ms for one in commits},
+    )
 
 
-def _up_to(now: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
-    """The state in which the write ids up to one are decided."""
-    aborted = (one for one in now.aborted if one <= write_id)
-    return ValidWriteIdList.of(now.table, hwm=write_id, aborted=aborted)
+def _state(
+    own: OwnDatabase, table: Table, now: ValidWriteIdList, write_id: int, *, included: bool = True
+) -> Version:
+    """The table just after a write id committed, or just before (not ``included``); an aborted one
+    is like the one before it.
+
+    Raises:
+        InvalidInputError: nobody committed it yet.
+    """
+    if write_id > now.hwm or write_id in now.open:
+        raise InvalidInputError(
+            f"{table.name} has no version {write_id} yet: the last write id is {now.hwm}",
+            table=str(table.name),
+            write_id=write_id,
+        )
+    while now.is_aborted(write_id) or (write_id in now.open):
+        write_id -= 1
+    version = own.version(table.name, write_id=write_id)
+    if included or not write_id:
+        return version
+    if version.sequence is not None:
+        with suppress(NotFoundError):  # what was before it was not recorded
+            return own.version(table.name, sequence=version.sequence - 1)
+    return _state(own, table, now, write_id - 1)
+
+
+def _has_strangers(commits: Sequence[Commit], low: Version, now: ValidWriteIdList) -> bool:
+    """Whether some write id is valid whose commit was not recorded: Hive writes to the table."""
+    known = {int(one.write_id) for one in commits}
+    above = range(low.valid.hwm + 1, now.hwm + 1)
+    new = [*(one for one in low.valid.exceptions if now.is_valid(one)), *above]
+    return any(now.is_valid(one) and one not in known for one in new)
+
+
+def _positions(
+    commits: Sequence[Commit], low: ValidWriteIdList, high: ValidWriteIdList
+) -> dict[int, int] | None:
+    """The places of the commits between two states; None where they are in order of write ids."""
+    ids = [int(one.write_id) for one in commits if high.is_valid(one.write_id)]
+    if ids == sorted(ids) and low.exceptions == ():
+        return None
+    places = {int(one.write_id): one.sequence for one in commits}
+    first = commits[0].sequence if commits else 0
+    found: dict[int, int] = {}
+    for write_id in sorted({*ids, *range(low.hwm + 1, high.hwm + 1), *low.exceptions}):
+        first = max(first, places.get(write_id, first))
+        found[write_id] = places.get(write_id, first)
+    return found
 
 
 def _key(table: Table, wanted: ChangeRange) -> tuple[str, ...]:

@@ -49,18 +49,19 @@ def change_units(
     Raises:
         SnapshotExpiredError: a directory that is needed was cleaned; ``write_id`` is the oldest
         from which on changes can be told.
-        UnsupportedError: a table of original files that was compacted by somebody else.
     """
     units: list[ChangeUnit] = []
     oldest = 0
+    if not versions.count(1, versions.high.hwm):
+        return units
     for partition in partitions:
         fs, path = files.at(partition.location)
         entries = list_partition(fs, path)
         found = changes_of(entries, versions, txns, mode=table.acid_mode)
-        if not found.steps and found.proof is None:
-            continue
-        if found.proof is not None and not is_complete(fs, path, table, found.proof):
-            oldest = max(oldest, found.proof.write_id)
+        oldest = max(oldest, found.cleaned)
+        lost = [one for one in found.proofs if not is_complete(fs, path, table, one)]
+        if lost:
+            oldest = max([oldest, *(one.write_id for one in lost)])
             continue
         for step in found.steps:
             whole = _with_lengths(fs, path, step, entries)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hiveacid import read_changes
+from hiveacid.errors import InvalidInputError, SnapshotExpiredError
 from hiveacid.session import Session
 from hiveacid.table import AcidTable
 
@@ -46,3 +49,94 @@ def test_inserts_and_deletes_have_the_write_id_that_made_them(plain: AcidTable) 
         (2, "update_postimage", 2, "B"),
         (2, "update_preimage", 2, "b"),
     ]
+
+
+def test_bounds_say_which_ends_belong_to_it(plain: AcidTable) -> None:
+    assert {one[0] for one in events(plain, since=2, until=3)} == {3}
+    assert {one[0] for one in events(plain, since=2, until=3, bounds="[]")} == {2, 3}
+    assert {one[0] for one in events(plain, since=2, until=4, bounds="()")} == {3}
+    assert {one[0] for one in events(plain, since=1, until=4, bounds="[)")} == {1, 2, 3}
+    assert events(plain, since=4) == []
+
+
+def test_versions_follow_the_order_of_commits(acid: Session, plain: AcidTable) -> None:
+    """Write id 5 commits after 6: a reader who has 6 gets 5 later, and 7 with both."""
+    other = acid.over(None)
+    other.sql("start transaction")
+    other.table("p").write_arrow([{"id": 5, "v": "late"}])
+    plain.write_arrow([{"id": 6, "v": "early"}])
+    assert events(plain, since=4) == [(6, "insert", 6, "early")]
+    other.sql("commit")
+    assert events(plain, since=4, until=6) == [(6, "insert", 6, "early")]
+    assert events(plain, since=6) == [(5, "insert", 5, "late")]
+    assert {one[0] for one in events(plain, since=5, bounds="[]")} == {5}
+    assert {one[0] for one in events(plain, since=6, bounds="[]")} == {5, 6}
+    with pytest.raises(InvalidInputError, match="committed before version 5"):
+        events(plain, since=5, until=6)
+
+
+def test_times_are_those_of_the_commits(acid: Session, plain: AcidTable) -> None:
+    found = read_changes(plain, since=0).read_all()
+    (first, *_) = acid.client.own.commits(plain.name)
+    times = dict(zip(found["_write_id"].to_pylist(), found["_commit_timestamp"], strict=True))
+    assert times[1].as_py().timestamp() == first.committed_ms / 1000
+
+
+def test_the_modes_leave_out_what_they_say(acid: Session, plain: AcidTable) -> None:
+    acid.sql("start transaction")
+    plain.write_arrow([{"id": 9, "v": "brief"}])
+    plain.delete_arrow("id = 9")
+    plain.merge_arrow([{"id": 3, "v": "C"}], on="id")
+    plain.merge_arrow([{"id": 3, "v": "CC"}], on="id")
+    acid.sql("commit")
+    assert events(plain, since=4, key="id") == [
+        (5, "update_postimage", 3, "CC"),
+        (5, "update_preimage", 3, "c"),
+    ]
+    all_of = events(plain, since=4, deduplication="none")
+    assert (5, "delete", 9, "brief") in all_of
+    assert (5, "delete", 3, "C") in all_of
+    assert events(plain, since=1, key="id", deduplication="netchanges") == [
+        (2, "insert", 4, "d"),
+        (3, "delete", 1, "a"),
+        (4, "update_postimage", 2, "BB"),
+        (4, "update_preimage", 2, "b"),
+        (5, "update_postimage", 3, "CC"),
+        (5, "update_preimage", 3, "c"),
+    ]
+
+
+def test_a_primary_key_pairs_images_unless_asked_not_to(acid: Session) -> None:
+    acid.sql(f"create table k (id int, v string, primary key (id) disable novalidate) {ACID}")
+    table = acid.table("k")
+    table.write_arrow([{"id": 1, "v": "a"}])
+    table.merge_arrow([{"id": 1, "v": "b"}], on="id")
+    kinds = [one[1] for one in events(table, since=1)]
+    assert kinds == ["update_postimage", "update_preimage"]
+    assert [one[1] for one in events(table, since=1, updates=False)] == ["delete", "insert"]
+
+
+def test_what_is_cleaned_is_an_error_that_names_the_oldest_version(
+    acid: Session, plain: AcidTable
+) -> None:
+    plain.compact("major", wait=True)
+    whole = events(plain, since=1)
+    for path in Path(plain.definition.location).glob("*delta_*"):
+        shutil.rmtree(path)
+    plain.write_arrow([{"id": 7, "v": "new"}])
+    with pytest.raises(SnapshotExpiredError, match="since 4, not since 1") as raised:
+        events(plain, since=1)
+    assert raised.value.context["write_id"] == 4
+    assert len(whole) == 6
+    assert events(plain, since=4) == [(5, "insert", 7, "new")]
+
+
+def test_wrong_versions_are_refused(acid: Session, plain: AcidTable) -> None:
+    for asked in ({"since": 9}, {"since": 0, "until": 9}, {"since": 3, "until": 2}, {"since": -1}):
+        with pytest.raises(InvalidInputError):
+            events(plain, **asked)
+    with pytest.raises(InvalidInputError, match="deduplicationMode is one of none"):
+        events(plain, since=1, deduplication="some")
+    acid.sql("create table flat (id int) stored as orc tblproperties ('transactional'='false')")
+    with pytest.raises(InvalidInputError, match="not transactional"):
+        read_changes(acid.table("flat"), since=1)
