@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -104,22 +104,21 @@ class PythonRows:
         return _from_dicts(named, columns, absent)
 
 
-@dataclass(frozen=True, slots=True)
-class DelimitedWriter:
-    """Lines of delimited text: one value for each column, in the table's order."""
+class _Texts:
+    """Lines with a text for each column, in the table's order."""
 
-    delimiter: str = ","
-    escape: str | None = None
-    null: str = "\\N"
-
-    def __post_init__(self) -> None:
-        for name, value in (("delimiter", self.delimiter), ("escape", self.escape)):
-            if value is not None and len(value) != 1:
-                raise InvalidInputError(f"{name} is one character, not {value!r}", argument=name)
+    __slots__ = ()
+    _kind: ClassVar[str]
 
     def check(self, columns: Sequence[Column]) -> None:
         """See ``RecordWriter``."""
-        _refuse_nested(columns, "delimited text")
+        for column in columns:
+            if isinstance(column.type, _NESTED):
+                raise InvalidInputError(
+                    f"column {column.name} has type {column.type}, which {self._kind} cannot hold",
+                    column=column.name,
+                    note="Use JsonWriter(), Arrow data or Python rows.",
+                )
 
     def records(self, data: object) -> list[object]:
         """See ``RecordWriter``."""
@@ -133,9 +132,33 @@ class DelimitedWriter:
     ) -> pa.Table:
         """See ``RecordWriter``."""
         del absent
-        return _from_texts([self._split(_text(line)) for line in records], columns)
+        rows = [_values(self._split(_text(line)), columns) for line in records]
+        return pa.table(
+            {
+                column.name: pa.array([row[at] for row in rows], pa.string())
+                for at, column in enumerate(columns)
+            }
+        )
 
-    def _split(self, line: str) -> list[str | None]:
+    def _split(self, line: str) -> Sequence[str | None]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class DelimitedWriter(_Texts):
+    """Lines of delimited text: one value for each column, in the table's order."""
+
+    delimiter: str = ","
+    escape: str | None = None
+    null: str = "\\N"
+    _kind: ClassVar[str] = "delimited text"
+
+    def __post_init__(self) -> None:
+        for name, value in (("delimiter", self.delimiter), ("escape", self.escape)):
+            if value is not None and len(value) != 1:
+                raise InvalidInputError(f"{name} is one character, not {value!r}", argument=name)
+
+    def _split(self, line: str) -> Sequence[str | None]:
         """What is NULL is seen before escapes are resolved, as in Hive."""
         if self.escape is None:
             return [None if text == self.null else text for text in line.split(self.delimiter)]
@@ -145,6 +168,39 @@ class DelimitedWriter:
             None if text == self.null else re.sub(rf"{escape}(.)", r"\1", text, flags=re.DOTALL)
             for text in re.findall(field, line, flags=re.DOTALL)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class RegexWriter(_Texts):
+    """Lines that match a regular expression as a whole: its groups are the columns, in the table's
+    order.
+    """
+
+    pattern: str
+    _kind: ClassVar[str] = "groups of a regular expression"
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise InvalidInputError(
+                f"{self.pattern!r} is no regular expression: {error}", argument="pattern"
+            ) from error
+
+    def check(self, columns: Sequence[Column]) -> None:
+        """See ``RecordWriter``."""
+        _Texts.check(self, columns)
+        groups = re.compile(self.pattern).groups
+        if groups != len(columns):
+            raise InvalidInputError(
+                f"{self.pattern!r} has {groups} groups for {len(columns)} columns"
+            )
+
+    def _split(self, line: str) -> Sequence[str | None]:
+        found = re.compile(self.pattern).fullmatch(line)
+        if found is None:
+            raise ConversionError(f"a line does not match {self.pattern!r}")
+        return found.groups()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,51 +237,6 @@ class JsonWriter:
                 for one in found
             ]
         return _from_dicts(found, columns, absent)
-
-
-@dataclass(frozen=True, slots=True)
-class RegexWriter:
-    """Lines that match a regular expression as a whole: its groups are the columns, in the table's
-    order.
-    """
-
-    pattern: str
-
-    def __post_init__(self) -> None:
-        try:
-            re.compile(self.pattern)
-        except re.error as error:
-            raise InvalidInputError(
-                f"{self.pattern!r} is no regular expression: {error}", argument="pattern"
-            ) from error
-
-    def check(self, columns: Sequence[Column]) -> None:
-        """See ``RecordWriter``."""
-        _refuse_nested(columns, "groups of a regular expression")
-        groups = re.compile(self.pattern).groups
-        if groups != len(columns):
-            raise InvalidInputError(
-                f"{self.pattern!r} has {groups} groups for {len(columns)} columns"
-            )
-
-    def records(self, data: object) -> list[object]:
-        """See ``RecordWriter``."""
-        return _lines(data)
-
-    def rows(
-        self,
-        records: Sequence[object],
-        columns: Sequence[Column],
-        absent: Mapping[str, object],
-    ) -> pa.Table:
-        """See ``RecordWriter``."""
-        del absent
-        pattern = re.compile(self.pattern)
-        matches = [pattern.fullmatch(_text(line)) for line in records]
-        groups = [one.groups() for one in matches if one is not None]
-        if len(groups) < len(matches):
-            raise ConversionError(f"a line does not match {self.pattern!r}")
-        return _from_texts(groups, columns)
 
 
 def _lines(data: object) -> list[object]:
@@ -307,28 +318,8 @@ def _exact(value: object, kind: HiveType | None) -> object:
     return value
 
 
-def _from_texts(rows: Sequence[Sequence[object]], columns: Sequence[Column]) -> pa.Table:
-    rows = [_values(row, columns) for row in rows]
-    return pa.table(
-        {
-            column.name: pa.array([row[at] for row in rows], pa.string())
-            for at, column in enumerate(columns)
-        }
-    )
-
-
 def _values(row: object, columns: Sequence[Column]) -> Sequence[object]:
     assert isinstance(row, list | tuple)
     if len(row) != len(columns):
         raise ConversionError(f"a row has {len(row)} values for {len(columns)} columns")
     return row
-
-
-def _refuse_nested(columns: Sequence[Column], what: str) -> None:
-    for column in columns:
-        if isinstance(column.type, _NESTED):
-            raise InvalidInputError(
-                f"column {column.name} has type {column.type}, which {what} cannot hold",
-                column=column.name,
-                note="Use JsonWriter(), Arrow data or Python rows.",
-            )
