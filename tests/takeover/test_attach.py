@@ -95,6 +95,12 @@ def test_lists_from_a_query_s_configuration_are_taken(acid: Session, tmp_path: P
     assert len(rows(acid, "h_ab")) == 4
 
 
+def test_the_list_of_another_table_is_refused(acid: Session, tmp_path: Path) -> None:
+    acid.sql("create table h_ab (id int)")
+    with pytest.raises(InvalidInputError, match=r"that of default\.h_ab, which is another table"):
+        acid.attach(**golden("h01_aborted", tmp_path / "t"))
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

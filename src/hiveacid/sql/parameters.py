@@ -149,6 +149,8 @@ def refuse_parameters(source: str, *, start: int, end: int) -> None:
         shown = text[marker.start : marker.end]
         example = "[...]" if marker.name is None else "{" + repr(marker.name) + ": ...}"
         what = f"parameter {shown} has no value: give it by acid.sql(text, args={example})"
+        if marker.name is not None:
+            what += f", hiveacid sql --arg {marker.name}=..."
         raise syntax_error(source, start + marker.start, what)
 
 

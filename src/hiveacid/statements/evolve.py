@@ -23,6 +23,7 @@ from hiveacid.statements.checks import (
     check_has_columns,
     check_has_partition_columns,
     columns_named,
+    extra_columns,
     refuse_repeated,
 )
 from hiveacid.statements.context import ExecutionContext
@@ -78,6 +79,28 @@ def evolved(context: ExecutionContext, statement: _Evolving, look: Look) -> _Evo
     else:
         given = _given(context, statement.source, look)
     return _evolved_insert(statement, table, given)
+
+
+def named(statement: Insert, look: Look) -> Insert:
+    """An INSERT of what the driver has, with the columns that its rows have: they are found by
+    name, and the others get their default, as everywhere where rows are no DataFrame of Spark's.
+
+    Raises:
+        InvalidInputError: the table lacks a column, or a partition column is missing.
+    """
+    source = statement.source
+    if not isinstance(source, pa.Table) or not statement.by_name or statement.columns:
+        return statement
+    table = look.definition(statement.table)
+    names = source.schema.names
+    known = {column.name for column in table.all_columns}
+    others = [name for name in names if name not in known]
+    if table.kind is TableKind.VIEW or known.issubset((*names, *statement.partition)):
+        return statement
+    if others:
+        raise extra_columns(others, table)
+    check_has_partition_columns(names, table, static=statement.partition)
+    return replace(statement, columns=tuple(names))
 
 
 def with_columns(table: Table, added: Collection[Column]) -> Table:

@@ -41,7 +41,7 @@ from hiveacid.statements.ddl import (
     tables,
     views,
 )
-from hiveacid.statements.evolve import evolved
+from hiveacid.statements.evolve import evolved, named
 from hiveacid.statements.job import Work
 from hiveacid.statements.locked import Needs, Plan, define
 from hiveacid.statements.values import Listing
@@ -133,7 +133,7 @@ def _writes(
 
 
 def _insert(context: ExecutionContext, statement: dml.Insert, look: Look) -> Sequence[Work]:
-    return (insert.plan(evolved(context, statement, look), look),)
+    return (insert.plan(named(evolved(context, statement, look), look), look),)
 
 
 def _branches(context: ExecutionContext, statement: dml.Inserts, look: Look) -> Sequence[Work]:

@@ -147,6 +147,7 @@ def make_table(
         statement = with_query_columns(statement, columns)
     attached: Attached | None = None
     table, lists = take_lists(definition_of(context, statement, look))
+    _check_own_list(lists, table, look)
     if not statement.external and (statement.location is not None or lists.are_given):
         attached = _attached(context, table, lists, format=statement.format)
     elif table.acid_mode is AcidMode.NONE:
@@ -155,6 +156,19 @@ def make_table(
         _check_empty(table, context.files)
     bound = Bound.to(look, fixed(statement))
     return define(context, bound, partial(create_table, attached=attached)) is not None
+
+
+def _check_own_list(lists: Lists, table: Table, look: Look) -> None:
+    """The list of a table may have the name that it had elsewhere, but not that of another one."""
+    name = None if lists.write_ids is None else lists.write_ids.table
+    database, _, other = (name or "").rpartition(".")
+    named = TableName(database or table.name.database, other) if other else table.name
+    if named != table.name and look.table(named) is not None:
+        raise InvalidInputError(
+            f"The list of valid write ids is that of {named}, which is another table than"
+            f" {table.name}",
+            table=str(table.name),
+        )
 
 
 def create_table(
