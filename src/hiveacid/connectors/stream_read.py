@@ -26,14 +26,15 @@ from hiveacid.connectors.batch_read import check_schema, read_units, readable_ta
 from hiveacid.connectors.options import Options
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import write_ids_of
-from hiveacid.layout.names import BaseName, DeltaName, parse_directory
+from hiveacid.layout.names import BaseName, DeltaName, format_base, parse_directory
 from hiveacid.layout.snapshot import AcidDirectory, DeltaDirectory, Snapshot, SnapshotPart
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.spark.arrow_read import units_of
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.statements.select import open_lease
-from hiveacid.storage.filesystem import Files
+from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.listing import is_marked_compacted
 from hiveacid.storage.merge.overlap import deleting_write_ids
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.read import TableReader
@@ -320,7 +321,11 @@ def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[in
     fs, root = files.at(part.partition.location)
     for path in (*visible, *directory.obsolete):
         name = parse_directory(path)
-        if name is not None and _is_overwrite(name) and write_ids_of(name)[1] > wanted.low:
+        if (
+            name is not None
+            and write_ids_of(name)[1] > wanted.low
+            and _is_overwrite(name, fs, root)
+        ):
             yield write_ids_of(name)[1]
         if not isinstance(name, DeltaName) or not name.is_delete or not wanted.overlap(name):
             continue
@@ -333,9 +338,15 @@ def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[in
                 yield from (one for one in found if wanted.low < one <= wanted.high)
 
 
-def _is_overwrite(name: BaseName | DeltaName) -> bool:
-    """Whether a directory is one that replaced all before it, which no compaction wrote."""
-    return isinstance(name, BaseName) and not name.visibility_txn
+def _is_overwrite(name: BaseName | DeltaName, fs: FileSystem, root: str) -> bool:
+    """Whether a directory is one that replaced all before it, which no compaction wrote; that of
+    Hive 3 is told by a file in it.
+    """
+    return (
+        isinstance(name, BaseName)
+        and not name.visibility_txn
+        and not is_marked_compacted(fs, f"{root}/{format_base(name)}")
+    )
 
 
 def _narrowed(snapshot: Snapshot, wanted: WriteIds, files: Files) -> Snapshot:
@@ -377,7 +388,7 @@ def _told_apart(
     found: list[DeltaDirectory] = []
     for one in (*(() if directory.base is None else (directory.base,)), *directory.deltas):
         first, last = write_ids_of(one.name)
-        is_skipped = _is_overwrite(one.name) and last in wanted.skipped
+        is_skipped = last in wanted.skipped and _is_overwrite(one.name, fs, root)
         if is_skipped or not wanted.overlap(one.name):
             continue
         if wanted.cover(one.name):

@@ -11,6 +11,7 @@ from typing import Final
 
 from hiveacid.errors import FormatError, MissingFileError, SnapshotExpiredError, StorageError
 from hiveacid.layout.compaction import is_replaced
+from hiveacid.layout.events import DataFormat, parse_marker
 from hiveacid.layout.names import (
     FLUSH_LENGTH_SUFFIX,
     METADATA_FILE,
@@ -66,6 +67,20 @@ def _entries(fs: FileSystem, path: str, infos: Iterable[FileInfo]) -> tuple[Entr
             )
         )
     return tuple(entries)
+
+
+def is_marked_compacted(fs: FileSystem, path: str) -> bool:
+    """Whether the base at ``path`` says that a compaction wrote it: those of Hive 3 have names like
+    those of an overwrite.
+
+    Raises:
+        StorageError, FormatError: what it says cannot be read.
+    """
+    marker = f"{path}/{METADATA_FILE}"
+    if not fs.exists(marker):
+        return False
+    text = fs.read_bytes(marker).decode("utf-8", "replace")
+    return parse_marker(text, path=marker) is DataFormat.COMPACTED
 
 
 def with_logical_lengths(

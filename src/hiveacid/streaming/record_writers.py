@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ class PythonRows:
         return _from_dicts(named, columns, absent)
 
 
-class _Texts:
+class _Texts(ABC):
     """Lines with a text for each column, in the table's order."""
 
     __slots__ = ()
@@ -140,8 +141,9 @@ class _Texts:
             }
         )
 
+    @abstractmethod
     def _split(self, line: str) -> Sequence[str | None]:
-        raise NotImplementedError
+        """The texts of a line."""
 
 
 @dataclass(frozen=True, slots=True)
