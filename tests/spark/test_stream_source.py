@@ -204,6 +204,27 @@ def test_a_compaction_hides_nobody_who_changed_rows(alone: Session, kind: str) -
     assert skipping.next() == [3, 5]
 
 
+@pytest.mark.parametrize("kind", [ACID, INSERT_ONLY])
+def test_a_base_that_hive_3_compacted_is_no_overwrite(
+    alone: Session, tmp_path: Path, kind: str
+) -> None:
+    alone.sql(f"create table t (id int) {kind}")
+    alone.sql("insert into t values (1)")
+    reader = Reader(alone)
+    assert reader.next() == [1]
+    alone.sql("insert into t values (2)")
+    alone.sql("alter table t compact 'major' and wait")
+    (made,) = (tmp_path / "wh/t").glob("base_*_v*")
+    as_hive_3 = made.rename(made.with_name(made.name.partition("_v")[0]))
+    marker = as_hive_3 / "_metadata_acid"
+    marker.write_text('{"thisFileVersion":"0","dataFormat":"compacted"}')
+    alone.sql("insert into t values (3)")
+    assert reader.next() == [2, 3]
+    marker.unlink()
+    with pytest.raises(UnsupportedError, match="replaced rows"):
+        Reader(alone, startingWriteId="2").next()
+
+
 def test_a_write_id_to_come_is_waited_for(alone: Session) -> None:
     from hiveacid.connectors.options import SOURCE, Options
     from hiveacid.connectors.stream_read import StreamReader
