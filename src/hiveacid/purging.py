@@ -117,6 +117,7 @@ class _Purge:
         self._touched: dict[str, _Touched] = {}
         self._begun_ms = self._client.clock.now_ms()
         self._deleted = 0
+        self._swept: tuple[str, ...] = ()
 
     def run(self) -> PurgeReport:
         """See ``purge``."""
@@ -222,6 +223,7 @@ class _Purge:
 
     def _erase(self) -> None:
         """Rewrite and remove what holds deleted rows now."""
+        from hiveacid.compaction.cleaner import Cleaner
         from hiveacid.compaction.purge import View, still_there
 
         self._wait_for_writers()
@@ -229,7 +231,6 @@ class _Purge:
         holdings = view.holdings(self._partitions())
         self._note(view, holdings)
         self._write_report(self._report(()))
-        orphans = self._orphans(dry=True)
         self._compact(holdings)
         view = View.now(self._client, self._table)
         replaced = view.holdings(one.partition for one in holdings)
@@ -237,8 +238,8 @@ class _Purge:
         files = still_there(self._client, places)
         names = {(self._table.name, one.name) for one in replaced}
         self._wait(lambda: self._clean(names, places), "waits for readers", files)
-        if orphans:
-            self._orphans(dry=False)
+        # Those of a compaction that was killed are orphans since its transaction timed out.
+        self._swept += Cleaner(self._client).sweep((self._table,))
 
     def _partitions(self) -> Sequence[Partition]:
         """Those that WHERE may name, by their values."""
@@ -308,12 +309,6 @@ class _Purge:
         last = max((one.next_txn or TxnId(0) for one in queue), default=TxnId(0))
         return self._open(last)
 
-    def _orphans(self, *, dry: bool) -> tuple[str, ...]:
-        """Staging directories that killed writers left."""
-        from hiveacid.compaction.cleaner import Cleaner
-
-        return Cleaner(self._client, dry=dry).sweep((self._table,))
-
     # ---------------------------------------------------------------- the proof
 
     def _proof(self) -> PurgeReport:
@@ -382,7 +377,9 @@ class _Purge:
             partitions=tuple(one.name or "" for one in self._touched.values()),
             files_before=tuple(self._before.values()),
             files_after=left,
-            removed=tuple(one for one in self._before if one not in paths) if facts else (),
+            removed=(*(one for one in self._before if one not in paths), *self._swept)
+            if facts
+            else (),
             begun_ms=self._begun_ms,
             report=self._report_location(),
             **{**_UNPROVED, **facts},
