@@ -12,10 +12,12 @@ from hiveacid.statements.health import DescribeDetail, Purge
 from hiveacid.statements.values import Listing
 
 if TYPE_CHECKING:
+    from hiveacid.client import Client
     from hiveacid.compaction.cleaning_report import CleanedPath
     from hiveacid.compaction.detail import TableDetail
     from hiveacid.compaction.initiator import Verdict
     from hiveacid.compaction.purge import PurgeReport
+    from hiveacid.doctor import Examination
     from hiveacid.statements.values import Expression
 
 
@@ -75,8 +77,28 @@ class TableHealth:
         return cast("tuple[Verdict, ...]", self.session.execute(WhyCompact(self.name)))
 
 
+@checked
 class HealthMethods:
     """The part of a session about the health of tables."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def client(self) -> Client: ...
+
+        @property
+        def compacting(self) -> Any: ...
+
+    def doctor(self, *, fix: bool = False) -> Examination:
+        """Looks at the metastore and all of its tables for what is wrong or will be; with ``fix``
+        it times out what is dead, compacts what is due and removes what nobody can need.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        from hiveacid.doctor import examine
+
+        return examine(self.client, self.compacting.compactor(), fix=fix)
 
     def purged(self, statement: Purge, *, has_spark: bool) -> PurgeReport:
         """Carries out PURGE."""

@@ -1,4 +1,4 @@
-"""How tables are, and erasure: ``describe``, ``purge``."""
+"""How tables are, and erasure: ``describe``, ``doctor``, ``purge``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hiveacid.cli.output import app, json_option, metastore_option, open_session
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hiveacid.compaction.detail import TableDetail
+    from hiveacid.compaction.detail import Finding, TableDetail
 
 
 @app.command()
@@ -59,6 +59,34 @@ def purge(
     for text in found.named:
         print(f"stays: {text}")
     print(f"report: {found.report}")
+
+
+@app.command()
+@click.option("--fix", is_flag=True, help="Mend what needs no decision.")
+@metastore_option
+@json_option
+def doctor(fix: bool, url: str | None, as_json: bool) -> None:
+    """Look for what is wrong, or will be, in a metastore; exit status 1 where something is."""
+    with open_session(url) as session:
+        found = session.doctor(fix=fix)
+    if as_json:
+        print(to_json(found, indent=1))
+    else:
+        for one in found.mended:
+            print(f"mended: {_told(one)}")
+        for one in found.findings:
+            print(f"{_told(one)}\n  risk: {one.risk}\n  {one.command}")
+        for one in found.advice:
+            print(f"{one.kind}: {one.risk}\n  {one.command}")
+        print(f"{len(found.findings)} findings, {len(found.mended)} mended")
+    if found.findings:
+        raise click.exceptions.Exit(1)
+
+
+def _told(finding: Finding) -> str:
+    where = "" if finding.table is None else f" {finding.table}"
+    partition = "" if finding.partition is None else f" {finding.partition}"
+    return f"{finding.kind}{where}{partition}: {finding.evidence}"
 
 
 def _lines(found: TableDetail) -> Iterator[tuple[str, str]]:
