@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 from hiveacid.client import DEFAULT_DATABASE, Client, open_client
 from hiveacid.compacting import Compacting, CompactionMethods
 from hiveacid.errors import InvalidInputError, spark_needed
-from hiveacid.model.ids import LockId, TxnId
+from hiveacid.model.history import AsOf
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import Isolation
+from hiveacid.past import PastMethods
 from hiveacid.progress import statement_shown
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import jobs_described, own_calls
@@ -48,8 +49,6 @@ from hiveacid.statements.handlers import handler_of, title_of, without_spark
 from hiveacid.statements.load import Load
 from hiveacid.statements.run import commit as commit_unit
 from hiveacid.statements.session_state import (
-    AbortLocks,
-    AbortTransactions,
     LockStatement,
     TransactionStatement,
 )
@@ -66,7 +65,7 @@ from hiveacid.statements.values import (
 )
 from hiveacid.streams import StreamingMethods
 from hiveacid.takeover import TakeoverMethods
-from hiveacid.transaction import AcidTransaction, TransactionControl, isolation_named
+from hiveacid.transaction import AbortMethods, AcidTransaction, TransactionControl, isolation_named
 from hiveacid.txn.manager import HandedOn
 from hiveacid.txn.view import Look
 
@@ -120,7 +119,7 @@ def connect(
 
 
 @checked
-class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
+class Session(CompactionMethods, TakeoverMethods, StreamingMethods, PastMethods, AbortMethods):
     """A client of a metastore with a Spark session (or none), a current database and settings."""
 
     def __init__(self, client: Client, compacting: Compacting | None = None) -> None:
@@ -263,9 +262,15 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         """
         yield from ((statement.text, self.run(statement)) for statement in parse(text))
 
-    def run(self, statement: Statement, *, accept: Callable[[object], None] = _any) -> Any:
+    def run(
+        self,
+        statement: Statement,
+        *,
+        accept: Callable[[object], None] = _any,
+        moment: AsOf | None = None,
+    ) -> Any:
         """Carries out a statement that was read; ``accept`` may raise when it gets what the
-        statement means, before anything is done.
+        statement means, before anything is done. With ``moment`` a query of tables of then.
 
         Raises:
             AcidError: whatever the statement runs into.
@@ -274,7 +279,10 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         complete = resolved(statement, self.settings.get)
 
         def bind_to(look: Look) -> Any:
+            look.moment = moment
             bound = bind(complete, look, prefix=prefix)
+            if moment is not None and not isinstance(bound, Query):
+                raise InvalidInputError(f"The past can be queried alone: {statement.text}")
             accept(bound)
             return bound
 
@@ -377,23 +385,6 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods):
         described = jobs_described(self._spark, "hiveacid: reading")
         with described, self._client.transactions.reading():
             yield
-
-    def abort_transactions(self, *transactions: int) -> None:
-        """Aborts transactions of clients that are gone, as ABORT TRANSACTIONS does.
-
-        Raises:
-            AcidError: as ABORT TRANSACTIONS.
-        """
-        self._carry_out(lambda _: AbortTransactions(tuple(map(TxnId, transactions))))
-
-    def abort_locks(self, *locks: int) -> None:
-        """Gives back locks that clients that are gone took by LOCK, as ABORT LOCKS does.
-
-        Raises:
-            NotFoundError: there is no such lock.
-            InvalidInputError: it belongs to a transaction.
-        """
-        self._carry_out(lambda _: AbortLocks(tuple(map(LockId, locks))))
 
     # ---------------------------------------------------------------- tables
 

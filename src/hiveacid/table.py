@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from hiveacid.errors import InvalidInputError
 from hiveacid.health import TableHealth
 from hiveacid.model.compactions import CompactionInfo
+from hiveacid.model.history import AsOf, as_of
 from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.past import PastTable, Travelling, rows_query
 from hiveacid.reading.changes import TableChanges
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
@@ -33,10 +35,8 @@ from hiveacid.statements.values import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     Query,
-    TableRef,
     Update,
     UpdateResult,
-    VirtualColumn,
     shortened,
 )
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.statements.arrow_changes import ArrowChange
-    from hiveacid.statements.context import ExecutionContext
     from hiveacid.statements.values import Expression
     from hiveacid.txn.view import Look
 
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     _Statement = _Change | Analyze | LockTable | UnlockTable | CompactionStatement
 
 
-class Executor(Protocol):
+class Executor(Travelling, Protocol):
     """What a table handle needs of its session."""
 
     def execute(self, statement: _Statement | Callable[[Look], Insert | ArrowChange]) -> object:
@@ -60,9 +59,6 @@ class Executor(Protocol):
 
     def table_definition(self, name: TableName) -> Table:
         """The table as the catalog has it now."""
-
-    def reading_context(self) -> ExecutionContext:
-        """What a read outside of statements needs."""
 
 
 @checked
@@ -93,14 +89,28 @@ class AcidTable(TableHealth, TableChanges):
     def _all_columns(self) -> tuple[Column, ...]:
         return self.definition.all_columns
 
-    def df(self, *, row_ids: bool = False) -> DataFrame:
-        """The table's rows as a lazy DataFrame over the snapshot of now; ``row_ids`` adds
-        ROW__ID.
+    def df(
+        self,
+        *,
+        row_ids: bool = False,
+        as_of_write_id: int | None = None,
+        as_of_time: object = None,
+        as_of_tag: str | None = None,
+    ) -> DataFrame:
+        """The table's rows as a lazy DataFrame over the snapshot of now, or as they were just after
+        a write id committed, at a time or at a tag; ``row_ids`` adds ROW__ID.
+
+        Raises:
+            NotFoundError: there is no such version.
+            SnapshotExpiredError: its files are gone; it names the oldest that is there.
         """
-        placeholder = "__hiveacid_0"
-        virtual = frozenset([VirtualColumn.ROW_ID] if row_ids else [])
-        query = Query(f"SELECT * FROM {placeholder}", {placeholder: TableRef(self.name, virtual)})
+        wanted = as_of(as_of_write_id, as_of_time, as_of_tag)
+        query = rows_query(self.name, row_ids=row_ids, wanted=wanted)
         return cast("DataFrame", self.session.execute(query))
+
+    def as_of(self, wanted: AsOf) -> PastTable:
+        """The table as it was."""
+        return PastTable(self.session, self.name, wanted)
 
     def insert(
         self,

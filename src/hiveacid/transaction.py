@@ -7,14 +7,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.metastore.api import own
+from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.streams import StreamBatch
 from hiveacid.model.transactions import Isolation
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.session_state import (
+    AbortLocks,
+    AbortTransactions,
     Begin,
     Commit,
     LockStatement,
@@ -404,3 +407,24 @@ class TransactionControl:
         if value.on and self._unit is not None:
             self._end(commit)
         return None
+
+
+class AbortMethods:
+    """The part of ``Session`` that ends what other clients hold."""
+
+    def abort_transactions(self, *transactions: int) -> None:
+        """Aborts transactions of clients that are gone, as ABORT TRANSACTIONS does.
+
+        Raises:
+            AcidError: as ABORT TRANSACTIONS.
+        """
+        cast("Any", self).execute(AbortTransactions(tuple(map(TxnId, transactions))))
+
+    def abort_locks(self, *locks: int) -> None:
+        """Gives back locks that clients that are gone took by LOCK, as ABORT LOCKS does.
+
+        Raises:
+            NotFoundError: there is no such lock.
+            InvalidInputError: it belongs to a transaction.
+        """
+        cast("Any", self).execute(AbortLocks(tuple(map(LockId, locks))))

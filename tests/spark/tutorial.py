@@ -127,7 +127,7 @@ def upsert_new_data(spark: SparkSession, where: str) -> DataFrame:
     return hiveacidTable.toDF()
 
 
-@step(QUICK, "read an older version", ids(0, 1), waits="time travel")
+@step(QUICK, "read an older version", ids(0, 1))
 def older_version(spark: SparkSession, where: str) -> DataFrame:
     spark.range(0, 2).write.format("hiveacid").save(f"{where}/table")
     spark.range(5, 9).write.format("hiveacid").mode("overwrite").save(f"{where}/table")

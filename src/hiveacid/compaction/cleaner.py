@@ -28,7 +28,7 @@ from hiveacid.client import Client
 from hiveacid.compaction.rewrites import find_partition, find_table
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError, StorageError
 from hiveacid.layout.changes import last_overwrite
-from hiveacid.layout.compaction import CleaningPlan, plan_cleaning, settled_aborts
+from hiveacid.layout.compaction import CleaningPlan, floor_of, plan_cleaning, settled_aborts
 from hiveacid.layout.names import STAGING_PREFIX, cleaned_name, parse_staging_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase
@@ -363,6 +363,9 @@ class Cleaner:
             overwrite = last_overwrite(entries) if gone and not self._dry else 0
             if overwrite:  # nothing else would tell a reader of changes that something was there
                 fs.write_bytes(f"{root}/{cleaned_name(overwrite)}", data=b"")
+            floor = None if self._dry else floor_of(seen.plan(entries, table, aborted_only=False))
+            if floor is not None and not aborted_only and gone:
+                self._store.note_floor(table.name, entry.partition, floor)
             for path in gone:
                 self._remove(fs, root, path, entries)
                 removed.append(f"{root}/{path}")

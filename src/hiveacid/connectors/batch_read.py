@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from hiveacid.connectors.options import Options
+from hiveacid.connectors.options import Options, version_asked
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Table, TableKind
@@ -47,7 +47,7 @@ def table_schema(options: Options) -> StructType:
     """
     options.flag("fresh")
     with options.connect() as session:
-        table = readable_table(session, options)
+        table = _table_of(session, options)
         return StructType([StructField(c.name, spark_type(c.type)) for c in table.all_columns])
 
 
@@ -66,6 +66,17 @@ def readable_table(session: Session, options: Options) -> Table:
             note="Read a view with acid.sql(...), or spark.sql after hiveacid.enable(spark).",
         )
     return table
+
+
+def _table_of(session: Session, options: Options) -> Table:
+    """The definition, as it was where a version is asked for.
+
+    Raises:
+        NotFoundError: there is no such table, or version.
+        InvalidInputError: it is a view.
+    """
+    table, wanted = readable_table(session, options), version_asked(options.more)
+    return table if wanted is None else session.look().past_definition(table.name, wanted)
 
 
 def check_schema(table: Table, schema: StructType) -> None:
@@ -145,8 +156,9 @@ class BatchReader(DataSourceReader):
             self._reader, self._units = _reader(plan), units_of(plan)
 
     def _plan(self, session: Session) -> tuple[Lease, ScanPlan]:
-        table = readable_table(session, self._options)
-        lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
+        table = _table_of(session, self._options)
+        then, context = version_asked(self._options.more), session.reading_context()
+        lease = open_lease(context, table, keep=lambda partitions: partitions, as_of=then)
         check_schema(lease.snapshot.table, self._schema)
         wanted = [name.lower() for name in self._schema.names]
         return lease, plan_scan(lease.snapshot, files=lease.files, columns=wanted)

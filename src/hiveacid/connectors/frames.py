@@ -11,6 +11,7 @@ from functools import cache
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
+from hiveacid.connectors.options import TRAVEL, version_asked
 from hiveacid.connectors.paths import FORMAT, is_table_of_ours, required_at
 from hiveacid.errors import (
     InvalidInputError,
@@ -165,5 +166,6 @@ class _Reader(Told):
         return self._rows(required_at(self._acid, fspath(place)))
 
     def _rows(self, ours: AcidTable) -> DataFrame:
-        self.known_options(())
-        return ours.df()
+        given = self.known_options(TRAVEL)
+        wanted = version_asked({name.lower(): text for name, text in given.items()})
+        return ours.df() if wanted is None else ours.as_of(wanted).df()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.history import AsOf, as_of
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "HIVEACID_METASTORE"
 _EVERYWHERE: Final = ("table", "metastore")
-READ: Final = (*_EVERYWHERE, "fresh")
+TRAVEL: Final = ("versionAsOf", "timestampAsOf")
+READ: Final = (*_EVERYWHERE, "fresh", *TRAVEL)
 WRITE: Final = _EVERYWHERE
 SINK: Final = _EVERYWHERE
 SOURCE: Final = (
@@ -131,6 +133,19 @@ class Options:
                 option="metastore",
             )
         return url
+
+
+def version_asked(given: Mapping[str, str]) -> AsOf | None:
+    """The version that the options ask for, by their names in lower case; None for that of now. A
+    version that is no number is a tag.
+
+    Raises:
+        InvalidInputError: two of them, or a value that is no time.
+    """
+    version, moment = (given.get(name.lower()) for name in TRAVEL)
+    if version is None or version.isdecimal():
+        return as_of(None if version is None else int(version), moment, None)
+    return as_of(None, moment, version)
 
 
 def _table(values: Mapping[str, str]) -> str:

@@ -24,6 +24,7 @@ from hiveacid.layout.names import (
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.compactions import CompactionType
+from hiveacid.model.history import Floor
 from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, TxnId, WriteId
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
@@ -105,6 +106,29 @@ def plan_cleaning(
         ),
         aborted=found.aborted,
     )
+
+
+def floor_of(plan: CleaningPlan) -> Floor | None:
+    """What is lost to readers of the past once the plan is carried out: what the base that counts
+    has replaced. A compaction without a base loses nothing, its rows have their write ids.
+    """
+    current = [path for path, why in plan.keep if why is Kept.CURRENT]
+    bases = [name for path in current if isinstance(name := _named(path), BaseName)]
+    if not bases:
+        return None
+    base = bases[0].write_id
+    aborted = frozenset(plan.aborted)
+    firsts = [
+        name.min_write_id if isinstance(name, DeltaName) else 0
+        for path in plan.remove
+        if path not in aborted
+        and not (isinstance(name := _named(path), DeltaName) and name.min_write_id > base)
+    ]
+    return Floor(min(firsts), base) if firsts else None
+
+
+def _named(path: str) -> DirectoryName | None:
+    return parse_directory(path.partition("/")[0])
 
 
 def settled_aborts(plan: CleaningPlan, valid: ValidWriteIdList) -> tuple[WriteId, ...]:

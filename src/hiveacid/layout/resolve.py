@@ -110,11 +110,13 @@ def resolve(
     *,
     ignore_empty_files: bool = True,
     mode: AcidMode = AcidMode.FULL,
+    is_kept: bool = False,
 ) -> AcidDirectory:
     """What a reader with these valid ids reads of one partition directory.
 
     ``valid_txns`` None counts every transaction as committed. ``mode`` INSERT_ONLY reads all files
-    of a delta, whatever their names, and no files outside (format.md 1.9).
+    of a delta, whatever their names, and no files outside (format.md 1.9). ``is_kept``: the caller
+    knows whether what a base above these ids replaced is there.
 
     Raises:
         FormatError: a ``_metadata_acid`` that decides is not one.
@@ -126,7 +128,8 @@ def resolve(
     groups, loose = _group(listing, places)
     bases, deltas = _visible(groups, txns, places)
     base = _choose_base(bases, valid, places)
-    if base is None and valid.kind is not ListKind.CLEANER:  # who cleans reads nothing
+    # Who cleans reads nothing.
+    if base is None and valid.kind is not ListKind.CLEANER and not is_kept:
         _check_history(bases, valid)
     chosen = _choose_deltas(_working_deltas(deltas, valid, places), base, valid, places)
     originals = _originals(loose, base, places, ignore_empty=ignore_empty_files, mode=mode)

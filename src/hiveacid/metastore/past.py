@@ -4,9 +4,10 @@ table, the last micro-batches of streams.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from hiveacid.model.history import Commit, Version
+from hiveacid.model.history import Commit, Floor, Version
 from hiveacid.model.ids import TxnId
 from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import TableName
@@ -39,6 +40,16 @@ class Past(Protocol):
         Raises: NotFoundError: no such table; the write id was not given out or not committed; the
         time is before the first commit that was recorded, and there was one before.
         """
+
+    def floors(self, table: TableName) -> Mapping[str, Floor]:
+        """By the names of partitions (an empty one for a table without) what cleaners have begun to
+        remove.
+
+        Raises: NotFoundError: no such table.
+        """
+
+    def note_floor(self, table: TableName, partition: str | None, floor: Floor) -> None:
+        """What a cleaner is about to remove besides; nothing happens where the table is gone."""
 
     def sequence_of(self, *, txn: TxnId | None = None, time_ms: int | None = None) -> int | None:
         """The place of a transaction's commit, or of the last commit up to a time; None where none

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date, datetime, time, timezone
 from enum import Enum
 
+from hiveacid.errors import InvalidInputError
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Column, Partition, TableName
 from hiveacid.model.valid import ValidWriteIdList
@@ -78,6 +80,65 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class AsOf:
+    """Which version is asked for: by write id, time (epoch ms), name of a tag, or place among the
+    commits; one of them.
+    """
+
+    write_id: int | None = None
+    time_ms: int | None = None
+    tag: str | None = None
+    sequence: int | None = None
+
+
+def as_of(write_id: object, moment: object, tag: object) -> AsOf | None:
+    """What a user asks for; None where for nothing.
+
+    Raises:
+        InvalidInputError: for two things, or a value that is none of its kind.
+    """
+    given = {"write id": write_id, "time": moment, "tag": tag}
+    names = [name for name, value in given.items() if value is not None]
+    if not names:
+        return None
+    if len(names) > 1:
+        raise InvalidInputError(f"A version is told by one thing, not by {' and '.join(names)}")
+    if moment is not None:
+        return AsOf(time_ms=moment_ms(moment))
+    if tag is not None:
+        if not isinstance(tag, str) or not tag:
+            raise InvalidInputError(f"A tag is a name, not {tag!r}")
+        return AsOf(tag=tag.lower())
+    if isinstance(write_id, bool) or not isinstance(write_id, int):
+        raise InvalidInputError(f"A version is a write id, a whole number, not {write_id!r}")
+    return AsOf(write_id=int(write_id))
+
+
+def moment_ms(value: object) -> int:
+    """A time as epoch milliseconds: a datetime or a date, a text of one; UTC where it has no zone.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    found: object = value
+    if isinstance(value, str):
+        try:
+            found = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+        except ValueError:
+            found = None
+    if isinstance(found, date) and not isinstance(found, datetime):
+        found = datetime.combine(found, time.min)
+    if not isinstance(found, datetime):
+        raise InvalidInputError(
+            f"{value!r} is no time",
+            note="A time is a datetime, or a text such as '2026-11-22 18:30:00' or "
+            "'2026-11-22T18:30:00+01:00'; UTC where it names no zone.",
+        )
+    aware = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+    return int(aware.timestamp() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """A table as it was just after a commit.
 
@@ -110,6 +171,16 @@ def state_after(
         open=sorted(since.union(one for one in now.open if one <= highest)),
         aborted=(one for one in now.aborted if one <= highest),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a cleaner has begun to remove of a partition: files of the write ids from ``first`` (0:
+    from the beginning) to ``base``, whose rows of then the base of that write id does not tell.
+    """
+
+    first: int
+    base: int
 
 
 class PinKind(Enum):

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from hiveacid.errors import AcidError, InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.layout.names import default_partition_value
 from hiveacid.layout.snapshot import Snapshot
+from hiveacid.model.history import as_of
 from hiveacid.model.predicates import (
     ANYTHING,
     Compare,
@@ -72,6 +73,9 @@ def read_arrow(
     valid_write_ids: str | ValidWriteIdList | None = None,
     valid_txns: str | ValidTxnList | None = None,
     row_ids: bool = False,
+    as_of_write_id: int | None = None,
+    as_of_time: object = None,
+    as_of_tag: str | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a transactional table, lazily.
 
@@ -87,21 +91,27 @@ def read_arrow(
     chooses partitions: values (``{"year": 1995}``), a list of such, or SQL text over partition
     columns. By path, partition columns are strings. ``valid_write_ids``
     (``db.t:hwm:minOpen:open:aborted``) and ``valid_txns`` say what is committed at a path; None
-    counts all as committed, which is logged. ``row_ids`` adds ``row__id``
+    counts all as committed, which is logged. ``as_of_...`` reads a session's table as it was just
+    after a write id committed, at a time or at a tag. ``row_ids`` adds ``row__id``
     struct<writeid, bucketid, rowid> last. Timestamps have nanoseconds where the files' statistics
     say that all fit (1677 to 2262), else microseconds.
 
     Raises:
         FormatError: a damaged or foreign file, or a list that is not one; also while reading
         batches. MissingFileError: the directory, or a file found in it, is not there.
-        NotFoundError: no such column.
+        NotFoundError: no such column, no such version.
         InvalidInputError: a filter that does not fit the table (SqlSyntaxError, UnsupportedError).
         SnapshotExpiredError: what these lists need was compacted away; also while reading batches,
         where it was cleaned meanwhile: never fewer rows.
         StorageError: the file system failed.
         UnsupportedError: a timestamp outside 1677..2262 in a union.
     """
-    source = source_of(table, valid_write_ids=valid_write_ids, valid_txns=valid_txns)
+    source = source_of(
+        table,
+        valid_write_ids=valid_write_ids,
+        valid_txns=valid_txns,
+        wanted=as_of(as_of_write_id, as_of_time, as_of_tag),
+    )
     return open_rows(
         source, columns=columns, filter=filter, partitions=partitions, row_ids=row_ids, unit=None
     )

@@ -18,6 +18,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import BUCKET_PREFIX, is_hidden, is_marker, looks_acid
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
+from hiveacid.model.history import AsOf
 from hiveacid.model.properties import RowFormat
 from hiveacid.model.tables import (
     AcidMode,
@@ -106,8 +107,9 @@ def source_of(
     *,
     valid_write_ids: str | ValidWriteIdList | None,
     valid_txns: str | ValidTxnList | None,
+    wanted: AsOf | None = None,
 ) -> Source:
-    """The source that a path or a session's table is.
+    """The source that a path or a session's table is; ``wanted`` is a version of the latter.
 
     Raises:
         FormatError, MissingFileError, StorageError: the directory cannot be made out.
@@ -118,7 +120,14 @@ def source_of(
     if isinstance(table, PathLike):
         table = fspath(table)
     if not isinstance(table, str):
-        return _table_source(table, lists=(valid_write_ids, valid_txns))
+        versioned = table if wanted is None else _as_of(table, wanted)
+        return _table_source(versioned, lists=(valid_write_ids, valid_txns))
+    if wanted is not None:
+        raise InvalidInputError(
+            "A path has no versions that are told by as_of_...: who knows the commits is a session",
+            path=table,
+            note="read_arrow(acid.table(name), as_of_write_id=7).",
+        )
     if ":" not in table and not table.startswith("/"):
         raise InvalidInputError(
             f"A path is absolute, or a URL; {table!r} is neither",
@@ -162,6 +171,14 @@ def _found(
         properties={"transactional": "true", "transactional_properties": mode.value},
     )
     return Snapshot(definition, write_ids, parts)
+
+
+def _as_of(table: Leasing, wanted: AsOf) -> Leasing:
+    versions = getattr(table, "as_of", None)
+    if versions is None:
+        raise InvalidInputError(f"{type(table).__name__} is as of another moment, or no table")
+    found: Leasing = versions(wanted)
+    return found
 
 
 def _table_source(table: Leasing, *, lists: tuple[object, object]) -> TableSource:

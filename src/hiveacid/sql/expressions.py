@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
+from hiveacid.model.history import AsOf
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of, position
 from hiveacid.statements.values import VirtualColumn
 
@@ -54,6 +55,10 @@ class Relation:
     target: bool = False
     query: Scope | None = None
     """The scope that holds a derived table's query."""
+    as_of: AsOf | None = None
+    """The version that is asked for."""
+    travel_end: int = 0
+    """Where the words that say so end."""
 
 
 @dataclass(frozen=True, slots=True)

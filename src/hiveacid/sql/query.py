@@ -7,8 +7,10 @@ Places where Hive and Spark read the same text differently: ``LIMIT a, b``, ``ta
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hiveacid.errors import UnsupportedError
+from hiveacid.model.history import AsOf, moment_ms
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
 from hiveacid.sql.expressions import (
     Edit,
@@ -328,11 +330,8 @@ class QueryParser(ExpressionParser):
             label, _ = self._alias()
             scope.relations.append(Relation((), label))
             return
-        place = 1 if cursor.key == "FOR" else 0
-        travel = cursor.peek(place).key
-        if travel in _TRAVEL and cursor.peek(place + 1).key == "AS":
-            what = f"{travel} AS OF is not supported yet: a query reads what is committed"
-            raise UnsupportedError(what, table=".".join(parts))
+        as_of = self._travel()
+        travel_end = cursor.tokens[cursor.at - 1].end
         if cursor.accept("TABLESAMPLE"):
             scope.filters_early = False
             cursor.skip_parentheses()
@@ -342,7 +341,30 @@ class QueryParser(ExpressionParser):
             raise UnsupportedError("TABLESAMPLE must stand before the alias")
         cte = len(parts) == 1 and parts[0].lower() in self._ctes
         where = None if aliased else alias_at
-        scope.relations.append(Relation(parts, label or parts[-1], start, end, where, cte))
+        named = Relation(parts, label or parts[-1], start, end, where, cte)
+        scope.relations.append(replace(named, as_of=as_of, travel_end=travel_end))
+
+    def _travel(self) -> AsOf | None:
+        """[FOR] VERSION | SYSTEM_VERSION | TIMESTAMP | SYSTEM_TIME AS OF value, if it is there."""
+        cursor = self.cursor
+        place = 1 if cursor.key == "FOR" else 0
+        travel = cursor.peek(place).key
+        if travel not in _TRAVEL or cursor.peek(place + 1).key != "AS":
+            return None
+        cursor.skip(place + 1)
+        cursor.expect("AS", "OF")
+        if travel in ("VERSION", "SYSTEM_VERSION"):
+            if cursor.token.kind is not TokenKind.STRING:
+                return AsOf(write_id=cursor.integer("version"))
+            text = cursor.string()
+            return AsOf(write_id=int(text)) if text.isdecimal() else AsOf(tag=text.lower())
+        cursor.accept_any("TIMESTAMP", "DATE")
+        if cursor.token.kind is not TokenKind.STRING:
+            raise UnsupportedError(
+                f"{travel} AS OF takes a literal, such as '2026-11-22 18:30:00'",
+                note="It is UTC where it names no zone.",
+            )
+        return AsOf(time_ms=moment_ms(cursor.string()))
 
     def _alias(self) -> tuple[str, bool]:
         """[[AS] alias [(columns)]] -> the alias and whether there is one."""

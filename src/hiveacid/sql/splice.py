@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.model.history import AsOf, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.spark.text import quoted
@@ -19,6 +20,7 @@ from hiveacid.sql.expressions import Edit, Fragment, Relation, Scope, Star, Virt
 from hiveacid.sql.needs import Conditions, columns_of_statement
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.values import TableRef, VirtualColumn
+from hiveacid.txn.past import as_it_was
 
 _Virtual = dict[int, frozenset[VirtualColumn]]
 """The virtual columns asked for, by the identity of the relation."""
@@ -36,6 +38,13 @@ class Names(Protocol):
 
     def is_temporary_view(self, name: str) -> bool:
         """True if Spark has a temporary view of this name."""
+
+    @property
+    def moment(self) -> AsOf | None:
+        """What tables are seen as of where the text does not say; None as of now."""
+
+    def version(self, table: Table, wanted: AsOf) -> Version:
+        """The version of a table of ours that is asked for."""
 
 
 class Splicer:
@@ -96,10 +105,23 @@ class Splicer:
         virtual: frozenset[VirtualColumn] = frozenset(),
         predicate: Predicate = ANYTHING,
         columns: frozenset[str] | None = None,
+        as_of: AsOf | None = None,
     ) -> str:
-        """What stands for a table or view in this statement's text: an identifier, or a query."""
+        """What stands for a table or view in this statement's text: an identifier, or a query. The
+        tables of a view are all as of one time.
+
+        Raises:
+            InvalidInputError: a version of a view.
+        """
         if table.kind is not TableKind.VIEW:
-            return self.placeholder(table, virtual=virtual, predicate=predicate, columns=columns)
+            wanted = TableRef(table.name, virtual, predicate, columns, self._version(table, as_of))
+            return self._placeholder(wanted)
+        if as_of is not None and (as_of.write_id is not None or as_of.tag is not None):
+            raise InvalidInputError(
+                f"{table.name} is a view: it has no versions of its own",
+                view=str(table.name),
+                note="A view is read as of a time: FOR SYSTEM_TIME AS OF '...'.",
+            )
         self.views.add(table.name)
         path = (*self._expanding, table.name)
         if table.name in self._expanding:
@@ -108,7 +130,7 @@ class Splicer:
                 view=str(table.name),
             )
         inside = Splicer(
-            _InDatabase(self._names, table.name.database), prefix=self.prefix, expanding=path
+            _InDatabase(self._names, table.name.database, as_of), prefix=self.prefix, expanding=path
         )
         inside.tables = self.tables
         inside._imposed = (predicate, tuple(column.name for column in table.columns))
@@ -130,10 +152,12 @@ class Splicer:
         """The identifier that stands for the table in this statement's text; the rest as in
         ``TableRef``.
         """
-        wanted = TableRef(table.name, virtual, predicate, columns)
+        return self._placeholder(TableRef(table.name, virtual, predicate, columns))
+
+    def _placeholder(self, wanted: TableRef) -> str:
         for name, ref in self.tables.items():
             needs = (ref.predicate, ref.columns)
-            if ref == wanted and needs == (predicate, columns):
+            if ref == wanted and needs == (wanted.predicate, wanted.columns):
                 return name
         name = f"{self.prefix}{len(self.tables)}"
         self.tables[name] = wanted
@@ -174,7 +198,14 @@ class Splicer:
         if relation.target:
             name = self.qualify(TableName(*((("", *relation.parts))[-2:])))
             return self._names.table(name)
-        return self.resolve(relation.parts)
+        table = self.resolve(relation.parts)
+        if table is None or table.kind is TableKind.VIEW:
+            return table
+        return as_it_was(table, self._version(table, relation.as_of))
+
+    def _version(self, table: Table, as_of: AsOf | None) -> Version | None:
+        wanted = as_of or self._names.moment
+        return None if wanted is None else self._names.version(table, wanted)
 
     def _relation_edits(
         self,
@@ -194,8 +225,9 @@ class Splicer:
                 virtual=virtual.get(id(relation), frozenset()),
                 predicate=conditions.of(scope, relation, table),
                 columns=columns_of_statement(source, table),
+                as_of=relation.as_of,
             )
-            edits.append(Edit(relation.start, relation.end, name))
+            edits.append(Edit(relation.start, relation.travel_end or relation.end, name))
             if relation.alias_at is not None:
                 at = relation.alias_at
                 edits.append(Edit(at, at, f" as {quoted(relation.label)}"))
@@ -205,9 +237,11 @@ class Splicer:
 class _InDatabase:
     """The catalog as seen from a view's own database."""
 
-    def __init__(self, names: Names, database: str) -> None:
+    def __init__(self, names: Names, database: str, moment: AsOf | None) -> None:
         self.current_database = database
+        self.moment = moment or names.moment
         self.table = names.table
+        self.version = names.version
         self.is_temporary_view = names.is_temporary_view
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.layout.snapshot import Snapshot
+from hiveacid.model.history import Version
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
@@ -19,6 +20,7 @@ from hiveacid.storage.filesystem import Files
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.target import WriteResult, WriteTarget
 from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.past import as_it_was, past_snapshot
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
@@ -61,9 +63,10 @@ class Reader:
         *,
         predicate: Predicate = ANYTHING,
         columns: Iterable[str] | None = None,
+        version: Version | None = None,
     ) -> ScanPlan:
-        """What the transaction reads of a table for rows that meet ``predicate``: only the
-        partitions left over are listed.
+        """What the transaction reads of a table, or of a version of it, for rows that meet
+        ``predicate``: only the partitions left over are listed.
         """
         from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
 
@@ -72,7 +75,11 @@ class Reader:
         if table.partition_columns:
             known = self.view.partitions(table)
             partitions = partitions_that_match(table, known, predicate)
-        snapshot = self.txn.snapshot(table, partitions=partitions, of=known)
+        if version is None:
+            snapshot = self.txn.snapshot(table, partitions=partitions, of=known)
+        else:
+            chosen = self.view.partitions(table) if partitions is None else partitions
+            snapshot = self.snapshot_of(table, version, chosen)
         count = 1 if known is None else len(known)
         plan = plan_scan(
             snapshot,
@@ -83,6 +90,24 @@ class Reader:
         )
         self._plans.append(plan)
         return plan
+
+    def snapshot_of(
+        self, table: Table, version: Version, partitions: Sequence[Partition]
+    ) -> Snapshot:
+        """A version of a table, which has the columns of then.
+
+        Raises:
+            SnapshotExpiredError: files of it were cleaned.
+        """
+        return past_snapshot(
+            self.context.client.metastore,
+            table,
+            version,
+            partitions,
+            files=self.files,
+            valid_txns=self.txn.valid_txns,
+            hive_cleans=self.txn.hive_cleans,
+        )
 
     def snapshot(self, table: Table) -> Snapshot:
         """All of a table."""
@@ -109,8 +134,8 @@ class Reader:
     def _frame(self, ref: TableRef) -> DataFrame:
         from hiveacid.spark.read import read
 
-        table, spark = self.view.definition(ref.name), self.context.session()
-        plan = self.plan(table, predicate=ref.predicate, columns=ref.columns)
+        table, spark = definition_of(self.view, ref), self.context.session()
+        plan = self.plan(table, predicate=ref.predicate, columns=ref.columns, version=ref.version)
         virtual = {column.value for column in ref.virtual}
         bytes_here = self.context.settings.reads_local_bytes
         rows = read(spark, plan, virtual=virtual, bytes_here=bytes_here)
@@ -168,6 +193,15 @@ class Job(Reader):
             in_place=self.in_place,
             **facts,  # type: ignore[arg-type]
         )
+
+
+def definition_of(look: Look, ref: TableRef) -> Table:
+    """The table that a query names, with the columns of then where it asks for a version.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    return as_it_was(look.definition(ref.name), ref.version)
 
 
 def with_views(text: str, views: Mapping[str, str]) -> str:

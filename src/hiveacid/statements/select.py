@@ -15,17 +15,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hiveacid.layout.snapshot import Snapshot
-from hiveacid.model.predicates import Constant, Predicate
+from hiveacid.model.history import AsOf
+from hiveacid.model.predicates import ANYTHING, Constant, Predicate
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.types import HiveType
 from hiveacid.spark.text import quoted
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
-from hiveacid.statements.job import Reader, is_transactional, with_views
+from hiveacid.statements.job import Reader, definition_of, is_transactional, with_views
 from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions
 from hiveacid.statements.values import Aggregate, Query, TableRef
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.manager import end_reading
+from hiveacid.txn.past import as_it_was
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
@@ -105,7 +107,9 @@ def needs(context: ExecutionContext, query: Query, look: Look) -> Footprint:
     del context
     predicates: dict[TableName, list[Predicate]] = {}
     for ref in query.tables.values():
-        predicates.setdefault(ref.name, []).append(ref.predicate)
+        # A predicate on columns of then says nothing of today's partitions.
+        predicate = ref.predicate if ref.version is None else ANYTHING
+        predicates.setdefault(ref.name, []).append(predicate)
     reads = []
     for name in sorted(predicates):
         table = look.definition(name)
@@ -127,7 +131,7 @@ def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructT
     try:
         for placeholder, ref in query.tables.items():
             virtual = {column.value for column in ref.virtual}
-            rows = no_rows(spark, look.definition(ref.name), virtual=virtual)
+            rows = no_rows(spark, definition_of(look, ref), virtual=virtual)
             rows.createOrReplaceTempView(names[placeholder])
         return spark.sql(with_views(query.text, names)).schema
     finally:
@@ -227,9 +231,12 @@ class Lease:
     files: Files
 
 
-def open_lease(context: ExecutionContext, expected: Table, *, keep: Keep) -> Lease:
+def open_lease(
+    context: ExecutionContext, expected: Table, *, keep: Keep, as_of: AsOf | None = None
+) -> Lease:
     """Take the snapshot of some partitions of a table, in a read transaction of its own; within a
     transaction of several statements that one's, its own writes included, with nothing to end.
+    ``as_of``: the files of then, of which ``expected`` has the columns.
 
     Raises:
         NotFoundError: no such table.
@@ -239,17 +246,28 @@ def open_lease(context: ExecutionContext, expected: Table, *, keep: Keep) -> Lea
         SnapshotExpiredError: cleaned beyond what this snapshot sees.
     """
     look = context.look()
-    look.expect(expected)
+    if as_of is None:
+        look.expect(expected)
     bound = Bound.to(look, fixed(expected.name))
-    return Lease(
-        *read_in_transaction(context, bound, reads_all, partial(_snapshot, keep)), context.files
-    )
+    use = partial(_snapshot, keep) if as_of is None else partial(_past, context, keep, as_of)
+    return Lease(*read_in_transaction(context, bound, reads_all, use), context.files)
 
 
 def reads_all(context: ExecutionContext, name: TableName, look: Look) -> Footprint:
     """The locks of who reads a table."""
     del context
     return Footprint(reads=(TableRead(look.definition(name)),))
+
+
+def _past(
+    context: ExecutionContext, keep: Keep, as_of: AsOf, held: Locked
+) -> tuple[Snapshot, Iterable[Table]]:
+    now = held.view.definition(held.value)
+    version = held.view.version(now, as_of)
+    reader = Reader(context=context, txn=held.txn, view=held.view)
+    known = held.view.partitions(now)
+    chosen = keep(known) if now.partition_columns else known
+    return reader.snapshot_of(as_it_was(now, version), version, chosen), (now,)
 
 
 def _snapshot(keep: Keep, held: Locked) -> tuple[Snapshot, Iterable[Table]]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from hiveacid.model.history import Version
 from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Column, TableName
@@ -58,6 +59,8 @@ class TableRef:
     virtual: frozenset[VirtualColumn] = frozenset()
     predicate: Predicate = field(default=ANYTHING, compare=False)
     columns: frozenset[str] | None = field(default=None, compare=False)
+    version: Version | None = None
+    """As it was then; None as of now."""
 
     @property
     def row_id(self) -> bool:

@@ -210,8 +210,10 @@ def read_snapshot(
     files: Files,
     valid: ValidWriteIdList,
     valid_txns: ValidTxnList,
+    is_kept: bool = False,
 ) -> Snapshot:
-    """List each partition's directory and choose what a reader with these ids reads.
+    """List each partition's directory and choose what a reader with these ids reads; ``is_kept`` as
+    for ``resolve``.
 
     Raises:
         StorageError: a listing failed.
@@ -224,7 +226,7 @@ def read_snapshot(
         partitions, _listings(files, partitions), strict=True
     ):
         entries = _entries(file_system, path, infos)
-        directory = resolve(entries, valid, valid_txns, mode=table.acid_mode)
+        directory = resolve(entries, valid, valid_txns, mode=table.acid_mode, is_kept=is_kept)
         directory = with_logical_lengths(file_system, path, directory, entries=entries)
         parts.append(SnapshotPart(partition, directory))
     return Snapshot(table, valid, tuple(parts))

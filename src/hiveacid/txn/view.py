@@ -14,8 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import NotFoundError
+from hiveacid.model.history import AsOf, Version
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Database, Partition, Table, TableName
+from hiveacid.txn.past import as_it_was, find_version
 
 if TYPE_CHECKING:
     from hiveacid.metastore.api import Catalog
@@ -53,6 +55,31 @@ class Look:
         self._databases: dict[str, Database] = {}
         self._tables: dict[TableName, Table | None] = {}
         self._partitions: dict[TableName, Sequence[Partition]] = {}
+        self._versions: dict[tuple[TableName, AsOf], Version] = {}
+
+    moment: AsOf | None = None
+    """What all tables of a query are seen as of, where it does not say another; None: as of now."""
+
+    def version(self, table: Table, wanted: AsOf) -> Version:
+        """A table as it was.
+
+        Raises:
+            NotFoundError: it has no such version.
+            InvalidInputError: it is no transactional table.
+        """
+        key = table.name, wanted
+        if key not in self._versions:
+            self._versions[key] = find_version(self._catalog, table, wanted)
+        return self._versions[key]
+
+    def past_definition(self, name: TableName, wanted: AsOf) -> Table:
+        """A table with the columns of then.
+
+        Raises:
+            NotFoundError: there is no such table, or it has no such version.
+        """
+        table = self.definition(name)
+        return as_it_was(table, self.version(table, wanted))
 
     @property
     def current_database(self) -> str:
@@ -118,13 +145,15 @@ class Look:
 
     def under_locks(self, pending: Callable[[], Pending | None]) -> View:
         """The same names as they are now, all fetched at once; to be called under the locks."""
-        return View(
+        view = View(
             self._catalog,
             database=self._database,
             is_temporary=self._is_temporary,
             pending=pending,
             names=self.names,
         )
+        view.moment = self.moment
+        return view
 
     def changed_since(self, earlier: Look) -> frozenset[TableName]:
         """The names that stand for another definition than they did, statistics apart."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from hiveacid.model.history import AsOf, Version
+from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.types import PrimitiveType
+from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.sql import bind, parse_one
 from hiveacid.statements.constraints import Constraints, constraint_properties
 
@@ -26,6 +29,7 @@ class SmallCatalog:
     """default.t (id, v, p), d2.s (id), a view default.w, a temporary view view1."""
 
     current_database = "default"
+    moment = None
 
     def __init__(self) -> None:
         defaults = constraint_properties(Constraints(defaults={"v": "'none'"}))
@@ -46,6 +50,10 @@ class SmallCatalog:
 
     def table(self, name: TableName) -> Table | None:
         return self.tables.get(name)
+
+    def version(self, table: Table, wanted: AsOf) -> Version:
+        write_id = WriteId(wanted.write_id or 0)
+        return Version(write_id, ValidWriteIdList.of(str(table.name), hwm=write_id), 1, 1)
 
     def is_temporary_view(self, name: str) -> bool:
         return name.lower() == "view1"

@@ -6,6 +6,8 @@ from datetime import date
 
 import pytest
 
+from hiveacid.model.history import AsOf, Version
+from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import (
     ANYTHING,
     And,
@@ -19,6 +21,7 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.types import parse_type
+from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.sql import bind, parse_one
 from hiveacid.statements.values import Delete, Insert, Merge, Query, Update
 
@@ -30,9 +33,14 @@ ID_IS_1 = Compare("id", Op.EQ, 1)
 
 class Names:
     current_database = "default"
+    moment = None
 
     def table(self, name: TableName) -> Table | None:
         return {"t": T, "s": S}.get(name.table)
+
+    def version(self, table: Table, wanted: AsOf) -> Version:
+        write_id = WriteId(wanted.write_id or 0)
+        return Version(write_id, ValidWriteIdList.of(str(table.name), hwm=write_id), 1, 1)
 
     def is_temporary_view(self, name: str) -> bool:
         return False

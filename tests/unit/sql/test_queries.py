@@ -190,9 +190,6 @@ REFUSED = {
     "select block__offset__inside__file from t": UnsupportedError,
     "select transform(a) using 'cat' from t": UnsupportedError,
     "with recursive q as (select 1) select * from q": UnsupportedError,
-    "select * from t for system_time as of '2020-01-01'": UnsupportedError,
-    "select * from t version as of 7 x": UnsupportedError,
-    "select * from t timestamp as of '2020-01-01'": UnsupportedError,
     "select * from t('acid.fetch.deleted.rows'='true')": UnsupportedError,
     "vacuum t": UnsupportedError,
     "optimize t": UnsupportedError,
@@ -227,3 +224,35 @@ def test_a_count_of_a_view_is_not_that_of_its_table() -> None:
     assert isinstance(query, Query)
     assert query.aggregates == ()
     assert bound("select count(*) from t").aggregates != ()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "version as of 7",
+        "for version as of '7'",
+        "for system_version as of 7",
+        "FOR SYSTEM_VERSION AS OF 7",
+    ],
+)
+def test_a_table_as_it_was_is_another_table(words: str) -> None:
+    found = bound(f"select a.id, b.id from t {words} a join t b on a.id = b.id")
+    assert isinstance(found, Query)
+    assert found.text == "select a.id, b.id from P0 a join P1 b on a.id = b.id"
+    then, now = found.tables.values()
+    assert then.version is not None
+    assert (then.version.write_id, now.version) == (7, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("select * from t version as of 1.5", SqlSyntaxError, "version"),
+        ("select * from t timestamp as of 'never'", InvalidInputError, "'never' is no time"),
+        ("select * from t timestamp as of 7", UnsupportedError, "takes a literal"),
+        ("select * from w version as of 7", InvalidInputError, "is a view"),
+    ],
+)
+def test_what_says_no_version(text: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        bound(text)

@@ -7,7 +7,7 @@ Reads ask for one table. Which of its write ids were valid at a version follows 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Final
 
@@ -23,11 +23,19 @@ from hiveacid.metastore.sql.history_schema import (
     HIVEACID_COMMIT_CLOCK,
     HIVEACID_COMMITS,
     HIVEACID_DEFINITIONS,
+    HIVEACID_FLOORS,
 )
-from hiveacid.metastore.sql.objects import NAMED_TABLE, table_ids
+from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
-from hiveacid.model.history import Commit, CommitFacts, CommitNote, Version, state_after
+from hiveacid.model.history import (
+    Commit,
+    CommitFacts,
+    CommitNote,
+    Floor,
+    Version,
+    state_after,
+)
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Column, TableName
 from hiveacid.model.types import parse_type
@@ -36,6 +44,7 @@ from hiveacid.model.valid import ValidWriteIdList
 _C = HIVEACID_COMMITS.c
 _K = HIVEACID_COMMIT_CLOCK.c
 _D = HIVEACID_DEFINITIONS.c
+_F = HIVEACID_FLOORS.c
 _NOW: Final = bindparam("now", type_=BigInteger)
 _TICK: Final = update(HIVEACID_COMMIT_CLOCK).values(
     HK_SEQ=_K.HK_SEQ + 1, HK_TIME=case((_K.HK_TIME < _NOW, _NOW), else_=_K.HK_TIME)
@@ -90,6 +99,25 @@ _BEFORE_WRITE_ID: Final = select(func.max(_C.HC_SEQ)).where(
     _OF_TABLE, _C.HC_WRITEID < bindparam("write_id")
 )
 _FIRST: Final = select(_C.HC_TIME, _C.HC_WRITEID).where(_OF_TABLE).order_by(_C.HC_SEQ).limit(1)
+_FLOORS: Final = select(_F.HF_PARTITION, _F.HF_FIRST, _F.HF_BASE).where(
+    _F.HF_TBL_ID == bindparam("id")
+)
+_FLOOR: Final = (
+    select(_F.HF_FIRST, _F.HF_BASE)
+    .where(_F.HF_TBL_ID == bindparam("id"), _F.HF_PARTITION == bindparam("partition"))
+    .with_for_update()
+)
+_NEW_FLOOR: Final = insert(HIVEACID_FLOORS).values(
+    HF_TBL_ID=bindparam("id"),
+    HF_PARTITION=bindparam("partition"),
+    HF_FIRST=bindparam("first"),
+    HF_BASE=bindparam("base"),
+)
+_LOWER_FLOOR: Final = (
+    update(HIVEACID_FLOORS)
+    .where(_F.HF_TBL_ID == bindparam("id"), _F.HF_PARTITION == bindparam("partition"))
+    .values(HF_FIRST=bindparam("first"), HF_BASE=bindparam("base"))
+)
 _COLUMNS_AT: Final = (
     select(_D.HD_COLUMNS)
     .where(_D.HD_TBL_ID == bindparam("id"), _D.HD_UNTIL > bindparam("sequence"))
@@ -175,6 +203,24 @@ class SqlHistory(Past):
                 row = unit.row(_LAST_UP_TO, id=number, sequence=sequence)
             return self._version(unit, table, number, now, row, write_id)
 
+    def floors(self, table: TableName) -> Mapping[str, Floor]:
+        with self._db.read() as unit:
+            rows = unit.rows(_FLOORS, id=table_ids(unit, table).table)
+        return {partition: Floor(first, base) for partition, first, base in rows}
+
+    def note_floor(self, table: TableName, partition: str | None, floor: Floor) -> None:
+        with self._db.write() as unit:
+            ids = find_table(unit, table)
+            if ids is None:
+                return
+            where = {"id": ids.table, "partition": partition or ""}
+            known = unit.row(_FLOOR, **where)
+            if known is None:
+                unit.ask(_NEW_FLOOR, **where, first=floor.first, base=floor.base)
+            else:
+                first, base = min(known[0], floor.first), max(known[1], floor.base)
+                unit.ask(_LOWER_FLOOR, **where, first=first, base=base)
+
     def sequence_of(self, *, txn: TxnId | None = None, time_ms: int | None = None) -> int | None:
         with self._db.query() as unit:
             if txn is not None:
@@ -201,11 +247,14 @@ class SqlHistory(Past):
             return Version(
                 found.write_id, valid, found.sequence, found.committed_ms, columns=columns
             )
-        if write_id is None:
-            write_id = 0
-            if now.hwm and unit.row(_BY_WRITE_ID, id=number, write_id=1) is None:
+        if not write_id:
+            if not now.hwm or unit.row(_BY_WRITE_ID, id=number, write_id=1) is not None:
+                empty = ValidWriteIdList.of(now.table, hwm=0)
+                return Version(WriteId(0), empty, 0, None, columns=_columns_at(unit, number, 0))
+            if write_id is None:
                 raise _not_told(unit, table, number)
-        elif write_id < 0 or not now.is_valid(write_id):
+            write_id = 0
+        if write_id < 0 or not now.is_valid(write_id):
             raise _no_such_version(table, write_id, now)
         before = unit.scalar(_BEFORE_WRITE_ID, id=number, write_id=write_id) or 0
         columns = _columns_at(unit, number, before)

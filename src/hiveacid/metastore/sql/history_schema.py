@@ -64,6 +64,7 @@ HIVEACID_FLOORS: Final = Table(
     METADATA,
     Column("HF_TBL_ID", BigInteger, primary_key=True),
     Column("HF_PARTITION", String(767), primary_key=True),
+    Column("HF_FIRST", BigInteger, nullable=False),
     Column("HF_BASE", BigInteger, nullable=False),
 )
 """The base below which a cleaner has begun to remove files (of a table without partitions under an

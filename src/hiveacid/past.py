@@ -1,0 +1,164 @@
+"""What users hold of the past: ``df(as_of_...)`` of a table, and ``acid.at(...)``, in which many
+tables are as they were at one moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from hiveacid.errors import NotFoundError
+from hiveacid.model.history import AsOf, moment_ms
+from hiveacid.model.ids import TxnId
+from hiveacid.model.tables import Table, TableName
+from hiveacid.sql import parse_one
+from hiveacid.statements.arguments import checked
+from hiveacid.statements.values import Query, TableRef, VirtualColumn, shortened
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.client import Client
+    from hiveacid.sql import Arguments
+    from hiveacid.statements.context import ExecutionContext
+    from hiveacid.statements.select import Keep, Lease
+    from hiveacid.txn.view import Look
+
+
+class Travelling(Protocol):
+    """What reads of the past need of a session."""
+
+    @property
+    def client(self) -> Client:
+        """The components."""
+
+    def look(self) -> Look:
+        """The catalog as it is now."""
+
+    def table_name(self, name: str) -> TableName:
+        """A name with its database."""
+
+    def run(self, statement: Any, *, moment: AsOf | None = None) -> Any:
+        """Carry out a statement, a query as of a moment."""
+
+    def execute(self, statement: Any) -> Any:
+        """Carry out a statement that was built in Python."""
+
+    def reading_context(self) -> ExecutionContext:
+        """What a read outside of statements needs."""
+
+
+def rows_query(table: TableName, *, row_ids: bool, wanted: AsOf | None) -> Any:
+    """All rows of a table, now or as of then, as a statement."""
+    placeholder = "__hiveacid_0"
+    virtual = frozenset([VirtualColumn.ROW_ID] if row_ids else [])
+
+    def built(look: Look) -> Query:
+        version = None if wanted is None else look.version(look.definition(table), wanted)
+        ref = TableRef(table, virtual, version=version)
+        return Query(f"SELECT * FROM {placeholder}", {placeholder: ref})
+
+    return built
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class PastTable:
+    """A table as it was at one moment: ``df()``, or ``read_arrow`` of it."""
+
+    session: Travelling
+    name: TableName
+    moment: AsOf
+
+    def __repr__(self) -> str:
+        return f"<PastTable {shortened(str(self.name))}>"
+
+    @property
+    def definition(self) -> Table:
+        """The table with the columns of then.
+
+        Raises:
+            NotFoundError: there is no such table, or it has no such version.
+        """
+        return self.session.look().past_definition(self.name, self.moment)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of then, partition columns last."""
+        return tuple(column.name for column in self.definition.all_columns)
+
+    def df(self, *, row_ids: bool = False) -> DataFrame:
+        """The rows of then as a lazy DataFrame; ``row_ids`` adds ROW__ID."""
+        query = rows_query(self.name, row_ids=row_ids, wanted=self.moment)
+        return cast("DataFrame", self.session.execute(query))
+
+    def lease(self, *, keep: Keep, expected: Table) -> Lease:
+        """The files of then, for ``read_arrow`` and ``dataset``.
+
+        Raises:
+            NotFoundError, LockError, StorageError: the table cannot be read.
+        """
+        from hiveacid.statements.select import open_lease
+
+        context = self.session.reading_context()
+        return open_lease(context, expected, keep=keep, as_of=self.moment)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Many tables as they were at one moment."""
+
+    session: Travelling
+    moment: AsOf
+
+    def sql(self, text: str, args: Arguments | None = None) -> Any:
+        """The answer of a query over tables as they were; a table of which the text asks for
+        another version is as of that.
+
+        Raises:
+            InvalidInputError: it is no query.
+            AcidError: as ``Session.sql``.
+        """
+        setting_of = self.session.client.settings.get
+        statement = parse_one(text, setting_of=setting_of, args=args)
+        return self.session.run(statement, moment=self.moment)
+
+    def table(self, name: str) -> PastTable:
+        """A table as it was.
+
+        Raises:
+            NotFoundError: there is no table of this name now, or it has no such version.
+        """
+        found = self.session.table_name(name)
+        self.session.look().past_definition(found, self.moment)
+        return PastTable(self.session, found, self.moment)
+
+
+class PastMethods:
+    """The part of ``Session`` about the past."""
+
+    def at(self, moment: object) -> Past:
+        """The tables just after a transaction committed (its id), or at a time (a datetime, or a
+        text of one; UTC where it names no zone).
+
+        Example:
+            >>> acid.at(1742).sql("select count(*) from orders join lines ...")  # doctest: +SKIP
+
+        Raises:
+            NotFoundError: no commit of this transaction was recorded.
+            InvalidInputError: it is no time.
+        """
+        session = cast("Travelling", self)
+        own = session.client.own
+        if isinstance(moment, int) and not isinstance(moment, bool):
+            sequence = own.sequence_of(txn=TxnId(moment))
+            if sequence is None:
+                raise NotFoundError(
+                    f"No commit of transaction {moment} was recorded: it is not committed, it "
+                    "wrote nothing, or it is older than the history",
+                    txn=moment,
+                )
+            return Past(session, AsOf(sequence=sequence))
+        time_ms = moment_ms(moment)
+        return Past(session, AsOf(time_ms=time_ms, sequence=own.sequence_of(time_ms=time_ms)))

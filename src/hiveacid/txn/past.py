@@ -1,0 +1,142 @@
+"""Reading the past: the version of a table that is asked for, its definition, its snapshot, and
+whether its files are still there.
+
+A cleaner writes down below which base it removes files before it removes one, and a reader looks
+there after it has listed: so a state of which something may be missing is an error, never fewer
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import InvalidInputError, NotFoundError, SnapshotExpiredError
+from hiveacid.layout.names import BaseName, parse_directory, partition_name
+from hiveacid.layout.snapshot import AcidDirectory, Snapshot
+from hiveacid.metastore.api import own
+from hiveacid.model.history import AsOf, Floor, Version
+from hiveacid.model.tables import AcidMode, Partition, Table
+from hiveacid.model.valid import RangeValidity, ValidTxnList
+from hiveacid.storage.filesystem import Files
+from hiveacid.storage.listing import read_snapshot
+
+if TYPE_CHECKING:
+    from hiveacid.metastore.api import Catalog, Metastore, OwnDatabase
+
+
+def find_version(catalog: Catalog, table: Table, wanted: AsOf) -> Version:
+    """The version that is asked for.
+
+    Raises:
+        NotFoundError: there is none.
+        InvalidInputError: the table has no versions.
+    """
+    if table.acid_mode is AcidMode.NONE:
+        raise InvalidInputError(
+            f"{table.name} is not transactional: nothing is known of its past",
+            table=str(table.name),
+        )
+    store: OwnDatabase = own(catalog)  # type: ignore[arg-type]
+    if wanted.time_ms is not None and wanted.time_ms < table.created_at_ms:
+        raise NotFoundError(
+            f"{table.name} was made later than that, at {_shown(table.created_at_ms)}",
+            table=str(table.name),
+        )
+    return store.version(
+        table.name,
+        write_id=wanted.write_id,
+        time_ms=wanted.time_ms,
+        sequence=wanted.sequence,
+    )
+
+
+def as_it_was(table: Table, version: Version | None) -> Table:
+    """The table with the columns of a version."""
+    if version is None or version.columns is None:
+        return table
+    return replace(table, columns=version.columns)
+
+
+def past_snapshot(
+    metastore: Metastore,
+    table: Table,
+    version: Version,
+    partitions: Sequence[Partition],
+    *,
+    files: Files,
+    valid_txns: ValidTxnList,
+    hive_cleans: bool,
+) -> Snapshot:
+    """The files of a version, in partitions of the table; ``valid_txns`` are those of now: whatever
+    compactions have made since shows the rows of then, too.
+
+    Raises:
+        SnapshotExpiredError: files of it were cleaned.
+        StorageError: a directory could not be listed.
+    """
+    found = read_snapshot(
+        table,
+        partitions,
+        files=files,
+        valid=version.valid,
+        valid_txns=valid_txns,
+        is_kept=True,
+    )
+    floors = own(metastore).floors(table.name)
+    keys = table.partition_keys
+    for part in found.parts:
+        name = partition_name(keys, part.partition.values) if keys else ""
+        floor = floors.get(name)
+        if not _is_kept(part.directory, version, floor, hive_cleans=hive_cleans):
+            raise _expired(metastore, table, version, name, floors)
+    return found
+
+
+def _is_kept(
+    directory: AcidDirectory, version: Version, floor: Floor | None, *, hive_cleans: bool
+) -> bool:
+    """Whether nothing of what this version reads of a partition has been removed."""
+    if version.sequence is None or hive_cleans:
+        # Nobody wrote down what was cleaned: a base that this version may not read is a reason.
+        names = (parse_directory(path.rpartition("/")[2]) for path in directory.ignored)
+        if any(isinstance(name, BaseName) for name in names):
+            return False
+    if floor is None:
+        return True
+    if directory.base is not None and directory.base.name.write_id >= floor.base:
+        return True
+    lost = version.valid.range_validity(max(1, floor.first), floor.base)
+    return floor.first > 0 and lost is RangeValidity.NONE
+
+
+def _expired(
+    metastore: Metastore,
+    table: Table,
+    version: Version,
+    partition: str,
+    floors: Mapping[str, Floor],
+) -> SnapshotExpiredError:
+    store = own(metastore)
+    base = max((floor.base for floor in floors.values()), default=0)
+    below = [one for one in store.commits(table.name) if one.write_id <= base]
+    where = f" in partition {partition}" if partition else ""
+    oldest = "Nobody knows the oldest that is there"
+    if below:
+        moment = _shown(below[-1].committed_ms)
+        oldest = f"The oldest version that is there is {below[-1].write_id}, of {moment}"
+    return SnapshotExpiredError(
+        f"Version {version.write_id} of {table.name} is not there any more: what it read{where} "
+        f"was compacted or replaced, and its files were cleaned. {oldest}",
+        table=str(table.name),
+        version=int(version.write_id),
+        oldest=int(below[-1].write_id) if below else None,
+        note="The table property hiveacid.retention says how long they are kept; a tag keeps them "
+        "longer.",
+    )
+
+
+def _shown(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).isoformat(" ", "seconds")

@@ -1,0 +1,233 @@
+"""Reading the past without Spark: a table as it was after each of its commits, compared with a
+dictionary, whatever compactions, cleaners, overwrites and new columns came since.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.compaction.world import ACID, MAJOR, MINOR, World
+
+from hiveacid import read_arrow
+from hiveacid.errors import InvalidInputError, NotFoundError, SnapshotExpiredError
+from hiveacid.model.compactions import CompactionType
+from hiveacid.model.tables import TableName
+from hiveacid.session import Session
+from hiveacid.settings import Settings
+
+T = TableName("default", "t")
+Model = dict[int, tuple[str, int]]
+
+
+@pytest.fixture
+def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+    """On each kind of database, files are kept for a day."""
+    world = World(metastore_url, tmp_path / "wh", Settings(retention_s=86_400.0))
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def acid(made: World) -> Session:
+    return made.acid
+
+
+def _two_days_later(made: World) -> None:
+    """Whatever was replaced is cleaned."""
+    made.clock.advance_ms(2 * 86_400_000)
+    made.cleaner().run_all()
+
+
+def _rows(acid: Session, write_id: int | None, table: str = "t") -> Model:
+    found = read_arrow(acid.table(table), columns=["id", "v", "k"], as_of_write_id=write_id)
+    return {row["id"]: (row["v"], row["k"]) for row in found.read_all().to_pylist()}
+
+
+def _insert(acid: Session, rows: Model) -> Any:
+    ids = list(rows)
+    columns = {"id": ids, "v": [rows[i][0] for i in ids], "k": [rows[i][1] for i in ids]}
+    kinds = [("id", pa.int32()), ("v", pa.string()), ("k", pa.int32())]
+    return acid.table("t").write_arrow(pa.table(columns, schema=pa.schema(kinds)))
+
+
+def _step(acid: Session, chance: random.Random, now: Model, keys: int) -> Model | None:
+    """One change of the table and of its model; None where no version came of it."""
+    table = acid.table("t")
+    kind = chance.choice(["insert"] * 3 + ["delete"] * 2 + ["update"] * 2 + ["other"])
+    if kind == "insert" or not now:
+        new = {chance.randrange(10_000): (f"v{chance.randrange(99)}", chance.randrange(keys))}
+        new |= {key + 10_000: value for key, value in new.items()}
+        new = {key: value for key, value in new.items() if key not in now}
+        _insert(acid, new)
+        return now | new
+    if kind == "delete":
+        gone = chance.choice(sorted(now))
+        table.delete_arrow(f"id = {gone}")
+        return {key: value for key, value in now.items() if key != gone}
+    if kind == "update":
+        key = chance.choice(sorted(now))
+        changed = (f"u{chance.randrange(99)}", now[key][1])
+        source = pa.table({"id": pa.array([key], pa.int32()), "v": [changed[0]]})
+        table.merge_arrow(source.append_column("k", pa.array([changed[1]], pa.int32())), on="id")
+        return now | {key: changed}
+    if chance.random() < 0.5:
+        acid.sql("truncate table t")
+        return {}
+    kept = {7: ("only", 0)}
+    if keys == 1:
+        acid.sql("insert overwrite table t values (7, 'only', 0)")
+        return kept
+    acid.sql("insert overwrite table t partition (k=0) values (7, 'only')")
+    return {key: value for key, value in now.items() if value[1] != 0} | kept
+
+
+def _history(made: World, seed: int, keys: int) -> None:
+    acid, chance = made.acid, random.Random(seed)
+    table = acid.table("t")
+    now: Model = {}
+    versions: dict[int, Model] = {0: now}
+    for _ in range(16):
+        now = _step(acid, chance, now, keys) or {}
+        versions[int(acid.client.metastore.last_write_id(table.name))] = now
+        if chance.random() < 0.25:
+            for kind in chance.choice(([MINOR], [MAJOR], [MINOR, MAJOR])):
+                _compacted(made, kind, keys)
+    for write_id, then in versions.items():
+        assert _rows(acid, write_id) == then, (seed, write_id)
+    _two_days_later(made)
+    left = {write_id: _rows_or_none(acid, write_id) for write_id in versions}
+    told = {write_id for write_id, found in left.items() if found is None}
+    assert all(left[one] == versions[one] for one in versions.keys() - told), seed
+    assert _rows(acid, None) == now
+    assert 0 < len(told) < len(versions)
+
+
+def _rows_or_none(acid: Session, write_id: int) -> Model | None:
+    try:
+        return _rows(acid, write_id)
+    except SnapshotExpiredError as error:
+        assert f"Version {write_id} of default.t is not there any more" in str(error)
+        return None
+
+
+def _compacted(made: World, kind: CompactionType, keys: int) -> None:
+    names = [None] if keys == 1 else [f"k={value}" for value in range(keys)]
+    known = {one.values for one in made.client.metastore.list_partitions(T)} if keys > 1 else ()
+    for name in names:
+        if name is None or (name.partition("=")[2],) in known:
+            made.compact(kind, partition=name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_version_is_what_it_was(made: World, seed: int) -> None:
+    made.acid.sql(f"create table t (id int, v string, k int) {ACID}")
+    _history(made, seed, 1)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_version_of_partitions_is_what_it_was(made: World, seed: int) -> None:
+    made.acid.sql(f"create table t (id int, v string) partitioned by (k int) {ACID}")
+    _history(made, seed, 3)
+
+
+def test_a_version_has_what_was_committed_then_not_what_has_a_lower_write_id(made: World) -> None:
+    acid = made.acid
+    acid.sql(f"create table t (id int, v string, k int) {ACID}")
+    with acid.transaction() as slow:
+        slow.sql("insert into t values (1, 'slow', 0)")
+        acid.sql("insert into t values (2, 'quick', 0)")
+    assert _rows(acid, 2) == {2: ("quick", 0)}
+    assert _rows(acid, 1) == {1: ("slow", 0), 2: ("quick", 0)}
+    for kind in (MINOR, MAJOR):
+        made.compact(kind)
+        assert _rows(acid, 2) == {2: ("quick", 0)}
+        acid.sql("insert into t values (3, 'more', 0)")
+    _two_days_later(made)
+    assert _rows(acid, 3) == {1: ("slow", 0), 2: ("quick", 0), 3: ("more", 0)}
+    for gone in (1, 2):
+        with pytest.raises(SnapshotExpiredError, match="oldest version that is there is 3, of"):
+            _rows(acid, gone)
+
+
+def test_rows_of_then_have_the_columns_of_then(made: World) -> None:
+    acid = made.acid
+    acid.sql(f"create table t (id int, v string, k int) {ACID}")
+    first = acid.sql("insert into t values (1, 'a', 0)")
+    acid.sql("alter table t change v name string")
+    second = acid.sql("insert into t values (2, 'b', 0)")
+    acid.sql("alter table t add columns (more int)")
+    third = acid.sql("insert into t values (3, 'c', 0, 5)")
+    versions = [one.write_id for one in (first, second, third)]
+    for kind in (None, MINOR, MAJOR):
+        if kind:
+            made.compact(kind)
+        read = [read_arrow(acid.table("t"), as_of_write_id=one).read_all() for one in versions]
+        assert [one.sort_by("id").to_pylist() for one in read] == [
+            [{"id": 1, "v": "a", "k": 0}],
+            [{"id": 1, "name": "a", "k": 0}, {"id": 2, "name": "b", "k": 0}],
+            [
+                {"id": 1, "name": "a", "k": 0, "more": None},
+                {"id": 2, "name": "b", "k": 0, "more": None},
+                {"id": 3, "name": "c", "k": 0, "more": 5},
+            ],
+        ]
+
+
+def test_many_tables_at_one_transaction(acid: Session) -> None:
+    for name in ("t", "u"):
+        acid.sql(f"create table {name} (id int, v string, k int) {ACID}")
+    acid.sql("insert into t values (1, 'a', 0)")
+    with acid.transaction() as both:
+        both.sql("insert into t values (2, 'b', 0)")
+        both.sql("insert into u values (5, 'c', 0)")
+        number = both.id
+    acid.table("t").delete_arrow("id = 1")
+    acid.sql("insert into u values (6, 'd', 0)")
+    past = acid.at(number)
+    read = {name: read_arrow(past.table(name), columns=["id"]).read_all() for name in ("t", "u")}
+    assert {name: sorted(rows["id"].to_pylist()) for name, rows in read.items()} == {
+        "t": [1, 2],
+        "u": [5],
+    }
+    with pytest.raises(NotFoundError, match="No commit of transaction 999"):
+        acid.at(999)
+    with pytest.raises(InvalidInputError, match="The past can be queried alone"):
+        past.sql("insert into t values (7, 'x', 0)")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "words"),
+    [
+        ({"as_of_write_id": 9}, NotFoundError, "no version 9: its last write id is 1"),
+        ({"as_of_write_id": -1}, NotFoundError, "no version -1"),
+        ({"as_of_write_id": "1"}, InvalidInputError, "whole number, not '1'"),
+        ({"as_of_write_id": True}, InvalidInputError, "whole number, not True"),
+        ({"as_of_time": "yesterday"}, InvalidInputError, "'yesterday' is no time"),
+        ({"as_of_time": "2001-01-01"}, NotFoundError, "was made later than that"),
+        ({"as_of_write_id": 1, "as_of_time": "2001-01-01"}, InvalidInputError, "not by write id"),
+    ],
+)
+def test_what_is_no_version_is_told(
+    acid: Session, wanted: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    acid.sql(f"create table t (id int, v string, k int) {ACID}")
+    acid.sql("insert into t values (1, 'a', 0)")
+    with pytest.raises(error, match=words):
+        read_arrow(acid.table("t"), **wanted)
+
+
+def test_a_table_of_an_old_name_has_its_own_past(acid: Session) -> None:
+    for text in ("insert into t values (1, 'a', 0)", "insert into t values (2, 'b', 0)"):
+        acid.sql(f"create table if not exists t (id int, v string, k int) {ACID}")
+        acid.sql(text)
+    acid.sql("drop table t")
+    acid.sql(f"create table t (id int, v string, k int) {ACID}")
+    acid.sql("insert into t values (3, 'c', 0)")
+    assert _rows(acid, 1) == {3: ("c", 0)}
+    with pytest.raises(NotFoundError, match="no version 2"):
+        _rows(acid, 2)

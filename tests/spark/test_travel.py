@@ -1,0 +1,86 @@
+"""The past through Spark: SQL, DataFrames, views, the data source."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.model.tables import TableName
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+
+
+@pytest.fixture
+def emp(acid: Any) -> Any:
+    acid.sql(f"create table emp (id int, name string) partitioned by (p int) {ACID}")
+    acid.sql("insert into emp values (1, 'Ann', 1), (2, 'Joe', 2)")
+    acid.sql("update emp set name = 'Jo' where id = 2")
+    time.sleep(0.002)  # the versions differ in their times
+    acid.sql("delete from emp where id = 1")
+    return acid.table("emp")
+
+
+FIRST, SECOND, LAST = [(1, "Ann"), (2, "Joe")], [(1, "Ann"), (2, "Jo")], [(2, "Jo")]
+
+
+def test_a_query_names_versions(acid: Any, emp: Any, rows: Any) -> None:
+    del emp
+    now = datetime.now(timezone.utc).isoformat()
+    for clause, expected in {
+        "version as of 1": FIRST,
+        "for system_version as of 2": SECOND,
+        "version as of '3'": LAST,
+        f"timestamp as of '{now}'": LAST,
+        "": LAST,
+    }.items():
+        assert rows(f"select id, name from emp {clause}") == expected, clause
+    assert rows(
+        "select a.name, b.name from emp version as of 1 a join emp version as of 2 b on a.id = b.id"
+        " where a.p = 2"
+    ) == [("Joe", "Jo")]
+    assert rows("select count(*) from emp version as of 1") == [(2,)]
+    assert rows("select count(*) from emp") == [(1,)]
+    acid.sql("insert into emp select id + 10, name, p from emp version as of 1 where id = 1")
+    assert rows("select id, name from emp") == [(11, "Ann"), (2, "Jo")]
+
+
+def test_a_view_may_be_of_then_or_read_as_of_then(acid: Any, emp: Any, rows: Any) -> None:
+    acid.sql("create view old as select * from emp version as of 1")
+    acid.sql("create view now as select id, name from emp where p = 2")
+    acid.sql("alter table emp add columns (more int)")
+    assert rows("select * from old") == [(1, "Ann", 1), (2, "Joe", 2)]
+    (_, second, *_) = acid.client.own.commits(emp.name)
+    at = datetime.fromtimestamp(second.committed_ms / 1000, timezone.utc).isoformat()
+    assert rows(f"select * from now timestamp as of '{at}'") == [(2, "Jo")]
+    with pytest.raises(InvalidInputError, match="now is a view"):
+        acid.sql("select * from now version as of 1")
+
+
+def test_frames_of_then(acid: Any, emp: Any) -> None:
+    def values(frame: Any) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row)[:2] for row in frame.collect())
+
+    assert values(emp.df(as_of_write_id=1)) == FIRST
+    assert values(emp.df(as_of_time=datetime.now(timezone.utc))) == LAST
+    first, second, _ = acid.client.own.commits(TableName("default", "emp"))
+    past = acid.at(second.txn)
+    assert values(past.table("emp").df()) == SECOND
+    assert values(past.sql("select * from emp")) == SECOND
+    assert values(past.sql("select * from emp version as of 1")) == FIRST
+    assert first.facts.inserted == 2
+    with pytest.raises(NotFoundError, match="no version 99"):
+        emp.df(as_of_write_id=99)
+
+
+def test_the_data_source_reads_versions(acid: Any, emp: Any, spark: Any) -> None:
+    del emp
+    reader = spark.read.format("hiveacid").option("metastore", acid.client.metastore.url)
+    found = reader.option("versionAsOf", "1").load("emp")
+    assert sorted(tuple(row)[:2] for row in found.collect()) == FIRST
+    with pytest.raises(AnalysisException, match="not by write id and time"):
+        reader.option("timestampAsOf", "2100-01-01").load("emp")
