@@ -34,6 +34,7 @@ THIRD_PARTY_ROOMS = {
         "session",
         "compacting",
         "progress",
+        "past",
         "table",
         "tabular",
         "foreach_batch",
