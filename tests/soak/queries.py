@@ -1,5 +1,7 @@
-"""``python -m tests.soak.queries --kills 20 --sink upsert``: streaming queries of Spark that are
-killed at random, JVM and Python, and started again on their checkpoint, until all is in.
+"""``python -m tests.soak.queries --kills 20``: streaming queries of Spark that are killed at
+random, JVM and Python, and started again on their checkpoint, until all is in; then a writer of
+``acid.stream`` that is killed as often. A table says what came of each; 1 where anything was lost.
+Another PySpark is tried by its Python, PostgreSQL by ``--database postgres``.
 
 The source is a directory of small files, one a micro-batch, that grows while the query runs. Each
 file has ids of its own and changes one row that all files share; a sink that upserts writes its
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -19,10 +22,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyspark
 from tests.postgres import postgres_server
+from tests.soak.streamer import check_events, make_events, streamer, told_of
 from tests.soak.writer import TIMEOUT_S, open_session
 
 import hiveacid
@@ -72,6 +78,8 @@ SINKS: Final[Mapping[str, Callable[[Session, DataFrame], DataStreamWriter]]] = {
     "sink": _sink,
 }
 """What is tried, by name; one more is one line."""
+NEEDS_SPARK_4: Final = frozenset({"sink"})
+API: Final = "acid.stream"
 CHANGES_ROWS: Final = frozenset({"upsert"})
 """Sinks that change a row of their key; the others add one."""
 
@@ -128,8 +136,10 @@ def _start(url: str, directory: Path, sink: str, *, ends: bool) -> subprocess.Po
         )
 
 
-def killed(url: str, directory: Path, *, sink: str, kills: int, seed: int) -> str:
-    """Kill, start, and look at what is there at the end; a line of figures."""
+def killed(url: str, directory: Path, *, sink: str, kills: int, seed: int) -> int:
+    """Kill, start, and look at what is there at the end: how many batches, or transactions."""
+    if sink == API:
+        return _killed_writer(url, directory, kills=kills, seed=seed)
     chance = random.Random(seed)
     make_tables(url, directory)
     for _ in range(kills):
@@ -149,7 +159,30 @@ def killed(url: str, directory: Path, *, sink: str, kills: int, seed: int) -> st
     with open_session(url, str(directory)) as session:
         _check_rows(session, files, sink)
         _check_what_is_left(session)
-    return f"{sink}: {files} batches, {kills} kills: nothing lost, nothing twice"
+    return files
+
+
+def _killed_writer(url: str, directory: Path, *, kills: int, seed: int) -> int:
+    chance = random.Random(seed)
+    with open_session(url, str(directory)) as session:
+        make_events(session)
+    told: set[int] = set()
+    for number in range(kills):
+        process = multiprocessing.get_context("spawn").Process(
+            target=streamer, args=(url, str(directory), number)
+        )
+        process.start()
+        while told_of(directory, "streamed") == told:
+            assert process.is_alive(), (directory / "errors").read_text()[-3000:]
+            time.sleep(0.05)
+        time.sleep(chance.uniform(0, 2))
+        process.kill()
+        process.join()
+        told = told_of(directory, "streamed")
+    with open_session(url, str(directory)) as session:
+        check_events(session, told)
+        _check_what_is_left(session)
+    return len(told)
 
 
 def _check_rows(session: Session, files: int, sink: str) -> None:
@@ -178,7 +211,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--sink", choices=list(SINKS), nargs="+", default=list(SINKS))
+    parser.add_argument("--sink", choices=[*SINKS, API], nargs="+", default=[*SINKS, API])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--query", nargs=3, help=argparse.SUPPRESS)
@@ -188,21 +221,30 @@ def main() -> int:
         url, made, sink = chosen.query
         query(url, made, sink, ends=chosen.ends)
         return 0
+    print(f"PySpark {pyspark.__version__}, {chosen.database}, {chosen.kills} kills each")
+    print(f"{'killed':<12} {'written':>8}  outcome", flush=True)
+    failures = 0
     for sink in chosen.sink:
-        with tempfile.TemporaryDirectory() as made:
-            directory, amounts = Path(made), {"kills": chosen.kills, "seed": chosen.seed}
-            try:
-                if chosen.database == "sqlite":
-                    url = f"sqlite:///{directory}/metastore.db"
-                    print(killed(url, directory, sink=sink, **amounts), flush=True)
-                else:
-                    with postgres_server() as server:
-                        url = server.metastore()
-                        print(killed(url, directory, sink=sink, **amounts), flush=True)
-            except (AssertionError, AcidError) as error:
-                print(f"{sink}: failed: {error}")
-                return 1
-    return 0
+        if sink in NEEDS_SPARK_4 and pyspark.__version__.startswith("3."):
+            print(f"{sink:<12} {'':>8}  PySpark 3 has no data sources in Python", flush=True)
+            continue
+        try:
+            written = _tried(sink, chosen.database, kills=chosen.kills, seed=chosen.seed)
+        except (AssertionError, AcidError, OSError) as error:
+            failures += 1
+            print(f"{sink:<12} {'':>8}  FAILED: {error}", flush=True)
+        else:
+            print(f"{sink:<12} {written:>8}  nothing lost, twice or left open", flush=True)
+    return 1 if failures else 0
+
+
+def _tried(sink: str, database: str, *, kills: int, seed: int) -> int:
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        url = f"sqlite:///{directory}/metastore.db"
+        if database == "postgres":
+            url = stack.enter_context(postgres_server()).metastore()
+        return killed(url, directory, sink=sink, kills=kills, seed=seed)
 
 
 if __name__ == "__main__":

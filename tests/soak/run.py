@@ -24,7 +24,7 @@ from tests.simulation.bank import (
     ledger_of,
     make_tables,
 )
-from tests.soak.streamer import check_events, make_events, streamer
+from tests.soak.streamer import check_events, make_events, streamer, told_of
 from tests.soak.writer import TIMEOUT_S, open_session, writer
 
 from hiveacid.errors import AcidError
@@ -70,7 +70,7 @@ def soak(url: str, *, seconds: float, writers: int, seed: int) -> str:
             one.kill()
             one.join()
         time.sleep(TIMEOUT_S + 1)
-        told, streamed = _told(Path(directory)), _told(Path(directory), "streamed")
+        told, streamed = told_of(Path(directory), "told"), told_of(Path(directory), "streamed")
         with open_session(url, directory) as session:
             _check_the_end(session, told)
             check_events(session, streamed)
@@ -78,18 +78,9 @@ def soak(url: str, *, seconds: float, writers: int, seed: int) -> str:
     return f"{done}, {kills} killed: nothing lost, nothing twice"
 
 
-def _told(directory: Path, what: str = "told") -> set[int]:
-    """All commits that a writer knew of; a line may be cut where it was killed."""
-    found = set()
-    for file in directory.glob(f"{what}*"):
-        lines = file.read_text().splitlines(keepends=True)
-        found |= {int(line) for line in lines if line.endswith("\n")}
-    return found
-
-
 def _wait_for_the_first(directory: Path) -> None:
     until = time.monotonic() + _IDLE_S
-    while not (_told(directory) and _told(directory, "streamed")):
+    while not (told_of(directory, "told") and told_of(directory, "streamed")):
         assert time.monotonic() < until, f"nobody committed anything in {_IDLE_S} s"
         time.sleep(0.2)
 

@@ -49,6 +49,15 @@ def streamer(url: str, directory: str, number: int) -> None:
             stream.abort()
 
 
+def told_of(directory: Path, what: str) -> set[int]:
+    """All commits that a writer knew of; a line may be cut where it was killed."""
+    found = set()
+    for file in directory.glob(f"{what}*"):
+        lines = file.read_text().splitlines(keepends=True)
+        found |= {int(line) for line in lines if line.endswith("\n")}
+    return found
+
+
 def check_events(session: Session, told: set[int]) -> int:
     """Each transaction is there with all of its rows, once, or not at all: how many are."""
     rows = read_arrow(session.table("events"), columns=["id", "row"]).read_all()

@@ -460,10 +460,11 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
     def perform_timeouts(self) -> tuple[TxnId, ...]:
         """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""
 
+    def replace_table(self, name: TableName, *, by: TableName) -> None:
+        """Drop a table, and let the other one have its name, in one step; no file is touched."""
+
     def is_served_by_hive(self) -> bool:
-        """Whether a metastore service of Hive has worked on the same database: its cleaner goes by
-        no retention of ours.
-        """
+        """Whether a service of Hive has worked here, too: its cleaner knows no retention."""
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
         """Time out, and forget what no transaction needs any more, unless some process did so
@@ -479,9 +480,8 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
         """
 
     def release_locks(self, txn: TxnId) -> None:
-        """Drop the locks of a transaction that goes on as a lease of its snapshot.
-
-        Hive has no such call: there a query holds its locks until its rows are read.
+        """Drop the locks of a transaction that goes on as a lease of its snapshot; in Hive a query
+        holds its locks until its rows are read.
         """
 
 

@@ -20,10 +20,12 @@ from hiveacid.statements.ddl.tables import (
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.evolve import columns_of, columns_of_rows, renamed
 from hiveacid.statements.insert import Truncate, TruncateWork
-from hiveacid.statements.locked import define
+from hiveacid.statements.locations import delete_location, owns_files
+from hiveacid.statements.locked import Change, define, use_write_id
 from hiveacid.statements.values import Insert
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
+from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
@@ -101,8 +103,8 @@ def _replace(
     rows: DataFrame | ArrowTable | None,
 ) -> None:
     """A table of the same definition gets the rows, in one commit. Another one is made under a name
-    of its own and takes the place of the old one when all is in it: who reads in between finds the
-    old one, for a moment none, then the new one.
+    of its own, and in a place of its own, and takes the old one's name when all is in it: who reads
+    finds the old one, then the new one.
     """
     plain = replace(statement, query=None, or_replace=False, must_exist=False)
     if rows is not None:
@@ -116,14 +118,26 @@ def _replace(
             given = renamed(rows, columns)
             _insert(context, Insert(old.name, given, by_name=True, overwrite=True, whole=True))
         return
-    name = TableName(old.name.database, f"{old.name.table}__hiveacid_new")
+    name = TableName(old.name.database, f"{old.name.table}__hiveacid_{old.id}")
     look = context.look()
     define(context, Bound.to(look, fixed(DropTable(name))), tables.drop_table)  # of a killed one
     create(context, replace(plain, name=name), columns=columns, rows=rows)
     look = context.look()
-    define(context, Bound.to(look, fixed(DropTable(old.name))), tables.drop_table)
-    look = context.look()
-    define(context, Bound.to(look, fixed(RenameTable(name, old.name))), tables.rename_table)
+    define(context, Bound.to(look, fixed(RenameTable(name, old.name))), _take_name)
+
+
+def _take_name(context: ExecutionContext, statement: RenameTable, look: Look) -> Change:
+    """A table takes the name of another one, which is dropped by the same step."""
+    new, old = look.definition(statement.name), look.definition(statement.new_name)
+
+    def run(transaction: Transaction) -> None:
+        use_write_id(transaction, new)
+        context.client.own.replace_table(old.name, by=new.name)
+        if owns_files(old):
+            delete_location(context.files, old.location)
+
+    locks = footprint.rename_table(new.name, old.name) + footprint.drop_table(old.name)
+    return Change(tuple(dict.fromkeys(locks)), run)
 
 
 def _is_defined_so(old: Table, wanted: Table, statement: CreateTable) -> bool:

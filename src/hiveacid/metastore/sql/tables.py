@@ -21,7 +21,7 @@ from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
 from hiveacid.errors import AlreadyExistsError, ConflictError
-from hiveacid.metastore.api import Catalog, Claim
+from hiveacid.metastore.api import Catalog, Claim, OwnDatabase
 from hiveacid.metastore.sql.catalog_schema import (
     BUCKETING_COLS,
     CDS,
@@ -149,7 +149,7 @@ _PARTITION_LOCATIONS: Final = (
 )
 
 
-class SqlTables(Catalog):
+class SqlTables(OwnDatabase, Catalog):
     """The part of ``Catalog`` about tables."""
 
     _db: Database
@@ -169,6 +169,12 @@ class SqlTables(Catalog):
         if if_exists:
             return False
         raise no_such_table(name)
+
+    def replace_table(self, name: TableName, *, by: TableName) -> None:
+        with self._db.write() as unit:
+            ids = locked_table_ids(unit, by)
+            delete_table(unit, name)
+            _rename(unit, ids, by, name)
 
     def get_table(self, name: TableName) -> Table:
         with self._db.query() as unit:
