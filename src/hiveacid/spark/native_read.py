@@ -271,19 +271,25 @@ def _plain_path(name: str) -> str:
 
 
 def _pin(table: Table, *, operation: events.Operation) -> str:
-    """True on a healthy file, an error on events of another kind (update events of Hive before 3).
+    """True on a healthy file. It names all five system columns and one leaf of the row, which keeps
+    all six root columns in the read schema, and decides by the first: a count over the pin costs
+    twice a count over a flat file. One expression, not a conjunction, so that Spark has nothing to
+    push down to the ORC reader, which would evaluate it and prune nothing.
 
-    It names all five system columns and one leaf of the row, which keeps all six root columns in
-    the read schema, and decides by the first two: a count over the pin costs twice a count over
-    a flat file. One expression, not a conjunction, so that Spark has nothing to push down to the
-    ORC reader, which would evaluate it and prune nothing.
+    Of files with rows the tails have proved that they hold inserts only; of delete files nobody
+    has, and an event of another kind there is an error.
     """
     leaf = quoted(events.ROW, *_cheap_leaf(table.columns))
+    named = (
+        f"coalesce(cast({events.OPERATION} as bigint), {events.ORIGINAL_TRANSACTION},"
+        f" cast({events.BUCKET} as bigint), {events.ROW_ID}, {events.CURRENT_TRANSACTION},"
+        f" case when {leaf} is not null then 1L end)"
+    )
+    if operation is events.Operation.INSERT:
+        return f"{named} is not null"
     wrong = f"{FOREIGN_FILE_MARK}: no {operation.name.lower()} event where {table.name} holds them"
     return (
-        f"case when {events.OPERATION} = {int(operation)} then coalesce("
-        f"{events.ORIGINAL_TRANSACTION}, cast({events.BUCKET} as bigint), {events.ROW_ID},"
-        f" {events.CURRENT_TRANSACTION}, case when {leaf} is not null then 1L end)"
+        f"case when {events.OPERATION} = {int(operation)} then {named}"
         f" else cast(raise_error('{wrong}') as bigint) end is not null"
     )
 
