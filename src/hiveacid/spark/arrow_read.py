@@ -77,7 +77,7 @@ def in_driver(
     Raises:
         FormatError, MissingFileError, StorageError: reading failed.
     """
-    small = _is_small(spark, plan) and (_is_chosen(plan) or _is_tiny(plan, bytes_max))
+    small = takes_arrow(spark) and bool(plan.columns) and is_for_driver(plan, bytes_max=bytes_max)
     batches = _read(plan, row_ids=row_ids) if small else None
     if batches is None:
         return None
@@ -88,13 +88,10 @@ def in_driver(
     return _as_table_types(frame, plan, row_ids=row_ids)
 
 
-def _is_small(spark: SparkSession, plan: ScanPlan) -> bool:
-    return (
-        plan.snapshot.table.acid_mode is AcidMode.FULL
-        and plan.amount.files <= FILES_MAX
-        and bool(plan.columns)
-        and takes_arrow(spark)
-    )
+def is_for_driver(plan: ScanPlan, *, bytes_max: int) -> bool:
+    """Whether what a plan reads is so little that this process reads it."""
+    is_small = plan.snapshot.table.acid_mode is AcidMode.FULL and plan.amount.files <= FILES_MAX
+    return is_small and (_is_chosen(plan) or _is_tiny(plan, bytes_max))
 
 
 def _is_chosen(plan: ScanPlan) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from hiveacid.errors import NotFoundError, UnsupportedError
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.spark.text import quoted
+from hiveacid.sql.dml import NotLiteralError, literal_of
 from hiveacid.sql.expressions import (
     DefaultKeyword,
     Fragment,
@@ -17,7 +18,12 @@ from hiveacid.sql.expressions import (
     Relation,
     Scope,
 )
-from hiveacid.sql.needs import aggregates_of, columns_of_statement, condition_on
+from hiveacid.sql.needs import (
+    aggregates_of,
+    columns_of_statement,
+    condition_on,
+    exact_condition,
+)
 from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
 from hiveacid.sql.splice import Names, Splicer
 from hiveacid.statements.constraints import column_default
@@ -271,10 +277,30 @@ def _needs(statement: Update | Delete | Merge, table: Table) -> dict[str, object
     if isinstance(statement, Merge) and any(isinstance(c, by_source) for c in statement.clauses):
         return {}
     label = statement.alias or table.name.table
-    predicate = condition_on(text, table, label=label, whole_name=statement.alias is None)
+    whole_name = statement.alias is None
+    predicate = condition_on(text, table, label=label, whole_name=whole_name)
+    needs: dict[str, object] = {"predicate": predicate}
+    if not isinstance(statement, Merge):
+        needs["exact"] = exact_condition(text, table, label=label, whole_name=whole_name)
     if isinstance(statement, Delete):
-        return {"predicate": predicate, "columns": columns_of_statement(text, table)}
-    return {"predicate": predicate}
+        needs["columns"] = columns_of_statement(text, table)
+    if isinstance(statement, Update):
+        needs["literals"] = _literals(statement)
+    return needs
+
+
+def _literals(statement: Update) -> dict[str, object] | None:
+    """The values of an UPDATE whose assignments are all plain literals."""
+    found = {}
+    try:
+        for column, value in statement.assignments:
+            text = value.text if isinstance(value, Fragment) else value
+            if not isinstance(text, str):
+                return None
+            found[column.lower()] = literal_of(text)
+    except NotLiteralError:
+        return None
+    return found
 
 
 def _merge_source(statement: Merge, splicer: Splicer) -> tuple[Query, str | None]:

@@ -7,7 +7,14 @@ from typing import Any
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
-from hiveacid.sql.cursor import Cursor, TokenKind, date_value, number_value, timestamp_value
+from hiveacid.sql.cursor import (
+    Cursor,
+    TokenKind,
+    date_value,
+    number_value,
+    timestamp_value,
+    tokenize,
+)
 from hiveacid.sql.expressions import (
     DefaultKeyword,
     Fragment,
@@ -262,6 +269,22 @@ def literal_rows(cursor: Cursor) -> Literals | None:
         return Literals(cursor.listed(lambda _: cursor.in_parentheses(literal_value)))
     except (NotLiteralError, SqlSyntaxError):
         return None
+
+
+def literal_of(text: str) -> Any:
+    """The value of a text that is a plain literal.
+
+    Raises:
+        NotLiteralError: it is more, or something else.
+    """
+    try:
+        cursor = Cursor(source=text, tokens=tokenize(text))
+        value = literal_value(cursor)
+    except SqlSyntaxError as error:
+        raise NotLiteralError from error
+    if not cursor.at_end():
+        raise NotLiteralError
+    return value
 
 
 def literal_value(cursor: Cursor) -> Any:

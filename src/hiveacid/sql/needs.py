@@ -5,11 +5,11 @@ Both are upper bounds: a row or column that is left out cannot change the statem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from hiveacid.errors import SqlSyntaxError
+from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.predicates import (
     ANYTHING,
     And,
@@ -22,6 +22,7 @@ from hiveacid.model.predicates import (
     typed,
 )
 from hiveacid.model.tables import Table
+from hiveacid.model.types import HiveType
 from hiveacid.sql.conditions import ColumnOf, parse_condition
 from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, TokenKind, name_of, tokenize
 from hiveacid.sql.expressions import Relation, Scope
@@ -127,6 +128,29 @@ def condition_on(
     place = (table.name.database, table.name.table) if whole_name else None
     column_of = _column_of(set(types), label, qualified_only=False, place=place)
     return typed(parse_condition(text, column_of), types)
+
+
+def exact_condition(
+    text: str, table: Table, *, label: str, whole_name: bool = False
+) -> Predicate | None:
+    """The predicate that says all that a condition says; None where there is none. Arguments as
+    ``condition_on``.
+    """
+    types = {column.name: column.type for column in table.all_columns}
+    place = (table.name.database, table.name.table) if whole_name else None
+    column_of = _column_of(set(types), label, qualified_only=False, place=place)
+    try:
+        found = parse_condition(text, column_of, strict=True)
+    except (SqlSyntaxError, UnsupportedError):
+        return None
+    return typed(found, types) if _is_typed(found, types) else None
+
+
+def _is_typed(predicate: Predicate, types: Mapping[str, HiveType]) -> bool:
+    """Whether no part of a predicate loses what it says by ``typed``."""
+    if isinstance(predicate, And | Or):
+        return all(_is_typed(part, types) for part in predicate.parts)
+    return not isinstance(typed(predicate, types), Anything)
 
 
 def _column_of(

@@ -109,7 +109,7 @@ class ArrowDeleteWork:
         condition, keys = self.statement.condition, self.statement.keys
         names = () if keys is None else tuple(keys.schema.names)
         predicate = conjunction((condition.predicate, key_predicate(keys, self.table)))
-        found = _Gone()
+        found = Gone()
         for values, rows in target_rows(
             job, self.table, predicate, columns={*condition.columns, *names}
         ):
@@ -186,7 +186,7 @@ class ArrowMergeWork:
                 files += write_deletes(gone.keys(), target=target, action=action).files
         images = found.images
         if images and target.update_insert_statement is not None:
-            arrays = _stored(self.table, pa.concat_tables(images))
+            arrays = stored(self.table, pa.concat_tables(images))
             check_not_null(self.table, zip(self._assigned(), self._pick(arrays), strict=True))
             statement = target.update_insert_statement
             files += write_arrow(arrays, target=target, statement=statement).files
@@ -276,7 +276,7 @@ class ArrowMergeWork:
         return write_arrow(stored_arrays(self.table, new, self.table.all_columns), target=target)
 
 
-class _Gone:
+class Gone:
     """Identities of rows that go, by partition."""
 
     def __init__(self) -> None:
@@ -304,8 +304,8 @@ class _Matched:
     """What a MERGE found; ``seen`` marks the source rows that match something."""
 
     seen: npt.NDArray[np.bool_]
-    deleted: _Gone = field(default_factory=_Gone)
-    replaced: _Gone = field(default_factory=_Gone)
+    deleted: Gone = field(default_factory=Gone)
+    replaced: Gone = field(default_factory=Gone)
     images: list[pa.Table] = field(default_factory=list)
 
 
@@ -397,7 +397,8 @@ def _same(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:
     return not pc.any(pc.or_(unequal, null)).as_py()
 
 
-def _stored(table: Table, rows: pa.Table) -> list[pa.Array]:
+def stored(table: Table, rows: pa.Table) -> list[pa.Array]:
+    """One array for each column of the table, partition columns included."""
     return [_one(rows.column(column.name)) for column in table.all_columns]
 
 

@@ -21,6 +21,7 @@ from hiveacid.spark.text import ROW_ID_COLUMN, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
+from hiveacid.statements.few_rows import delete_here, update_here
 from hiveacid.statements.job import Job, with_views
 from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names
@@ -96,11 +97,16 @@ class UpdateWork:
         return read_names(self.statement.tables, but=self.table.name)
 
     def write(self, job: Job) -> WriteResult:
-        """One scan, one shuffle, one action."""
+        """One scan, one shuffle, one action; of few rows none of them."""
         statement, table = self.statement, self.table
         views = job.views(statement.tables)
         alias = statement.alias or table.name.table
         plan = job.plan(table, predicate=statement.predicate)
+        deletes, inserts = job.statement_ids
+        target = job.target(update_delete_statement=deletes, update_insert_statement=inserts)
+        here = update_here(job, plan, statement.exact, statement.literals, target=target)
+        if here is not None:
+            return here
         rows, local = job.scan_target(plan)
         rows = rows.alias(alias)
         if statement.where is not None:
@@ -132,8 +138,6 @@ class UpdateWork:
             not_null=[c.name for c in table.columns if c.name in not_null_columns(table)],
             checks=checks(table),
         )
-        deletes, inserts = job.statement_ids
-        target = job.target(update_delete_statement=deletes, update_insert_statement=inserts)
         places = count_places(plan)
         return write_events(spark, events, target=target, places=places, local=local)
 
@@ -185,6 +189,11 @@ class DeleteWork:
         keys = {column.name for column in table.partition_columns}
         wanted = None if self.statement.columns is None else self.statement.columns | keys
         plan = job.plan(table, predicate=self.statement.predicate, columns=wanted)
+        (deletes,) = job.statement_ids
+        target = job.target(delete_statement=deletes)
+        here = delete_here(job, plan, self.statement.exact, target=target)
+        if here is not None:
+            return here
         rows, local = job.scan_target(plan)
         rows = rows.alias(alias)
         condition = column(resolved(self.statement.where, views)).cast("boolean")
@@ -196,8 +205,6 @@ class DeleteWork:
                 *[(quoted(alias, c.name), c.name) for c in table.partition_columns],
             ],
         )
-        (deletes,) = job.statement_ids
-        target = job.target(delete_statement=deletes)
         places = count_places(plan)
         return write_events(
             job.context.session(), events, target=target, places=places, local=local

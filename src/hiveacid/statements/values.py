@@ -153,7 +153,8 @@ class Inserts:
 class Update:
     """UPDATE table [AS alias] SET column = expression, ... [WHERE condition].
 
-    Rows that do not meet ``predicate`` do not meet the condition either.
+    Rows that do not meet ``predicate`` do not meet the condition either; those that meet ``exact``
+    are the ones that do, where that is known. ``literals`` are the values assigned, where all are.
     """
 
     table: TableName
@@ -162,12 +163,14 @@ class Update:
     alias: str | None = None
     tables: Mapping[str, TableRef] = field(default_factory=dict)
     predicate: Predicate = field(default=ANYTHING, compare=False)
+    exact: Predicate | None = field(default=None, compare=False)
+    literals: Mapping[str, object] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """DELETE FROM table [AS alias] [WHERE condition]; ``predicate`` as in ``Update``, ``columns``
-    are those that the condition needs (None: perhaps all).
+    """DELETE FROM table [AS alias] [WHERE condition]; ``predicate`` and ``exact`` as in ``Update``,
+    ``columns`` are those that the condition needs (None: perhaps all).
     """
 
     table: TableName
@@ -175,6 +178,7 @@ class Delete:
     alias: str | None = None
     tables: Mapping[str, TableRef] = field(default_factory=dict)
     predicate: Predicate = field(default=ANYTHING, compare=False)
+    exact: Predicate | None = field(default=None, compare=False)
     columns: frozenset[str] | None = field(default=None, compare=False)
 
 
