@@ -55,15 +55,15 @@ class DeleteSet:
         write_id = _joined([part[0] for part in collected], np.int64)
         bucket = _joined([part[1] for part in collected], np.int32)
         row_id = _joined([part[2] for part in collected], np.int64)
-        self._write_ids = np.unique(write_id)
-        self._buckets = np.unique(bucket)
+        self._write_ids = distinct(write_id)
+        self._buckets = distinct(bucket)
         self._first = int(row_id.min()) if len(row_id) else 0
         self._last = int(row_id.max()) if len(row_id) else -1
         pairs = len(self._write_ids) * len(self._buckets)
         self._packs = pairs * (self._last - self._first + 1) <= LONG_MAX
         if self._packs:
             keys, _ = self._pack(write_id, bucket, row_id)
-            self._keys: npt.NDArray[Any] = np.unique(keys)
+            self._keys: npt.NDArray[Any] = distinct(keys)
         else:
             self._keys = np.unique(_records(write_id, bucket, row_id))
 
@@ -153,6 +153,15 @@ def _places(values: npt.NDArray[Any], sought: npt.NDArray[Any]) -> tuple[Int64s,
     place = np.searchsorted(values, sought)
     place[place == len(values)] = 0
     return place, values[place] == sought
+
+
+def distinct(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The distinct numbers, sorted. ``numpy.unique`` hashes them, which takes sixty times as long
+    as sorting, and those of files are sorted, or a few sorted runs.
+    """
+    if (numbers[1:] < numbers[:-1]).any():
+        numbers = np.sort(numbers, kind="stable")
+    return numbers[_firsts(numbers)]
 
 
 def _firsts(*sorted_columns: Int64s) -> Int64s:

@@ -14,7 +14,7 @@ from hiveacid.model.conflicts import ROWS_NAMED
 from hiveacid.model.ids import WriteId
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
+from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s, distinct
 from hiveacid.storage.merge.sources import check_holds_deletes, numpy_of, read_delete_keys
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 
@@ -70,7 +70,7 @@ def deleting_write_ids(fs: FileSystem, path: str) -> frozenset[int]:
         check_holds_deletes(reader)
         for batch in reader.batches(table_columns=(), wanted=(), identities=True):
             assert batch.identities is not None
-            found.update(np.unique(numpy_of(batch.identities.current_write_id)).tolist())
+            found.update(distinct(numpy_of(batch.identities.current_write_id)).tolist())
     return frozenset(found)
 
 

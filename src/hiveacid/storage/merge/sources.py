@@ -29,7 +29,7 @@ from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
+from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s, distinct
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch, Identities
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import CACHED_TAILS
@@ -191,7 +191,7 @@ class DirectorySources:
         for file in self._delete_files():
             if file.path in foreign:
                 keys = read_delete_keys(self._fs, self.path(file), valid=self._valid)
-                found.update(np.unique(bucket_numbers(keys[1])).tolist())
+                found.update(distinct(bucket_numbers(keys[1])).tolist())
         return frozenset(found)
 
     def newest(
