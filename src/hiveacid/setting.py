@@ -242,6 +242,13 @@ class S3Settings(CompactorSettings):
         "the library's own time.",
         fixed=_REACHED,
     )
+    files_retry_s: float = setting(
+        60.0,
+        "files.retry_s",
+        "For how long a file system or its server is asked again that is too busy, does not answer "
+        "or is just being replaced; what it refuses is not asked again.",
+        fixed=_REACHED,
+    )
     s3_access_key: str = setting(
         "", "s3.access_key", "The name of the key to S3.", secret=True, fixed=_REACHED
     )

@@ -16,7 +16,9 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import StorageError
-from hiveacid.storage.filesystem import Files, FileSystem, storage_error
+from hiveacid.storage.failures import storage_error
+from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.retries import Retries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,6 +116,36 @@ def _may_fail(name: str, method: Callable[[FileSystem, str], Any]) -> Callable[.
     return operation
 
 
+class _FaultyLibrary:
+    """A file system of the library's, each of whose requests may fail in passing: a server that is
+    too busy (REFUSED), a connection that is reset after the request was carried out (LOST), or
+    while half of a file had been sent (TORN).
+    """
+
+    def __init__(self, library: Any, faults: Faults) -> None:
+        self._library = library
+        self._faults = faults
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._library, name)
+        if not callable(found):
+            return found
+
+        def asked(subject: Any, *more: Any, **facts: Any) -> Any:
+            fault = self._faults.before(f"request {name}", str(subject))
+            if fault is Fault.REFUSED or (fault is Fault.TORN and name != "open_output_stream"):
+                raise OSError(errno.EIO, "AWS Error SLOW_DOWN (HTTP status 503)")
+            answer = found(subject, *more, **facts)
+            if fault is Fault.TORN:
+                answer.write(b"half of what")
+                answer.close()
+            if fault in (Fault.LOST, Fault.TORN):
+                raise OSError(errno.EIO, "Connection reset by peer")
+            return answer
+
+        return asked
+
+
 class FaultyFileSystem(FileSystem):
     """A file system each of whose operations may fail, before or after its effect or in between.
 
@@ -121,9 +153,18 @@ class FaultyFileSystem(FileSystem):
     directory that is deleted loses its first half.
     """
 
-    def __init__(self, root: str, *, faults: Faults) -> None:
-        super().__init__(root)
+    def __init__(
+        self,
+        root: str,
+        *,
+        faults: Faults,
+        requests: Faults | None = None,
+        retries: Retries | None = None,
+    ) -> None:
+        super().__init__(root, None, retries)
         self._faults = faults
+        if requests is not None:
+            self._fs = _FaultyLibrary(self._fs, requests)
 
     open_input = _may_fail("open", FileSystem.open_input)
     read_bytes = _may_fail("read", FileSystem.read_bytes)
@@ -190,17 +231,21 @@ class FaultyFileSystem(FileSystem):
 
 @dataclass(frozen=True, slots=True)
 class FaultyFiles(Files):
-    """``Files`` whose operations fail as ``faults`` say; in other processes none does.
+    """``Files`` whose operations fail as ``faults`` say, and whose ``requests`` to the server fail
+    in passing, to be asked again as the ``retries`` say; in other processes none does.
 
     Example:
         >>> client = open_client(url, files=FaultyFiles(ScriptedFaults(at=3)))  # doctest: +SKIP
     """
 
     faults: Faults
+    requests: Faults | None = None
 
     def opened(self, root: str) -> FileSystem:
         """See ``Files``."""
-        return FaultyFileSystem(root, faults=self.faults)
+        return FaultyFileSystem(
+            root, faults=self.faults, requests=self.requests, retries=self.retries
+        )
 
 
 def _failure(name: str, path: str) -> StorageError:

@@ -25,6 +25,7 @@ from hiveacid.clock import NoThreads
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.session import Session
 from hiveacid.settings import Settings
+from hiveacid.storage.retries import Retries
 from hiveacid.testing import Fault, FaultyFiles, ManualClock
 from hiveacid.txn.manager import TransactionManager
 
@@ -83,7 +84,9 @@ class World:
         self.scheduler = Scheduler(self.random, self.clock)
         self.root = str(root)
         self.client_clock = ClientClock(self)
-        self.files = FaultyFiles(self)
+        self.files = FaultyFiles(
+            self, _Requests(self, seed), retries=Retries(20.0, self.client_clock)
+        )
         self.clients: list[SimulatedClient] = []
         self.healthy = SimulatedClient("-", Settings(retention_s=0, compactor_auto="off"))
         self.metastore = connect_faulty(
@@ -208,6 +211,27 @@ class World:
         if is_commit and self.random.random() < 0.4:
             client.offline_until_ms = self.clock.now_ms() + self.random.choice((1_000, 60_000))
         return fault
+
+
+class _Requests:
+    """What fails in passing below the files: they ask again, as the clients' clock goes on."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self._world = world
+        self._random = Random(f"requests {seed}")
+
+    def before(self, operation: str, subject: str) -> Fault | None:
+        """See ``Faults``."""
+        del subject
+        world = self._world
+        if not world.scheduler.is_running or self._random.random() >= world.client.file_faults:
+            return None
+        fault = self._random.choice(list(Fault))
+        world.note(f"{operation}: {fault.value}, in passing")
+        return fault
+
+    def after(self, operation: str, subject: str) -> None:
+        """See ``Faults``."""
 
 
 _DATABASE = frozenset({"begin", "statement", "commit", "look-up"})

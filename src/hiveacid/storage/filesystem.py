@@ -3,17 +3,15 @@
 A location is an absolute path, ``file:/...`` or any URI that ``pyarrow.fs`` knows (s3, hdfs, gs,
 abfs); ``s3a:`` and ``s3n:`` are ``s3:``. A ``Client`` holds the ``Files`` of its process and hands
 them on; plans and targets carry them to other processes. Errors of the library become
-``MissingFileError`` (not there) or ``StorageError`` (context ``detail``: ``no-space``,
-``no-permission``, ``no-bucket`` or ``io``).
+``MissingFileError`` (not there) or ``StorageError`` (see ``failures``).
 """
 
 from __future__ import annotations
 
-import errno
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,6 +20,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
+from hiveacid.storage.failures import mapped
 from hiveacid.storage.many_listings import Found, are_apart, list_together
 from hiveacid.storage.ranged import opened
 from hiveacid.storage.retries import Retries
@@ -41,17 +40,11 @@ _URI: Final = re.compile(
 )
 
 _LOCAL: Final = "/"
-_NO_FILE: Final = re.compile("NO_SUCH_KEY|NoSuchKey")
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
-_S3_KEYS: Final = "Keys to S3 are given by hiveacid.s3.*, Spark's fs.s3a.* or AWS_*."
 _SMALL_BYTES: Final = 1024 * 1024
 """Of an object: to read as much costs about what a request does."""
 _COPIES_AT_ONCE: Final = 16
 _LISTINGS_AT_ONCE: Final = 64
-_NO_PERMISSION: Final = re.compile(
-    "ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE_DOES_NOT_MATCH|EXPIRED_TOKEN"
-    "|MISSING_AUTHENTICATION|HTTP status 40[13]|ExpiredToken|InvalidToken|Permission denied"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +67,11 @@ class FileSystem:
     process builds it anew.
     """
 
-    def __init__(self, root: str, s3: S3Access | None = None) -> None:
+    def __init__(
+        self, root: str, s3: S3Access | None = None, retries: Retries | None = None
+    ) -> None:
         """Build from any location in the file system; ``s3`` says how it is reached where it is
-        S3, the environment where nothing does.
+        S3, the environment where nothing does. ``retries`` are for what fails in passing.
 
         Raises:
             InvalidInputError: no file system of that scheme, or a relative path.
@@ -84,9 +79,10 @@ class FileSystem:
         """
         self._root = root_of(root)
         self.s3 = s3 or s3_of_environment()
+        self._retries = retries or Retries()
         self._fs, prefix = pafs.LocalFileSystem(), ""
         if self._root != _LOCAL:
-            with _mapped(self._root):
+            with mapped(self._root):
                 self._fs, prefix = opened_root(self._root, self.s3)
         self._prefix = prefix.rstrip("/")
         self._requests: Requests | None = None
@@ -94,7 +90,7 @@ class FileSystem:
         self._is_there = not self.is_object_store
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (FileSystem, (self._root, self.s3))
+        return (FileSystem, (self._root, self.s3, self._retries))
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not FileSystem or type(other) is not FileSystem:
@@ -160,7 +156,9 @@ class FileSystem:
         if self._requests is None and is_s3(self._root) and self.s3.keys is not None:
             region = getattr(self._fs, "region", None)
             if region is not None and "?" not in self._root and "@" not in self._root:
-                self._requests = Requests(self._prefix, self.s3, region=region, retries=Retries())
+                self._requests = Requests(
+                    self._prefix, self.s3, region=region, retries=self._retries
+                )
         return self._requests
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
@@ -173,7 +171,7 @@ class FileSystem:
         """``list_recursive`` of each of them, by as few requests as the place allows."""
         requests = self._own_requests()
         if len(paths) > 1 and requests is not None and are_apart(paths):
-            with _mapped(paths[0]):
+            with mapped(paths[0]):
                 found = list_together(requests, paths)
             return tuple(_with_directories(path, found[path]) for path in paths)
         if not self.is_object_store:
@@ -188,18 +186,23 @@ class FileSystem:
     def open_input(self, path: str) -> pa.NativeFile:
         """Open for random access."""
         requests = self._own_requests()
-        with _mapped(path):
+        with mapped(path):
             if requests is not None:
                 return opened(requests, path)
-            file = self._fs.open_input_file(path)
-            if self.is_object_store and file.size() <= _SMALL_BYTES:
-                return pa.BufferReader(file.read())  # one request, not one for each stream of ORC
-            return file
+            return self._retries.run(lambda: self._opened(path), subject=path)
+
+    def _opened(self, path: str) -> pa.NativeFile:
+        file = self._fs.open_input_file(path)
+        if self.is_object_store and file.size() <= _SMALL_BYTES:
+            return pa.BufferReader(file.read())  # one request, not one for each stream of ORC
+        return file
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create or replace a file; its directory must exist (object stores need none)."""
-        with _mapped(path):
-            return self._fs.open_output_stream(path, compression=None)
+        with mapped(path):
+            return self._retries.run(
+                lambda: self._fs.open_output_stream(path, compression=None), subject=path
+            )
 
     def read_bytes(self, path: str) -> bytes:
         """The whole of a small file."""
@@ -207,14 +210,24 @@ class FileSystem:
             with self.open_input(path) as file:
                 whole: bytes = file.read()
                 return whole
-        with _mapped(path), self._fs.open_input_stream(path, compression=None) as stream:
-            data: bytes = stream.read()
-            return data
+
+        def read() -> bytes:
+            with self._fs.open_input_stream(path, compression=None) as stream:
+                data: bytes = stream.read()
+                return data
+
+        with mapped(path):
+            return self._retries.run(read, subject=path)
 
     def write_bytes(self, path: str, *, data: bytes) -> None:
         """Create or replace a small file."""
-        with _mapped(path), self._fs.open_output_stream(path, compression=None) as stream:
-            stream.write(data)
+
+        def write() -> None:
+            with self._fs.open_output_stream(path, compression=None) as stream:
+                stream.write(data)
+
+        with mapped(path):
+            self._retries.run(write, subject=path)
 
     def rename(self, source: str, *, target: str) -> None:
         """Move a file or directory; the target's parent must exist.
@@ -232,13 +245,27 @@ class FileSystem:
             self.copy_files(moves)
             self.delete_directory(source)
             return
-        with _mapped(source):
+        again = False
+
+        def move() -> None:
+            nonlocal again
+            if again and self._is_moved(source, target):
+                return
+            again = True
             self._fs.move(source, target)
+
+        with mapped(source):
+            self._retries.run(move, subject=source)
+
+    def _is_moved(self, source: str, target: str) -> bool:
+        """Whether a rename that got no answer was carried out."""
+        there, gone = self._fs.get_file_info([target, source])
+        return bool(gone.type == pafs.FileType.NotFound != there.type)
 
     def copy_file(self, source: str, *, target: str) -> None:
         """Copy a file's bytes; object stores do it without sending them here."""
-        with _mapped(source):
-            self._fs.copy_file(source, target)
+        with mapped(source):
+            self._retries.run(lambda: self._fs.copy_file(source, target), subject=source)
 
     def copy_files(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Copy files, each from the first of a pair to the second, several at once."""
@@ -262,7 +289,7 @@ class FileSystem:
             return self.exists(path) and self.size_bytes(path) == size_bytes
 
         assert self.uploads is not None
-        with _mapped(path):
+        with mapped(path):
             self.uploads.complete(path, upload, is_there=is_there)
 
     def end_uploads(self, directory: str, *, if_: Callable[[str, int], bool]) -> tuple[str, ...]:
@@ -270,7 +297,7 @@ class FileSystem:
         with the path, and the time in nanoseconds of its beginning. Answers the paths.
         """
         uploads, ended = self.uploads, []
-        with _mapped(directory):
+        with mapped(directory):
             for path, number, since_ms in uploads.begun(directory) if uploads else ():
                 if uploads and if_(path, since_ms * 1_000_000):
                     uploads.end(path, number)
@@ -279,20 +306,29 @@ class FileSystem:
 
     def delete_file(self, path: str) -> None:
         """Delete one file."""
-        with _mapped(path):
+        again = False
+
+        def delete() -> None:
+            nonlocal again
+            if again and self._fs.get_file_info(path).type == pafs.FileType.NotFound:
+                return
+            again = True
             self._fs.delete_file(path)
+
+        with mapped(path):
+            self._retries.run(delete, subject=path)
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory and all below it; nothing happens where it does not exist."""
         if not self.is_object_store and self._info(path).type == pafs.FileType.NotFound:
             return
-        with suppress(MissingFileError), _mapped(path):
-            self._fs.delete_dir(path)
+        with suppress(MissingFileError), mapped(path):
+            self._retries.run(lambda: self._fs.delete_dir(path), subject=path)
 
     def create_directory(self, path: str) -> None:
         """Create a directory and its parents; nothing happens where it exists."""
-        with _mapped(path):
-            self._fs.create_dir(path, recursive=True)
+        with mapped(path):
+            self._retries.run(lambda: self._fs.create_dir(path, recursive=True), subject=path)
 
     def make_room(self, directory: str) -> None:
         """Let files be created in a directory: object stores need none."""
@@ -319,13 +355,13 @@ class FileSystem:
         return int(info.size or 0)
 
     def _info(self, path: str) -> pafs.FileInfo:
-        with _mapped(path):
-            return self._fs.get_file_info(path)
+        with mapped(path):
+            return self._retries.run(lambda: self._fs.get_file_info(path), subject=path)
 
     def _list(self, path: str, *, recursive: bool) -> tuple[FileInfo, ...]:
         selector = pafs.FileSelector(path, recursive=recursive, allow_not_found=True)
-        with _mapped(path):
-            infos = self._fs.get_file_info(selector)
+        with mapped(path):
+            infos = self._retries.run(lambda: self._fs.get_file_info(selector), subject=path)
         if not self._is_there:
             self._check_bucket(seen=bool(infos))
         return tuple(
@@ -363,6 +399,7 @@ class Files:
 
     s3: S3Access = field(default=S3Access(), kw_only=True)
     hadoop: Lookup | None = field(default=None, kw_only=True, repr=False, compare=False)
+    retries: Retries = field(default=Retries(), kw_only=True, repr=False, compare=False)
     _systems: dict[str, FileSystem] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -386,7 +423,7 @@ class Files:
         Raises:
             InvalidInputError: no file system of that scheme.
         """
-        return FileSystem(root, self._s3_access() if is_s3(root) else self.s3)
+        return FileSystem(root, self._s3_access() if is_s3(root) else self.s3, self.retries)
 
     def _s3_access(self) -> S3Access:
         known = next((fs.s3 for root, fs in self._systems.items() if is_s3(root)), None)
@@ -397,11 +434,11 @@ class Files:
 
     def __reduce__(self) -> tuple[object, ...]:
         has_s3 = any(map(is_s3, self._systems))
-        return (_files_of, (self._s3_access() if has_s3 else self.s3,))
+        return (_files_of, (self._s3_access() if has_s3 else self.s3, self.retries))
 
 
-def _files_of(s3: S3Access) -> Files:
-    return Files(s3=s3)
+def _files_of(s3: S3Access, retries: Retries) -> Files:
+    return Files(s3=s3, retries=retries)
 
 
 def one_name(location: str) -> str:
@@ -450,30 +487,3 @@ def _with_directories(root: str, found: Iterable[Found]) -> tuple[FileInfo, ...]
             infos[file[:at]] = FileInfo(file[:at], True, 0)
             at = file.rfind("/", 0, at)
     return tuple(infos[path] for path in sorted(infos))
-
-
-@contextmanager
-def _mapped(path: str) -> Iterator[None]:
-    """Map the library's errors to ours."""
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error, path=path) from error
-
-
-def storage_error(error: OSError, *, path: str) -> StorageError:
-    """Our error for an operating system's or Arrow's one."""
-    text = str(error)
-    if isinstance(error, FileNotFoundError) or error.errno == errno.ENOENT or _NO_FILE.search(text):
-        return MissingFileError(f"file {path} does not exist", path=path)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in text:
-        return StorageError(f"no space left while writing {path}", path=path, detail="no-space")
-    if isinstance(error, PermissionError) or _NO_PERMISSION.search(text):
-        note = _S3_KEYS if "AWS Error" in text else None
-        return StorageError(
-            f"no permission for {path}", path=path, detail="no-permission", note=note
-        )
-    if "NO_SUCH_BUCKET" in text or "NoSuchBucket" in text:
-        bucket = path.partition("/")[0]
-        return StorageError(f"There is no bucket {bucket}", path=path, detail="no-bucket")
-    return StorageError(f"input or output on {path} failed: {text}", path=path, detail="io")

@@ -6,6 +6,7 @@ not the same done twice looks first what became of it.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from zlib import crc32
 
 from hiveacid.clock import Clock, SystemClock
 
+_LOG = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 _PASSING: Final = re.compile(
     # servers of S3, by their names and by Arrow's
@@ -23,7 +25,7 @@ _PASSING: Final = re.compile(
     # the way there
     "|[Tt]imeout was reached|timed out|Connection (refused|reset)|Broken pipe|got no answer"
     # name nodes
-    "|StandbyException|RetriableException|ObserverRetryOnActiveException"
+    "|StandbyException|RetriableException|ObserverRetryOnActiveException|SafeModeException"
 )
 _FIRST_PAUSE_S: Final = 0.1
 _PAUSE_MAX_S: Final = 10.0
@@ -36,25 +38,26 @@ def is_passing(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """For how long a request is asked again, from its first failure on."""
+    """For how long a request is asked again, from the first time on."""
 
     deadline_s: float = 60.0
     clock: Clock = field(default=SystemClock(), repr=False, compare=False)
 
     def run(self, step: Callable[[], _Answer], *, subject: str = "") -> _Answer:
-        """The answer of ``step``; ``subject`` lets those who wait for one server not ask at once.
+        """The answer of ``step``; ``subject`` is what it is about, and lets those who wait for one
+        server not ask at once.
 
         Raises:
             OSError: as the last one of ``step``.
         """
-        pause_s, until_s = _FIRST_PAUSE_S, None
+        name = subject.rpartition("/")[2]
+        pause_s, until_s = _FIRST_PAUSE_S, self.clock.monotonic_s() + self.deadline_s
         while True:
             try:
                 return step()
             except OSError as error:
-                now_s = self.clock.monotonic_s()
-                until_s = now_s + self.deadline_s if until_s is None else until_s
-                if not is_passing(error) or now_s + pause_s > until_s:
+                if not is_passing(error) or self.clock.monotonic_s() + pause_s > until_s:
                     raise
-            self.clock.sleep_s(pause_s * (0.5 + crc32(f"{subject}{pause_s}".encode()) / 2**33))
+                _LOG.warning("Asked again in %.1f s: %s: %s", pause_s, subject, error)
+            self.clock.sleep_s(pause_s * (0.5 + crc32(f"{name}{pause_s}".encode()) / 2**33))
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)

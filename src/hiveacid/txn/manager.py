@@ -31,6 +31,7 @@ from hiveacid.model.valid import ValidTxnList
 from hiveacid.setting import parse_seconds
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files
+from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import s3_of_settings
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
@@ -216,7 +217,9 @@ class TransactionManager:
         """as they are now"""
         self.user = user
         self.host = host
-        self.files = files or Files(s3=s3_of_settings(settings))
+        self.files = files or Files(
+            s3=s3_of_settings(settings), retries=Retries(settings.files_retry_s, clock)
+        )
         """what snapshots are read from"""
         self.agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
         """what lock requests name as their session, as SHOW LOCKS EXTENDED prints it"""

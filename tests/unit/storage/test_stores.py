@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from tests.s3 import S3Server
 from hiveacid.client import open_client
 from hiveacid.errors import InvalidInputError, MissingExtraError, StorageError
 from hiveacid.settings import Settings
-from hiveacid.storage import stores
 from hiveacid.storage.filesystem import Files, FileSystem, one_name
 from hiveacid.storage.stores import (
     S3Access,
@@ -245,14 +243,3 @@ def test_a_server_that_is_too_busy_is_asked_again() -> None:
         fs, path = files.at("s3://bucket/t")
         fs.write_bytes(f"{path}/x", data=b"1")
         assert asked == ["PUT"] * 3
-
-
-@pytest.mark.slow
-def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "_ATTEMPTS", 1)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        host = f"http://127.0.0.1:{server.getsockname()[1]}"
-        files = Files(s3=S3Access(host, "r", timeout_s=0.5, keys=S3Keys("k", "s")))
-        fs, path = files.at("s3://bucket/t")
-        with pytest.raises(StorageError, match="Timeout was reached"):
-            fs.list_recursive(path)

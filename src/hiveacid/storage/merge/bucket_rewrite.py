@@ -36,7 +36,8 @@ from hiveacid.layout.names import (
 from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column
-from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.failures import storage_error
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.event_merge import (
     Events,
     What,

@@ -33,7 +33,8 @@ from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.evolution import evolve_column, from_julian
-from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.failures import storage_error
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.damage import check_columns, is_checkable
 from hiveacid.storage.orc.statistics import integer_range, only_inserts
 from hiveacid.storage.orc.streams import StripeStreams, as_seconds

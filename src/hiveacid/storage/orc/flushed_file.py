@@ -23,7 +23,8 @@ from hiveacid.layout.events import AcidStats, file_metadata, format_key_index
 from hiveacid.layout.names import flush_length_file
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, VarcharType
-from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.failures import storage_error
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.joined_tail import JoinedTail
 from hiveacid.storage.orc.output import held_back

@@ -25,7 +25,7 @@ from pyarrow import orc
 
 from hiveacid.errors import InvalidInputError, StorageError, UnsupportedError
 from hiveacid.model.types import CharType, VarcharType
-from hiveacid.storage.filesystem import storage_error
+from hiveacid.storage.failures import storage_error
 from hiveacid.storage.orc.early_times import set_back
 from hiveacid.storage.orc.streams import Int16s
 from hiveacid.storage.orc.tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed

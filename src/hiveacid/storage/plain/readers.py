@@ -24,7 +24,8 @@ from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import HiveType, PrimitiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type
 from hiveacid.storage.evolution import evolve_column, from_julian
-from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.failures import storage_error
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.orc.tail import tail_bytes_needed
 from hiveacid.storage.plain.text_parse import TextBuffer, parse_rows

@@ -15,7 +15,8 @@ from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import CharType, HiveType
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import to_julian_times
-from hiveacid.storage.filesystem import FileSystem, storage_error
+from hiveacid.storage.failures import storage_error
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.plain.text_format import conformed, format_rows
 from hiveacid.storage.target import FileKind

@@ -1,0 +1,183 @@
+"""What fails in passing is asked again, and nothing else; what failed is said in one sentence."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.unit.storage.test_stores import answering, error_body
+
+from hiveacid.errors import MissingFileError, StorageError
+from hiveacid.storage.failures import storage_error
+from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.retries import Retries
+from hiveacid.storage.stores import S3Access, S3Keys
+from hiveacid.testing import Fault, FaultyFiles, ManualClock, ScriptedFaults
+
+BUSY = "AWS Error SLOW_DOWN during PutObject operation: Please reduce your request rate."
+PASSING = [
+    BUSY,
+    "AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.",
+    "AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 28, Timeout was reached",
+    "PUT got no answer: ConnectionResetError: [Errno 104] Connection reset by peer",
+    "org.apache.hadoop.ipc.StandbyException: Operation category READ is not supported",
+    "Connection refused (os error 111)",
+]
+
+
+@pytest.mark.parametrize("text", PASSING)
+def test_what_fails_in_passing_is_asked_again_with_growing_pauses(text: str) -> None:
+    clock, asked = ManualClock(), []
+
+    def step() -> str:
+        asked.append(clock.monotonic_s())
+        if len(asked) < 6:
+            raise OSError(text)
+        return "done"
+
+    assert Retries(60, clock).run(step) == "done"
+    pauses = [b - a for a, b in pairwise(asked)]
+    assert pauses == sorted(pauses) and pauses[-1] > 5 * pauses[0]
+
+
+def test_it_is_given_up_at_the_deadline() -> None:
+    clock, asked = ManualClock(), []
+
+    def step() -> None:
+        asked.append(clock.monotonic_s())
+        clock.sleep_s(1)
+        raise OSError(BUSY)
+
+    with pytest.raises(OSError, match="SLOW_DOWN"):
+        Retries(20, clock).run(step)
+    assert 15 < clock.monotonic_s() <= 21 and len(asked) > 4
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("AWS Error ACCESS_DENIED (HTTP status 403)"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        FileNotFoundError("x"),
+        OSError(errno.EIO, "a bad disk"),
+    ],
+)
+def test_what_is_refused_is_not_asked_again(error: OSError) -> None:
+    asked = []
+
+    def step() -> None:
+        asked.append(1)
+        raise error
+
+    with pytest.raises(OSError) as raised:
+        Retries(60, ManualClock()).run(step)
+    assert raised.value is error and len(asked) == 1
+
+
+class Once(ScriptedFaults):
+    """The first request of a name fails in this way."""
+
+    def __init__(self, request: str, fault: Fault) -> None:
+        super().__init__()
+        self._request = f"request {request} "
+        self._fault = fault
+
+    def before(self, operation: str, subject: str) -> Fault | None:
+        """See ``Faults``."""
+        super().before(operation, subject)
+        named = [one for one in self.seen if one.startswith(self._request)]
+        return self._fault if len(named) == 1 and self.seen[-1] == named[0] else None
+
+
+STEPS: dict[str, Callable[[FileSystem, str], object]] = {
+    "move": lambda fs, path: fs.rename(f"{path}/d", target=f"{path}/e"),
+    "delete_file": lambda fs, path: fs.delete_file(f"{path}/d/f"),
+    "copy_file": lambda fs, path: fs.copy_file(f"{path}/d/f", target=f"{path}/g"),
+    "open_output_stream": lambda fs, path: fs.write_bytes(f"{path}/d/f", data=b"new"),
+    "open_input_file": lambda fs, path: fs.open_input(f"{path}/d/f").close(),
+}
+
+
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("name", STEPS)
+def test_a_request_whose_answer_was_lost_is_looked_up(
+    tmp_path: Path, name: str, fault: Fault
+) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_bytes(b"old")
+    requests = Once(name, fault)
+    files = FaultyFiles(ScriptedFaults(), requests, retries=Retries(9, ManualClock()))
+    STEPS[name](*files.at(str(tmp_path)))
+    left = {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*/*")}
+    left |= {p.name: p.read_bytes() for p in tmp_path.glob("g")}
+    expected = {
+        "move": {"e/f": b"old"},
+        "delete_file": {},
+        "copy_file": {"d/f": b"old", "g": b"old"},
+        "open_output_stream": {"d/f": b"new"},
+        "open_input_file": {"d/f": b"old"},
+    }
+    assert left == expected[name]
+    assert sum(one.startswith(f"request {name} ") for one in requests.seen) >= 1
+
+
+def test_a_rename_of_what_was_never_there_is_not_taken_for_done(tmp_path: Path) -> None:
+    faults = Once("move", Fault.REFUSED)
+    files = FaultyFiles(ScriptedFaults(), faults, retries=Retries(9, ManualClock()))
+    fs, path = files.at(str(tmp_path / "none"))
+    with pytest.raises(MissingFileError):
+        STEPS["move"](fs, path)
+
+
+# -------------------------------------------------------------------- what is said
+
+
+SAID = {
+    "AWS Error EXPIRED_TOKEN during GetObject operation": ("have expired", "hiveacid.s3.*"),
+    "AWS Error ExpiredToken (HTTP status 400): no": ("have expired", "hiveacid.s3.*"),
+    "AWS Error PERMANENT_REDIRECT (HTTP status 301)": ("in another region", "hiveacid.s3.region"),
+    "AWS Error ACCESS_DENIED during PutObject operation": ("no permission for b/t/x", "AWS_*"),
+    "AWS Error NO_SUCH_BUCKET during PutObject operation": ("There is no bucket b", "Make it"),
+    "RemoteException: SafeModeException Cannot create file": ("in safe mode", "-safemode get"),
+    "DSQuotaExceededException: The DiskSpace quota of /t is exceeded": ("no quota left", "clean"),
+    "curlCode: 28, Timeout was reached": ("does not answer", "hiveacid.files.retry_s"),
+    "Connection refused (os error 111)": ("does not answer", "HADOOP_CONF_DIR"),
+}
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_an_error_is_one_sentence_and_says_what_to_do(text: str) -> None:
+    error = storage_error(OSError(text), path="b/t/x")
+    said, instead = SAID[text]
+    assert said in str(error) and "\n" not in str(error)
+    assert instead in error.__notes__[0]
+
+
+def test_a_token_that_expires_in_the_middle_is_told(tmp_path: Path) -> None:
+    def expired(_: str, number: int) -> tuple[int, str]:
+        return (200, "") if number == 1 else (400, error_body("ExpiredToken"))
+
+    with answering(expired) as (files, asked):
+        fs, path = files.at("s3://bucket/t")
+        fs.write_bytes(f"{path}/x", data=b"1")
+        with pytest.raises(StorageError, match="the credentials for bucket/t/y have expired"):
+            fs.write_bytes(f"{path}/y", data=b"1")
+        with pytest.raises(StorageError, match="the credentials for bucket/t/x have expired"):
+            fs.open_input(f"{path}/x")
+        assert len(asked) == 3
+
+
+@pytest.mark.slow
+def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hiveacid.storage.stores._ATTEMPTS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host = f"http://127.0.0.1:{server.getsockname()[1]}"
+        access = S3Access(host, "r", timeout_s=0.5, keys=S3Keys("k", "s"))
+        fs, path = Files(s3=access, retries=Retries(1)).at("s3://bucket/t")
+        for step in (fs.list_recursive, fs.open_input):
+            with pytest.raises(StorageError, match="the server of bucket/t does not answer"):
+                step(path)
