@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -413,4 +414,4 @@ def _without_literals(where: object) -> str | None:
         return "a Column"
     literals = (TokenKind.STRING, TokenKind.NUMBER)
     words = [("?" if one.kind in literals else one.text) for one in tokenize(text)[:-1]]
-    return " ".join(words)
+    return re.sub(r"\?( , \?)+", "?, ...", " ".join(words))

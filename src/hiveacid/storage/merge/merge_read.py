@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
@@ -342,10 +342,23 @@ def mask(predicate: Predicate, columns: Mapping[str, pa.Array], *, rows: int) ->
     if isinstance(predicate, IsNull):
         return array.is_valid() if predicate.negated else array.is_null()
     if isinstance(predicate, In):
+        known = _among(array, predicate.values)
+        if known is not None:
+            return known
         leaves = (_compare(array, Op.EQ, value) for value in sorted(predicate.values, key=repr))
         return reduce(pc.or_, leaves)
     assert isinstance(predicate, Compare)
     return _compare(array, predicate.op, predicate.value)
+
+
+def _among(array: pa.Array, values: Collection[Constant]) -> pa.Array | None:
+    """Which values of integers or texts are among these, in one pass; None for other types."""
+    if pa.types.is_integer(array.type) and all(type(one) is int for one in values):
+        low, high = _span(array.type)
+        values = [one for one in values if isinstance(one, int) and low <= one <= high]
+    elif not pa.types.is_string(array.type) or not all(isinstance(one, str) for one in values):
+        return None
+    return pc.is_in(array, value_set=pa.array(list(values), array.type))
 
 
 def _compare(array: pa.Array, op: Op, value: Constant) -> pa.Array:
