@@ -13,6 +13,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
+from tests.spark.streamed import ACID, INSERT_ONLY, set_back
 
 import hiveacid
 from hiveacid import read_arrow
@@ -21,10 +22,6 @@ from hiveacid.session import Session
 
 pytestmark = pytest.mark.skipif(
     pyspark.__version__.startswith("3."), reason="PySpark 3.5 has no data sources in Python"
-)
-ACID = "stored as orc tblproperties ('transactional'='true')"
-INSERT_ONLY = (
-    "stored as orc tblproperties ('transactional'='true','transactional_properties'='insert_only')"
 )
 
 
@@ -57,11 +54,7 @@ class Stream:
         return [one["batchId"] for one in query.recentProgress]
 
     def set_back(self) -> None:
-        """The checkpoint forgets that its last batch was done."""
-        commits = self._root / "checkpoint" / "commits"
-        last = max(int(one.name) for one in commits.iterdir() if one.name.isdigit())
-        (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink(missing_ok=True)
+        set_back(self._root / "checkpoint")
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
+from tests.spark.streamed import ACID, INSERT_ONLY, set_back
 
 import hiveacid
 from hiveacid import merge_arrow
@@ -29,10 +30,6 @@ pytestmark = pytest.mark.skipif(
     VERSION < (4, 0), reason="PySpark 3.5 has no data sources in Python"
 )
 limited = pytest.mark.skipif(VERSION < (4, 2), reason="limits came with PySpark 4.2")
-ACID = "stored as orc tblproperties ('transactional'='true')"
-INSERT_ONLY = (
-    "stored as orc tblproperties ('transactional'='true','transactional_properties'='insert_only')"
-)
 
 
 class Stream:
@@ -64,10 +61,7 @@ class Stream:
         return [rows for _, rows in sorted(batches.items())]
 
     def set_back(self) -> None:
-        commits = self.root / "checkpoint" / "commits"
-        last = max(int(one.name) for one in commits.iterdir() if one.name.isdigit())
-        (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink(missing_ok=True)
+        set_back(self.root / "checkpoint")
 
 
 @pytest.fixture
