@@ -48,6 +48,7 @@ test-all: java $(STAMP)  ## all tests, long histories, writers killed at random:
 	$(MAKE) sim
 	$(MAKE) sim DATABASE=postgres RUNS=50
 	$(MAKE) soak SECONDS=60
+	$(BIN)/python -m tests.soak.queries --kills 5
 
 test-connect: java $(STAMP)  ## the Spark tests over Spark Connect, all that do not look into the JVM
 	HIVEACID_TEST_CONNECT=1 $(BIN)/python -m pytest -q tests/spark

@@ -11,6 +11,7 @@ import pytest
 
 
 @pytest.mark.java
+@pytest.mark.long("demo", "session", "statements", "streaming", "connectors")
 @pytest.mark.timeout(600)
 def test_the_demo_says_equal(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")

@@ -39,6 +39,7 @@ def test_the_invariants_hold(seed: int, here: Place) -> None:
     here.history(seed).run()
 
 
+@pytest.mark.long(*ROOMS)
 def test_the_invariants_hold_on_postgres(postgres: PostgresServer) -> None:
     with place(postgres) as here:
         for seed in (1, 2):

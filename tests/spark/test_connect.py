@@ -15,8 +15,8 @@ import pytest
 from tests.connect import OVER_CONNECT, VARIABLE
 
 HERE = Path(__file__).parent
-FILES = ("test_statements.py", "test_transactions.py", "test_interrupts.py")
-ROOMS = ("spark", "statements", "session", "sql")
+FILES = ("test_statements.py", "test_views.py", "test_transactions.py", "test_interrupts.py")
+ROOMS = ("spark", "statements", "session", "sql", "connectors")
 
 
 @pytest.mark.java
@@ -30,14 +30,10 @@ ROOMS = ("spark", "statements", "session", "sql")
     importlib.util.find_spec("grpc_status") is None,
     reason="Spark Connect needs grpcio-status: pip install 'hiveacid[connect]'",
 )
-@pytest.mark.parametrize(
-    ("files", "tests"),
-    [(("test_views.py",), 3), pytest.param(FILES, 30, marks=pytest.mark.long(*ROOMS))],
-    ids=["some", "most"],
-)
-def test_statements_over_spark_connect(files: tuple[str, ...], tests: int) -> None:
+@pytest.mark.long(*ROOMS)
+def test_statements_over_spark_connect() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *(str(HERE / name) for name in files)],
+        [sys.executable, "-m", "pytest", "-q", *(str(HERE / name) for name in FILES)],
         capture_output=True,
         text=True,
         check=False,
@@ -45,4 +41,4 @@ def test_statements_over_spark_connect(files: tuple[str, ...], tests: int) -> No
     )
     assert run.returncode == 0, run.stdout[-5000:]
     passed = int(run.stdout.rpartition(" passed")[0].split()[-1])
-    assert passed >= tests, run.stdout[-500:]
+    assert passed >= 30, run.stdout[-500:]

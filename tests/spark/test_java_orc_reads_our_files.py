@@ -91,6 +91,7 @@ def write(path: Path, count: int) -> None:
             writer.write_rows(batch)
 
 
+@pytest.mark.long("storage", "model")
 def test_rows_types_and_identities(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "bucket_00000"
     write(path, 5000)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.sampling import sampled
 
 from hiveacid.errors import AcidError, InvalidInputError
 
@@ -47,40 +48,47 @@ def _code_of(kind: str, *, only_inserts: bool) -> int | None:
     return 10414 if kind.startswith("some") else 10297
 
 
-def test_each_clause_alone_on_each_kind(acid: Session, spark: SparkSession, rows: Rows) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    sampled(
+        KINDS,
+        *("statements", "spark", "storage", "sql"),
+        group=lambda kind: _code_of(kind, only_inserts=False),
+    ),
+)
+def test_each_clause_alone(acid: Session, spark: SparkSession, rows: Rows, kind: str) -> None:
     spark.sql("select * from values (1, 'x', 1), (9, 'y', 9) as s(id, v, k)").createTempView(
         "given"
     )
     wrong = []
     try:
-        for kind, text in KINDS.items():
-            acid.sql(f"create table {kind} {text}")
-            key = ", s.k" if "parted" in kind else ""
-            for clause, expected in STATEMENTS.items():
-                if kind != "no_rows":
-                    made = "1, 'a'{}), (2, 'b'{}".format(*((", 1", ", 2") if key else ("", "")))
-                    acid.sql(f"insert overwrite table {kind} values ({made})")
-                else:
-                    acid.sql(f"truncate table {kind}")
-                    expected = {1: "x", 9: "y"} if "insert" in clause else {}
-                wanted = _code_of(kind, only_inserts="insert" in clause)
-                try:
-                    acid.sql((USING + clause).format(name=kind, key=key))
-                    found: Any = dict(rows(f"select id, v from {kind}"))
-                except AcidError as error:
-                    found = error.code
-                if found != (expected if wanted is None else wanted):
-                    wrong.append(f"{clause} on {kind}: {found}")
-                if "parted" in kind:  # the overwrite replaces the partitions that it writes
-                    acid.sql(f"truncate table {kind}")
-            for text in ("update {} set v = 'z' where id = 1", "delete from {} where id = 1"):
-                try:
-                    acid.sql(text.format(kind))
-                    found = None
-                except AcidError as error:
-                    found = error.code
-                if found != _code_of(kind, only_inserts=False):
-                    wrong.append(f"{text} on {kind}: {found}")
+        acid.sql(f"create table {kind} {KINDS[kind]}")
+        key = ", s.k" if "parted" in kind else ""
+        for clause, expected in STATEMENTS.items():
+            if kind != "no_rows":
+                made = "1, 'a'{}), (2, 'b'{}".format(*((", 1", ", 2") if key else ("", "")))
+                acid.sql(f"insert overwrite table {kind} values ({made})")
+            else:
+                acid.sql(f"truncate table {kind}")
+                expected = {1: "x", 9: "y"} if "insert" in clause else {}
+            wanted = _code_of(kind, only_inserts="insert" in clause)
+            try:
+                acid.sql((USING + clause).format(name=kind, key=key))
+                found: Any = dict(rows(f"select id, v from {kind}"))
+            except AcidError as error:
+                found = error.code
+            if found != (expected if wanted is None else wanted):
+                wrong.append(f"{clause}: {found}")
+            if "parted" in kind:  # the overwrite replaces the partitions that it writes
+                acid.sql(f"truncate table {kind}")
+        for text in ("update {} set v = 'z' where id = 1", "delete from {} where id = 1"):
+            try:
+                acid.sql(text.format(kind))
+                found = None
+            except AcidError as error:
+                found = error.code
+            if found != _code_of(kind, only_inserts=False):
+                wrong.append(f"{text}: {found}")
     finally:
         spark.catalog.dropTempView("given")
     assert not wrong, "\n".join(wrong)

@@ -7,6 +7,7 @@ import re
 
 import pyarrow as pa
 import pytest
+from tests.sampling import sampled
 
 import hiveacid
 from hiveacid.model.bucket import bucket_id_of
@@ -114,7 +115,9 @@ class Model:
         return sorted((i, v, p) for i, (v, p) in self.rows.items())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed", sampled(SEEDS, "spark", "storage", "statements", "sql", group=lambda _: None)
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_sequence_of_statements(acid, tmp_path, shape, seed):
     acid.sql("set hive.exec.dynamic.partition.mode=nonstrict")

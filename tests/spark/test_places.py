@@ -80,7 +80,10 @@ def rows(acid: Session, sql: str) -> list[tuple[object, ...]]:
     "clauses",
     [
         "stored as orc tblproperties ('transactional'='true')",
-        "clustered by (id) into 2 buckets stored as orc tblproperties ('transactional'='true')",
+        pytest.param(
+            "clustered by (id) into 2 buckets stored as orc tblproperties ('transactional'='true')",
+            marks=pytest.mark.long("storage", "spark", "compaction"),
+        ),
         "stored as parquet tblproperties ('transactional'='true',"
         " 'transactional_properties'='insert_only')",
         "stored as orc",

@@ -87,6 +87,7 @@ def test_the_table_as_it_is_then_what_is_appended(acid: Session, stream: Stream)
     assert [*stream.run(), *stream.run()] == [[4, 5, 6], [7]]
 
 
+@pytest.mark.long("connectors", "txn", "layout")
 def test_rows_of_write_ids_that_changed_others(acid: Session, stream: Stream) -> None:
     acid.sql(f"create table t (id int, pay int) {ACID}")
     acid.sql("insert into t values (1, 1), (2, 2)")
@@ -297,6 +298,7 @@ def test_wrong_options_are_named(tmp_path: Path, words: str) -> None:
         source.streamReader(source.schema()).initialOffset()
 
 
+@pytest.mark.long("connectors", "txn", "layout")
 def test_a_table_that_is_another_one_under_the_stream(acid: Session, stream: Stream) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     acid.sql(f"create table u (id int) {ACID}")
@@ -314,6 +316,7 @@ def test_a_table_that_is_another_one_under_the_stream(acid: Session, stream: Str
         stream.run("u")
 
 
+@pytest.mark.long("connectors", "txn", "layout")
 def test_from_table_to_table_nothing_is_lost_or_there_twice(
     acid: Session, spark: SparkSession, stream: Stream, rows: Any, tmp_path: Path
 ) -> None:

@@ -208,6 +208,7 @@ def test_a_script_gets_values_and_variables(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.long("cli", "session", "sql", "transaction")
 def test_a_script_that_ends_in_a_transaction_says_that_it_is_rolled_back(tmp_path: Path) -> None:
     places = ("--metastore", f"sqlite:///{tmp_path}/m.db", "--warehouse", str(tmp_path / "wh"))
     table = "create table t (a int) stored as orc tblproperties ('transactional'='true')"

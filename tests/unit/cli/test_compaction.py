@@ -66,6 +66,7 @@ def test_why_and_clean_say_it_in_words(url: str) -> None:
     assert _run(url, "clean") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

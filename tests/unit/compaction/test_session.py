@@ -202,6 +202,7 @@ def test_show_compactions_filters_and_sorts(acid: Session) -> None:
     assert ids("status 'working'") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -251,6 +252,7 @@ def test_partition_values_of_python_count_as_their_text(acid: Session) -> None:
     assert acid.compactions("t", partition={"year": 1995}) == (entry,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "message"),
     [

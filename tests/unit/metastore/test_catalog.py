@@ -125,6 +125,7 @@ def test_altering_replaces_the_definition(catalog: SqlMetastore) -> None:
     assert [one.location for one in catalog.list_partitions(NAME)] == ["/w/sales.db/orders/x"]
 
 
+@pytest.mark.slow
 def test_what_two_change_at_once_is_both_there(catalog: SqlMetastore) -> None:
     def add(key: str) -> None:
         catalog.alter_table(NAME, lambda now: replace(now, properties={**now.properties, key: ""}))

@@ -54,6 +54,7 @@ def test_ids_without_rows_are_open_as_long_as_rows_above_them_are_young(
     assert (found.open, found.min_open) == ((txns[1], txns[4]), txns[1])
 
 
+@pytest.mark.slow
 def test_a_list_holds_each_id_that_thousands_of_rows_tell(metastore: SqlMetastore) -> None:
     txns = [txn for _ in range(2) for txn in _open(metastore, 1_000)]
     metastore.allocate_write_ids(txns[::2], T)

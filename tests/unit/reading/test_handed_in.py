@@ -29,6 +29,7 @@ INSERT_ONLY = (
 NAME_MAX = 128
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "given", "expected"),
     [

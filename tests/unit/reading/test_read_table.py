@@ -51,6 +51,7 @@ def test_columns_have_the_catalogs_types_partition_columns_too(emp: AcidTable) -
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
@@ -110,6 +111,7 @@ def test_partitions_are_chosen_by_value_or_text(
 TIMES = [datetime(1500, 1, 1), datetime(2020, 1, 1, 1, 2, 3, 4), datetime(9999, 12, 31)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [True, False])
 @pytest.mark.parametrize(
     ("condition", "expected"),
@@ -144,6 +146,7 @@ def test_timestamps_of_all_years_compare(
     assert ids(table, filter=condition) == [i for i in expected if i in places]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_path", [True, False])
 @pytest.mark.parametrize(
     ("chosen", "expected"),
@@ -391,6 +394,7 @@ def test_more_buckets_than_row_ids_can_name_are_for_plain_tables_only(acid: Sess
         acid.sql("alter table b set tblproperties ('transactional'='true')")
 
 
+@pytest.mark.slow
 def test_changed_types_are_read_as_hive_reads_them(acid: Session) -> None:
     changes = changed_table(acid, "stored as orc tblproperties ('transactional'='true')")
     table = acid.table("changed")

@@ -12,6 +12,7 @@ import hiveacid
 from hiveacid.errors import InvalidInputError, SparkNeededError
 
 
+@pytest.mark.slow
 def test_no_wrong_argument_ends_in_a_bare_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -358,6 +358,7 @@ class _WithoutDelete(FileSystem):
         assert path == "/dev/full"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["NONE", "ZLIB", "SNAPPY", "LZ4", "ZSTD"])
 def test_every_compression_reads_back_and_survives_a_rewrite(
     tmp_path: Path, compression: str
@@ -380,6 +381,7 @@ def test_every_compression_reads_back_and_survives_a_rewrite(
     assert list(orc.ORCFile(str(path)).read()["row"][0].as_py().values()) == list(range(300))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["zlib", "snappy", "lz4", "zstd"])
 def test_compressed_tails_of_other_writers_are_read(tmp_path: Path, compression: str) -> None:
     path = tmp_path / "other.orc"

@@ -66,6 +66,7 @@ def read(path: Path, column: Column) -> list[Any]:
         ]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(MOMENTS, min_size=1, max_size=40), min_size=1, max_size=4),
     st.sampled_from(["NONE", "ZLIB", "SNAPPY", "ZSTD"]),
@@ -82,6 +83,7 @@ def test_any_timestamp_comes_back(
     assert read(path, column) == [value for batch in batches for value in batch]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.none()

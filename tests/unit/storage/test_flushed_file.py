@@ -64,6 +64,7 @@ def opened(path: Path, **properties: str) -> FlushedFile:
     )
 
 
+@pytest.mark.slow
 def test_each_length_ends_a_whole_file(path: Path, tmp_path: Path) -> None:
     file = opened(path)
     assert lengths(path) == [0]

@@ -169,6 +169,7 @@ COLUMNS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_column_hashes_as_its_values(name: str, version: int) -> None:
@@ -201,6 +202,7 @@ NESTED = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2])
 @given(values=st.lists(st.none() | NESTED, max_size=6), skip=st.integers(0, 2))
 def test_nested_values_of_any_shape_hash_as_their_values(

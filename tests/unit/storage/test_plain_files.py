@@ -142,6 +142,7 @@ def test_a_format_that_is_not_named_is_told_by_the_first_bytes(tmp_path):
         assert read(path, table) == rows.to_pylist() == read(path, table, format)
 
 
+@pytest.mark.slow
 def test_text_is_read_in_pieces_that_end_with_lines(tmp_path, monkeypatch):
     monkeypatch.setattr("hiveacid.storage.plain.readers._CHUNK_BYTES", 7)
     lines = [f"{i}\x01{'v' * (i % 12)}" for i in range(200)]

@@ -155,6 +155,7 @@ def test_what_hdfs_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long("storage")
 def test_more_objects_than_one_page_of_a_listing(s3: S3Server) -> None:
     fs, path = Files(s3=s3_of_settings(Settings.of(s3.settings))).at(f"s3://{s3.bucket()}/t")
     fs.write_bytes(f"{path}/source", data=b"")

@@ -61,6 +61,7 @@ def read(root: Path, valid: ValidWriteIdList) -> list[tuple[int, int, str]]:
     return sorted((r["row__id"]["writeid"], r["row__id"]["rowid"], r["v"]) for r in rows)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(

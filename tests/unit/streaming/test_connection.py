@@ -223,6 +223,7 @@ UNFIT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("writer", "data", "number", "column"), UNFIT)
 def test_a_record_that_does_not_fit_is_named(
     acid: Session, writer: Any, data: Any, number: int, column: str | None
@@ -236,6 +237,7 @@ def test_a_record_that_does_not_fit_is_named(
     assert ids(acid, "t") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("writer", "data", "number", "column"), UNFIT)
 def test_records_that_do_not_fit_can_go_to_a_table(
     acid: Session, writer: Any, data: Any, number: int, column: str | None

@@ -63,6 +63,7 @@ TYPES: list[tuple[str, str | None, str, Any, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "text", "json", "value", "expected"), TYPES)
 def test_each_type_by_each_writer(
     acid: Session, kind: str, text: str | None, json: str, value: Any, expected: Any
