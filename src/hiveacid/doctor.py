@@ -16,7 +16,7 @@ from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.compaction.compactor import Compactor, run_once
 from hiveacid.compaction.detail import Finding, table_detail
 from hiveacid.errors import AcidError
-from hiveacid.model.readable import duration, moment
+from hiveacid.model.readable import duration, html_table, moment
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.statements.attached_files import unknown_directories
@@ -36,6 +36,13 @@ class Examination:
     findings: tuple[Finding, ...]
     mended: tuple[Finding, ...] = ()
     advice: tuple[Finding, ...] = ()
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (one.kind, one.table, one.partition, one.evidence, one.risk, one.command)
+            for one in self.findings
+        )
+        return html_table(("kind", "table", "partition", "evidence", "risk", "command"), rows)
 
 
 def examine(client: Client, compactor: Compactor, *, fix: bool) -> Examination:

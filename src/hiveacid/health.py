@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from hiveacid.model.readable import moment
-from hiveacid.model.tables import TableName
+from hiveacid.model.readable import html_table, moment
+from hiveacid.model.tables import Table, TableName
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import Clean, WhyCompact
 from hiveacid.statements.health import DescribeDetail, Purge
@@ -35,6 +35,13 @@ class TableHealth:
         @property
         def name(self) -> TableName: ...
 
+        @property
+        def definition(self) -> Table: ...
+
+    def _repr_html_(self) -> str:
+        columns = ((one.name, one.type, one.comment) for one in self.definition.all_columns)
+        return html_table((str(self.name), "type", "comment"), columns)
+
     def detail(self) -> TableDetail:
         """DESCRIBE DETAIL: what the table holds, what keeps files that nobody reads any more, and
         what to do about it.
@@ -56,7 +63,8 @@ class TableHealth:
         already in the partitions they may be in, and prove it. Without ``where`` no row is deleted.
 
         Files that readers or open writers may need are waited for, ``wait`` seconds; without it
-        nothing is done while there are any. ``drop_pins`` ends what else pins files.
+        nothing is done while there are any. ``drop_pins`` is for tags and consumers, of which none
+        keeps files yet.
 
         Raises:
             LockError: they are needed; the context names by whom.

@@ -328,6 +328,9 @@ class _Purge:
             name = one.name
             if not rows and name is not None and self._table.acid_mode is AcidMode.FULL:
                 named.append(f"the name of partition {name}, which is empty: DROP PARTITION")
+        texts = sum(one.statement is not None for one in self._client.own.commits(self._table.name))
+        if texts:
+            named.append(f"the texts of {texts} statements in the table's history")
         cleaned = self._forget_statistics()
         report = self._report(
             after,

@@ -203,10 +203,12 @@ def test_insert_only_tables_lose_what_was_overwritten(world: World) -> None:
 
 
 def test_sql_says_the_same(world: World) -> None:
-    found = world.acid.sql("purge table t where t.id = 1 or v = 'secretB' wait 5 drop pins")
+    world.acid.sql("insert into t values (7, 'secretE'), (8, 'stays')")
+    found = world.acid.sql("purge table t where t.id = 1 or v in ('secretB', 'secretE') wait 5")
     assert isinstance(found, PurgeReport)
-    assert (found.rows_deleted, found.rows_found) == (2, 0)
-    assert world.acid.sql("purge table default.t").rows_deleted == 0
+    assert (found.rows_deleted, found.rows_found) == (3, 0)
+    assert holding(world) == []
+    assert world.acid.sql("purge table default.t drop pins").rows_deleted == 0
     world.make("wait", PLAIN, "wait int, id int")
     assert world.acid.sql("purge table wait where wait = 3 wait 1").rows_deleted == 0
 

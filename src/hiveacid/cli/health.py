@@ -35,7 +35,7 @@ def describe(table: str, url: str | None, as_json: bool) -> None:
 @click.argument("table")
 @click.option("--where", metavar="TEXT", help="Delete these rows first; else no row is deleted.")
 @click.option("--wait", type=click.FloatRange(0), metavar="S", help="For who needs the files.")
-@click.option("--drop-pins", is_flag=True, help="End what pins files: tags, consumers.")
+@click.option("--drop-pins", is_flag=True, help="For tags and consumers; none keeps files yet.")
 @metastore_option
 @json_option
 def purge(

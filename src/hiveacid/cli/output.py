@@ -8,7 +8,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta
@@ -20,6 +20,7 @@ import click
 
 import hiveacid
 from hiveacid.errors import AcidError
+from hiveacid.model.readable import duration, moment
 from hiveacid.model.tables import TableName
 
 if TYPE_CHECKING:
@@ -49,11 +50,28 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], *, form: 
 
 
 def print_answer(names: Sequence[str], rows: Iterable[Sequence[object]], *, as_json: bool) -> None:
-    """Print rows as a table, or as one JSON list of objects."""
+    """Print rows as one JSON list of objects, or as a table, times and durations for people."""
     if as_json:
         print(to_json([dict(zip(names, row, strict=True)) for row in rows], indent=1))
-    else:
-        print_rows(names, rows, form=Format.TABLE)
+        return
+    shown = [_SHOWN_AS.get(name) for name in names]
+    told = ([_told(cell, as_) for cell, as_ in zip(row, shown, strict=True)] for row in rows)
+    print_rows(names, tuple(told), form=Format.TABLE)
+
+
+def _told(cell: object, as_: Callable[[int], str | None] | None) -> object:
+    return as_(cell) if as_ is not None and isinstance(cell, int) else cell
+
+
+_TIMES: Final = (
+    *("startedtime", "lastheartbeattime", "last_heartbeat", "acquired_at"),
+    *("enqueuetime", "starttime", "committime"),
+)
+_SHOWN_AS: Final[Mapping[str, Callable[[int], str | None]]] = {
+    **dict.fromkeys(_TIMES, moment),
+    "duration": duration,
+}
+"""Columns of epoch milliseconds, and of milliseconds."""
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:

@@ -21,6 +21,7 @@ from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
 from hiveacid.model.properties import NO_CLEANUP
+from hiveacid.model.readable import HtmlFields
 from hiveacid.model.tables import AcidMode, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState, TxnType
 from hiveacid.storage.orc.tails import tail_of
@@ -61,7 +62,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class TableDetail:
+class TableDetail(HtmlFields):
     """A table's health; sizes are bytes, times epoch milliseconds, None is what nobody knows.
 
     ``rows`` are by its statistics, where those are of now. ``size_bytes`` and ``files`` are what a

@@ -17,6 +17,7 @@ from hiveacid.layout.names import DeltaName, is_hidden, is_marker, parse_directo
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.properties import check_mode
+from hiveacid.model.readable import HtmlFields
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
@@ -40,7 +41,7 @@ class PurgedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class PurgeReport:
+class PurgeReport(HtmlFields):
     """What PURGE did, and the proof: ``rows_found`` of the deleted rows in ``files_after`` is 0.
 
     ``rows_deleted`` are those that WHERE found; ``rows_sought`` is how many row ids were looked for

@@ -1,8 +1,11 @@
-"""Times, durations and sizes as people read them; times are UTC."""
+"""Times, durations, sizes and tables as people read them; times are UTC."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime, timezone
+from html import escape
 from typing import Final
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -56,3 +59,29 @@ def size(size_bytes: int | None) -> str | None:
     power = min((size_bytes.bit_length() - 1) // 10, len(_SIZES))
     amount = size_bytes / 1024**power
     return f"{amount:.{0 if amount >= 10 else 1}f} {_SIZES[power - 1]}"
+
+
+def html_table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as HTML; None is NULL.
+
+    Example:
+        >>> html_table(["a"], [["<"], [None]])
+        '<table><tr><th>a</th></tr><tr><td>&lt;</td></tr><tr><td>NULL</td></tr></table>'
+    """
+    lines = [_html_row("th", names), *(_html_row("td", row) for row in rows)]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _html_row(tag: str, cells: Iterable[object]) -> str:
+    texts = ("NULL" if cell is None else escape(str(cell)) for cell in cells)
+    return f"<tr>{''.join(f'<{tag}>{text}</{tag}>' for text in texts)}</tr>"
+
+
+class HtmlFields:
+    """A dataclass that notebooks show as a table of its fields, those that its repr shows."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        shown = [one.name for one in fields(self) if one.repr]  # type: ignore[arg-type]
+        return html_table(("", type(self).__name__), [(one, getattr(self, one)) for one in shown])

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from hiveacid.model.history import Version
 from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
+from hiveacid.model.readable import HtmlFields, html_table
 from hiveacid.model.tables import Column, TableName
 from hiveacid.spark.conf import given_rows
 from hiveacid.spark.text import literal, quoted
@@ -273,7 +274,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class InsertResult:
+class InsertResult(HtmlFields):
     """``write_id`` is 0 for a table that is not transactional."""
 
     rows: int
@@ -282,7 +283,7 @@ class InsertResult:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateResult:
+class UpdateResult(HtmlFields):
     """Rows changed."""
 
     rows: int
@@ -291,7 +292,7 @@ class UpdateResult:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteResult:
+class DeleteResult(HtmlFields):
     """Rows deleted; None where DELETE without WHERE emptied the table without counting."""
 
     rows: int | None
@@ -300,7 +301,7 @@ class DeleteResult:
 
 
 @dataclass(frozen=True, slots=True)
-class MergeResult:
+class MergeResult(HtmlFields):
     """Rows by what happened to them."""
 
     updated: int
@@ -311,7 +312,7 @@ class MergeResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadResult:
+class LoadResult(HtmlFields):
     """Files that were loaded as they are; ``write_id`` is 0 for a table that is not
     transactional.
     """
@@ -339,6 +340,9 @@ class Listing:
 
     def __repr__(self) -> str:
         return shortened(f"<Listing of {len(self.rows)} rows: {', '.join(self.columns)}>", 200)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns, self.rows)
 
     def __str__(self) -> str:
         return "\n".join(

@@ -1,4 +1,4 @@
-"""``purge`` as the command line does it."""
+"""``purge``, times and tables as the command line and notebooks show them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tests.unit.cli.running import run
 from tests.unit.compaction.quick import ACID, session_of
+
+from hiveacid.model.readable import moment
 
 
 def test_purge_says_what_it_did_and_where_the_report_is(tmp_path: Path) -> None:
@@ -25,3 +27,30 @@ def test_purge_says_what_it_did_and_where_the_report_is(tmp_path: Path) -> None:
     assert (facts["rows_found"], again["files_before"]) == (0, [])
     refused = run("purge", "t", "--where", "nothing = 1", "--metastore", url)
     assert (refused.returncode, "nothing" in refused.stderr) == (1, True)
+
+
+def test_times_and_durations_are_for_people_in_tables_and_numbers_in_json(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'metastore.db'}"
+    with session_of(url, tmp_path) as acid:
+        acid.sql(f"create table t (id int) {ACID}")
+        acid.sql("insert into t values (1)")
+        acid.sql("insert into t values (2)")
+        (entry,) = acid.table("t").compact(wait=True)
+    (facts,) = json.loads(run("compactions", "list", "--metastore", url, "--json").stdout)
+    assert facts["committime"] == entry.committed_ms
+    told = run("compactions", "list", "--metastore", url).stdout
+    assert moment(entry.committed_ms) in told.replace("\n", "")
+    assert str(entry.committed_ms) not in told
+
+
+def test_notebooks_show_tables(tmp_path: Path) -> None:
+    with session_of(f"sqlite:///{tmp_path / 'metastore.db'}", tmp_path) as acid:
+        acid.sql(f"create table t (id int comment 'a < b') {ACID}")
+        done = acid.sql("insert into t values (1)")
+        emp = acid.table("t")
+        assert done._repr_html_().startswith("<table><tr><th></th><th>InsertResult</th></tr>")
+        assert "<td>rows</td><td>1</td>" in done._repr_html_()
+        assert "<td>id</td><td>int</td><td>a &lt; b</td>" in emp._repr_html_()
+        assert "<th>numFiles</th>" in acid.sql("describe detail t")._repr_html_()
+        assert "<td>files</td><td>1</td>" in emp.detail()._repr_html_()
+        assert "<th>evidence</th>" in acid.doctor()._repr_html_()
