@@ -63,6 +63,9 @@ check: $(STAMP)  ## lint, format, types, layers and the other laws of the house
 size: $(STAMP)  ## statements, imports, functions and files by room; tests : source
 	@$(BIN)/python scripts/size.py
 
+# statements over few rows end before the second compiler's work pays off
+accept interop: export SPARK_SUBMIT_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m
+
 accept: java $(STAMP)  ## tables and SQL answers of real Hive, recorded in tests/data
 	$(BIN)/python -m tests.acceptance.run
 
