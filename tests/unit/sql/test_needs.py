@@ -210,3 +210,43 @@ def test_conditions_reach_into_derived_tables_and_views(
     parts = found.parts if isinstance(found, And) else (found,)
     without = tuple(part for part in parts if part != of_the_view)
     assert conjunction(without) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "exact"),
+    [
+        ("id = 1", ID_IS_1),
+        ("t.id = 1 and v = 'a'", And((ID_IS_1, Compare("v", Op.EQ, "a")))),
+        ("id = 1 and v like 'a%'", None),
+        ("id = 1 or id + 1 = 3", None),
+        ("id = 1 and v = 5", None),
+        ("id = (select max(id) from s)", None),
+        ("id in (1, (select 2))", None),
+        ("id = 1 and rand() < 0.5", None),
+    ],
+)
+def test_a_change_knows_whether_its_predicate_says_all(
+    condition: str, exact: Predicate | None
+) -> None:
+    for text in (f"delete from t where {condition}", f"update t set v = 'x' where {condition}"):
+        bound = bind(parse_one(text), Names())
+        assert isinstance(bound, Delete | Update)
+        assert bound.exact == exact
+
+
+@pytest.mark.parametrize(
+    ("assigned", "literals"),
+    [
+        ("v = 'x'", {"v": "x"}),
+        ("V = null, id = -3", {"v": None, "id": -3}),
+        ("v = 'x', id = id + 1", None),
+        ("v = default", None),
+        ("v = upper('x')", None),
+    ],
+)
+def test_an_update_knows_its_values_where_all_are_literals(
+    assigned: str, literals: dict[str, object] | None
+) -> None:
+    bound = bind(parse_one(f"update t set {assigned} where id = 1"), Names())
+    assert isinstance(bound, Update)
+    assert bound.literals == literals
