@@ -8,7 +8,7 @@ disturbed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
@@ -57,6 +57,7 @@ from hiveacid.storage.target import (
     WriteTarget,
     WrittenFile,
     empty_plain,
+    final_path,
     write_result,
 )
 from hiveacid.txn.footprint import WriteKind
@@ -375,12 +376,14 @@ class TruncateWork:
         files = []
         for number, part in enumerate(parts):
             path = f"{staging}/truncated-{number:06d}"
-            fs.write_bytes(path, data=text)
-            files.append(
-                WrittenFile(
-                    part.values, directory, METADATA_FILE, path, FileKind.PLAIN, 0, len(text)
-                )
+            file = WrittenFile(
+                part.values, directory, METADATA_FILE, path, FileKind.PLAIN, 0, len(text)
             )
+            if job.in_place is not None:
+                path = final_path(fs.path_of(table.location), file, table.partition_keys)
+                job.in_place.append(path)
+            fs.write_bytes(path, data=text)
+            files.append(replace(file, staged_path=path))
         return WriteResult(tuple(files), 0, 0, 0)
 
     def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:

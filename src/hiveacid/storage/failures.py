@@ -32,7 +32,9 @@ _KINDS: Final[tuple[_Kind, ...]] = (
         "hdfs dfsadmin -setSpaceQuota, -setQuota.",
     ),
     (
-        re.compile("EXPIRED_TOKEN|ExpiredToken|TokenRefreshRequired|RequestExpired"),
+        re.compile(
+            "EXPIRED_TOKEN|ExpiredToken|TokenRefreshRequired|RequestExpired|REQUEST_EXPIRED"
+        ),
         "no-permission",
         "the credentials for {path} have expired",
         "Connect again with new ones: hiveacid.s3.*, Spark's fs.s3a.* or AWS_*.",

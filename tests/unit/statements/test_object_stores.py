@@ -108,6 +108,7 @@ def test_a_read_lists_once_and_asks_for_the_tail_and_the_rows_of_a_file(
 PARTITIONED: dict[str, tuple[Callable[[Session], object], int]] = {
     "insert": (lambda acid: acid.sql("insert into t values (5, 'a'), (5, 'new')"), 2),
     "static": (lambda acid: acid.sql("insert into t partition (p='b') values (5)"), 1),
+    "truncate": (lambda acid: acid.sql("truncate table t"), 5),
     "read": (lambda acid: rows(acid, "t"), 0),
     "read one": (lambda acid: hiveacid.read_arrow(acid.table("t"), filter="p='a'").read_all(), 0),
     "delete": (lambda acid: acid.table("t").delete_arrow("id = 1"), 5),
@@ -131,8 +132,9 @@ def test_statements_on_partitions_list_them_together(
     with s3.requests() as made:
         change(acid)
     count = Counter(one.partition(" ")[0] for one in made)
-    assert count["PUT"] == 2 * data_files, "each with its _orc_acid_version"
-    assert count["LIST"] == (0 if name in ("insert", "static") else 1)
+    beside = 0 if name == "truncate" else data_files
+    assert count["PUT"] == data_files + beside, "each with its _orc_acid_version"
+    assert count["LIST"] == (0 if name in ("insert", "static", "truncate") else 1)
     assert set(count) <= {"PUT", "LIST", "GET"}
 
 
@@ -144,6 +146,19 @@ def test_a_compaction_lists_once_and_writes_one_file(acid: Session, s3: S3Server
     assert len(puts) == 1
     assert sum(one.startswith("LIST") for one in made) <= 2
     assert rows(acid, "t") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+
+
+def test_markers_of_directories_are_no_files(acid: Session) -> None:
+    partitioned(acid)
+    fs, path = acid.client.files.at(f"{acid.client.warehouse}/t")
+    for info in fs.list_recursive(path):
+        if info.is_directory:
+            fs.create_directory(info.path)
+    fs.create_directory(f"{path}/p=a/delta_0000009_0000009_0000")
+    acid.sql("insert into t values (7, 'a')")
+    assert rows(acid, "t") == [(0, "a"), (0, "b"), (1, "a"), (1, "b"), (7, "a")]
+    acid.sql("alter table t partition (p='a') compact 'major' and wait")
+    assert rows(acid, "t") == [(0, "a"), (0, "b"), (1, "a"), (1, "b"), (7, "a")]
 
 
 # -------------------------------------------------------------------- what fails leaves nothing

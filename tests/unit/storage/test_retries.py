@@ -171,6 +171,47 @@ def test_a_token_that_expires_in_the_middle_is_told(tmp_path: Path) -> None:
         assert len(asked) == 3
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "detail"),
+    [
+        (301, "PermanentRedirect", "wrong-region"),
+        (400, "AuthorizationHeaderMalformed", "wrong-region"),
+        (403, "RequestExpired", "no-permission"),
+        (403, "AccessDenied", "no-permission"),
+        (404, "NoSuchBucket", "no-bucket"),
+    ],
+)
+def test_the_library_and_we_say_the_same_of_a_refusal(status: int, code: str, detail: str) -> None:
+    steps: list[Callable[[FileSystem, str], object]] = [
+        lambda fs, path: fs.write_bytes(path, data=b"1"),
+        lambda fs, path: fs.list_directory(path),
+        lambda fs, path: fs.open_input(path),
+        lambda fs, path: fs.list_each([f"{path}/a", f"{path}/b"]),
+    ]
+    with answering(lambda _, __: (status, error_body(code))) as (files, _):
+        fs, path = files.at("s3://bucket/t")
+        for step in steps:
+            with pytest.raises(StorageError) as raised:
+                step(fs, path)
+            assert raised.value.context["detail"] == detail, raised.value
+
+
+@pytest.mark.slow
+def test_a_listing_of_a_hundred_thousand_objects_is_as_many_requests_as_pages() -> None:
+    def page(_: str, number: int) -> tuple[int, str]:
+        keys = (f"t/p={number // 50}/{number:03d}-{n:03d}" for n in range(1000))
+        one = "<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+        one += "<Size>7</Size></Contents>"
+        truncated = f"<IsTruncated>{'true' if number < 99 else 'false'}</IsTruncated>"
+        return 200, f"<R>{''.join(one % key for key in keys)}{truncated}</R>"
+
+    with answering(lambda verb, number: page(verb, number - 1)) as (files, asked):
+        fs, path = files.at("s3://bucket/t")
+        listed = fs.list_each([f"{path}/p=1", f"{path}/p=0"])
+    assert [len(infos) for infos in listed] == [50_000, 50_000] and len(asked) == 100
+    assert {info.size_bytes for infos in listed for info in infos} == {7}
+
+
 @pytest.mark.slow
 def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hiveacid.storage.stores._ATTEMPTS", 1)
