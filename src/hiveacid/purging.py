@@ -4,7 +4,7 @@
     -> DELETE what WHERE names -> which partitions hold deleted rows -> digests, row ids
     -> major compaction of those -> end of the retention of what it replaced -> removal, once no
        open transaction needs it
-    -> the DELETE again: it finds nothing, else another round
+    -> the DELETE again where others wrote meanwhile: it finds nothing, else another round
     -> decode the files that are left -> report
 
 Each step is one that is there already: a DELETE, a compaction by the queue, a cleaning. None goes
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from hiveacid.errors import AcidError, ConflictError, LockError, UnsupportedError, spark_needed
 from hiveacid.model.compactions import CompactionState
-from hiveacid.model.ids import TxnId
+from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.properties import NO_CLEANUP, is_true
 from hiveacid.model.readable import moment
@@ -124,12 +124,14 @@ class _Purge:
         """See ``purge``."""
         self._refuse_what_keeps_files()
         for number in range(_ROUNDS_MAX):
+            before = self._last_write_id()
             deleted = self._delete()
-            self._deleted += deleted
-            if number and not deleted:
+            rows = 0 if deleted is None else deleted.rows or 0
+            self._deleted += rows
+            if number and not rows:
                 return self._proof()
             self._erase()
-            if self._value.where is None:
+            if deleted is None or self._wrote_alone(before, deleted):
                 return self._proof()
         raise ConflictError(
             f"Rows that WHERE names were inserted into {self._table.name} again and again, while "
@@ -195,11 +197,23 @@ class _Purge:
 
     # ---------------------------------------------------------------- a round
 
-    def _delete(self) -> int:
-        """How many rows WHERE found."""
+    def _last_write_id(self) -> WriteId | None:
+        """The last one that was given out, None where one is open."""
+        (valid,) = self._client.metastore.valid_write_ids((self._table.name,))
+        last = self._client.metastore.last_write_id(self._table.name)
+        return None if valid.open or valid.hwm < last else last
+
+    def _wrote_alone(self, before: WriteId | None, deleted: DeleteResult) -> bool:
+        """Whether nobody else got a write id since: then no row can have come that WHERE names."""
+        if before is None or deleted.write_id != before + 1:
+            return False
+        return self._client.metastore.last_write_id(self._table.name) == deleted.write_id
+
+    def _delete(self) -> DeleteResult | None:
+        """The DELETE of what WHERE names, None without."""
         value, session = self._value, self._session
         if value.where is None:
-            return 0
+            return None
         if isinstance(value.where, Fragment) and self._has_spark:
             body = Delete(self._table.name, cast("Any", value.where), value.alias)
             found = session.run(Statement(value.where.text, 1, body))
@@ -207,7 +221,7 @@ class _Purge:
             found = session.execute(Delete(self._table.name, cast("Any", value.where)))
         else:
             found = self._delete_here()
-        return cast("DeleteResult", found).rows or 0
+        return cast("DeleteResult", found)
 
     def _delete_here(self) -> DeleteResult:
         """Without Spark."""
@@ -253,7 +267,7 @@ class _Purge:
         partitions = self._client.metastore.list_partitions(table.name)
         text = where.text if isinstance(where, Fragment) else where
         predicate: Predicate = ANYTHING
-        if isinstance(text, str):
+        if isinstance(text, str) and any(key in text.lower() for key in table.partition_keys):
             try:
                 predicate = condition_of(text, table.all_columns, table=table.name).predicate
             except AcidError:  # it is a condition of Spark's
