@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from hiveacid.model.history import Commit
 from hiveacid.model.readable import html_table, moment
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import Clean, WhyCompact
 from hiveacid.statements.health import DescribeDetail, Purge
+from hiveacid.statements.history import history
 from hiveacid.statements.values import Listing
 
 if TYPE_CHECKING:
@@ -51,6 +53,15 @@ class TableHealth:
             InvalidInputError: it is a view.
         """
         return cast("TableDetail", self.session.execute(DescribeDetail(self.name)))
+
+    def history(self, *, limit: int | None = None) -> tuple[Commit, ...]:
+        """DESCRIBE HISTORY: the commits that wrote to the table, the last first; those of Hive's
+        own are not among them.
+
+        Raises:
+            NotFoundError: the table was dropped.
+        """
+        return history(self.session.client.metastore, self.name, limit)
 
     def purge(
         self,

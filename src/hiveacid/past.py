@@ -7,13 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from hiveacid.errors import NotFoundError
-from hiveacid.model.history import AsOf, moment_ms
+from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.model.history import AsOf, as_of, moment_ms
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.sql import parse_one
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.values import Query, TableRef, VirtualColumn, shortened
+from hiveacid.statements.history import RestoreTable
+from hiveacid.statements.values import InsertResult, Query, TableRef, VirtualColumn, shortened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +41,9 @@ class Travelling(Protocol):
 
     def run(self, statement: Any, *, moment: AsOf | None = None) -> Any:
         """Carry out a statement, a query as of a moment."""
+
+    def table(self, name: str) -> Any:
+        """The handle of a table."""
 
     def execute(self, statement: Any) -> Any:
         """Carry out a statement that was built in Python."""
@@ -135,8 +139,104 @@ class Past:
         return PastTable(self.session, found, self.moment)
 
 
+def restore(session: Travelling, now: Table, wanted: AsOf) -> InsertResult:
+    """Make a table's rows what they were, in its columns of today: those that came since are NULL,
+    or have their default, one that was renamed goes by its new name. A transaction like another:
+    INSERT OVERWRITE of the whole table, which another RESTORE takes back.
+
+    Raises:
+        NotFoundError: there is no such version.
+        SnapshotExpiredError: its files are gone.
+        ConflictError: others wrote to the table at the same time.
+    """
+    past = PastTable(session, now.name, wanted)
+    names = _names_of_today(past.definition, now)
+    rows: Any
+    if session.reading_context().spark is None:
+        from hiveacid.reading.rows import read_arrow
+
+        rows = read_arrow(past, columns=list(names)).read_all().rename_columns(list(names.values()))
+    else:
+        found = past.df()
+        rows = found.select(*[found[old].alias(new) for old, new in names.items()])
+    handle: Any = session.table(f"`{now.name.database}`.`{now.name.table}`")
+    made: InsertResult = handle.overwrite(rows, columns=tuple(names.values()), whole=True)
+    return made
+
+
+def _names_of_today(then: Table, now: Table) -> dict[str, str]:
+    """Each column of then that is there today, with its name of today: one whose place has another
+    name now, which was no column then, was renamed.
+    """
+    here = {column.name for column in now.all_columns}
+    before = {column.name for column in then.all_columns}
+    names = {column.name: column.name for column in then.all_columns if column.name in here}
+    for old, new in zip(then.columns, now.columns, strict=False):
+        if old.name not in here and new.name not in before:
+            names[old.name] = new.name
+    return names
+
+
+@checked
+class TablePast:
+    """The part of ``AcidTable`` that reads its rows, of now and of then."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def session(self) -> Any: ...
+
+        @property
+        def name(self) -> TableName: ...
+
+    def df(
+        self,
+        *,
+        row_ids: bool = False,
+        as_of_write_id: int | None = None,
+        as_of_time: object = None,
+        as_of_tag: str | None = None,
+    ) -> DataFrame:
+        """The table's rows as a lazy DataFrame over the snapshot of now, or as they were just after
+        a write id committed, at a time or at a tag; ``row_ids`` adds ROW__ID.
+
+        Raises:
+            NotFoundError: there is no such version.
+            SnapshotExpiredError: its files are gone; it names the oldest that is there.
+        """
+        wanted = as_of(as_of_write_id, as_of_time, as_of_tag)
+        query = rows_query(self.name, row_ids=row_ids, wanted=wanted)
+        return cast("DataFrame", self.session.execute(query))
+
+    def restore(
+        self, *, write_id: int | None = None, time: object = None, tag: str | None = None
+    ) -> InsertResult:
+        """RESTORE TABLE: its rows as they were, in its columns of today; see ``docs/history.md``.
+
+        Raises:
+            NotFoundError, SnapshotExpiredError: as ``df``.
+            ConflictError: others wrote to the table at the same time.
+        """
+        wanted = as_of(write_id, time, tag)
+        if wanted is None:
+            raise InvalidInputError("restore needs a version: write_id=, time= or tag=")
+        now = self.session.look().definition(self.name)
+        return restore(self.session, now, wanted)
+
+    def as_of(self, wanted: AsOf) -> PastTable:
+        """The table as it was."""
+        return PastTable(self.session, self.name, wanted)
+
+
 class PastMethods:
     """The part of ``Session`` about the past."""
+
+    def restored(self, statement: RestoreTable) -> InsertResult:
+        """Carries out RESTORE TABLE."""
+        session = cast("Travelling", self)
+        return restore(session, session.look().definition(statement.name), statement.wanted)
 
     def at(self, moment: object) -> Past:
         """The tables just after a transaction committed (its id), or at a time (a datetime, or a

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from types import TracebackType
@@ -36,6 +37,7 @@ from hiveacid.sql import (
     parse_one,
     parse_table_name,
     resolved,
+    without_literals,
 )
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked
@@ -156,6 +158,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods, PastMethods,
 
         prepare(spark)
         self._spark = spark
+        self._client.transactions.application = spark.conf.get("spark.app.name", None) or ""
         self._client.ask_of_stores(lambda name: spark.conf.get(name, None))
 
     @property
@@ -286,7 +289,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods, PastMethods,
             accept(bound)
             return bound
 
-        return self._carry_out(bind_to)
+        return self._carry_out(bind_to, text=complete.text)
 
     def _prefix_of_statement(self) -> str:
         """What the placeholders of the next statement begin with."""
@@ -294,7 +297,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods, PastMethods,
             raise InvalidInputError("The session is closed")
         return f"{self._prefix}{next(self._statements)}_"
 
-    def _carry_out(self, bind_to: Callable[[Look], Any]) -> Any:
+    def _carry_out(self, bind_to: Callable[[Look], Any], text: str | None = None) -> Any:
         """Carries out what ``bind_to`` makes of the catalog's definitions."""
         bound = Bound.to(self.look(), bind_to)
         statement, handler = bound.value, handler_of(bound.value)
@@ -306,6 +309,7 @@ class Session(CompactionMethods, TakeoverMethods, StreamingMethods, PastMethods,
             raise spark_needed(title_of(statement), instead=without_spark(statement))
         spark = self._spark
         context = self._context(spark=spark, isolation=isolation)
+        context = replace(context, statement=None if text is None else without_literals(text))
         what = f"hiveacid: {title_of(statement)}"
         with (
             own_calls(),

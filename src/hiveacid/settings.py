@@ -273,7 +273,7 @@ class Settings(S3Settings):
         "smaller ones are decoded and written anew, as many small stripes are slow to read.",
     )
     retention_s: float = _setting(
-        7 * 86400.0,
+        86400.0,
         "retention_s",
         "How long what a compaction replaced is kept, from its commit on, for time travel and "
         "`changes`; the table property `hiveacid.retention` goes before it. 0: until no reader "

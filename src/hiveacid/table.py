@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from hiveacid.errors import InvalidInputError
 from hiveacid.health import TableHealth
 from hiveacid.model.compactions import CompactionInfo
-from hiveacid.model.history import AsOf, as_of
 from hiveacid.model.tables import Column, Table, TableName
-from hiveacid.past import PastTable, Travelling, rows_query
+from hiveacid.past import TablePast, Travelling
 from hiveacid.reading.changes import TableChanges
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
@@ -41,8 +40,6 @@ from hiveacid.statements.values import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from hiveacid.statements.arrow_changes import ArrowChange
     from hiveacid.statements.values import Expression
     from hiveacid.txn.view import Look
@@ -63,7 +60,7 @@ class Executor(Travelling, Protocol):
 
 @checked
 @dataclass(frozen=True, slots=True)
-class AcidTable(TableHealth, TableChanges):
+class AcidTable(TableHealth, TableChanges, TablePast):
     """A handle on a table; holds nothing but its name, so it is never out of date."""
 
     session: Executor
@@ -88,29 +85,6 @@ class AcidTable(TableHealth, TableChanges):
 
     def _all_columns(self) -> tuple[Column, ...]:
         return self.definition.all_columns
-
-    def df(
-        self,
-        *,
-        row_ids: bool = False,
-        as_of_write_id: int | None = None,
-        as_of_time: object = None,
-        as_of_tag: str | None = None,
-    ) -> DataFrame:
-        """The table's rows as a lazy DataFrame over the snapshot of now, or as they were just after
-        a write id committed, at a time or at a tag; ``row_ids`` adds ROW__ID.
-
-        Raises:
-            NotFoundError: there is no such version.
-            SnapshotExpiredError: its files are gone; it names the oldest that is there.
-        """
-        wanted = as_of(as_of_write_id, as_of_time, as_of_tag)
-        query = rows_query(self.name, row_ids=row_ids, wanted=wanted)
-        return cast("DataFrame", self.session.execute(query))
-
-    def as_of(self, wanted: AsOf) -> PastTable:
-        """The table as it was."""
-        return PastTable(self.session, self.name, wanted)
 
     def insert(
         self,

@@ -16,12 +16,12 @@ from hiveacid.metastore.sql.schema import AUX_TABLE
 from hiveacid.model.compactions import CompactionState
 from hiveacid.session import Session
 
-DEFAULTS = hiveacid.settings.Settings(compactor_auto="off")
+DEFAULTS = hiveacid.settings.Settings(compactor_auto="off", retention_s=7 * 86_400.0)
 
 
 @pytest.fixture
 def keeping(metastore_url: str, tmp_path: Path) -> Iterator[World]:
-    """A world with default settings: a retention of seven days, leases of an hour."""
+    """A world with a retention of seven days, leases of an hour."""
     world = World(metastore_url, tmp_path / "wh", DEFAULTS)
     world.make()
     two_deltas(world)

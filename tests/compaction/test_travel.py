@@ -231,3 +231,58 @@ def test_a_table_of_an_old_name_has_its_own_past(acid: Session) -> None:
     assert _rows(acid, 1) == {3: ("c", 0)}
     with pytest.raises(NotFoundError, match="no version 2"):
         _rows(acid, 2)
+
+
+def test_a_restored_table_is_as_it_was_and_goes_on(made: World) -> None:
+    acid = made.acid
+    acid.sql(f"create table t (id int, v string, k int) {ACID}")
+    _insert(acid, {1: ("a", 0), 2: ("b", 0)})
+    acid.sql("alter table t change v name string")
+    acid.sql("alter table t add columns (more int)")
+    acid.table("t").delete_arrow("id = 1")
+    acid.sql("restore table t to version as of 1")
+    rows = read_arrow(acid.table("t")).read_all().sort_by("id").to_pylist()
+    assert rows == [
+        {"id": 1, "name": "a", "k": 0, "more": None},
+        {"id": 2, "name": "b", "k": 0, "more": None},
+    ]
+    undone = acid.table("t").history()[1].write_id
+    acid.table("t").restore(write_id=undone)
+    assert read_arrow(acid.table("t"), columns=["id"]).read_all().to_pylist() == [{"id": 2}]
+    with pytest.raises(NotFoundError, match="no version 99"):
+        acid.sql("restore table t to version as of 99")
+
+
+def test_a_restored_table_has_the_partitions_of_then(made: World) -> None:
+    acid = made.acid
+    acid.sql(f"create table t (id int, v string) partitioned by (k int) {ACID}")
+    _insert(acid, {1: ("a", 0), 2: ("b", 1)})
+    _insert(acid, {3: ("c", 2)})
+    acid.table("t").restore(write_id=1)
+    assert _rows(acid, None) == {1: ("a", 0), 2: ("b", 1)}
+
+
+def test_a_version_before_a_partition_was_dropped_is_an_error(acid: Session) -> None:
+    acid.sql(f"create table t (id int, v string) partitioned by (k int) {ACID}")
+    _insert(acid, {1: ("a", 0), 2: ("b", 1)})
+    acid.sql("alter table t drop partition (k=1)")
+    with pytest.raises(SnapshotExpiredError, match="partition k=1, which may have had rows"):
+        _rows(acid, 1)
+    assert _rows(acid, int(acid.client.metastore.last_write_id(T))) == {1: ("a", 0)}
+
+
+def test_the_history_says_who_did_what(acid: Session) -> None:
+    acid.sql(f"create table t (id int, v string) partitioned by (k int) {ACID}")
+    acid.sql("insert into t values (1, 'secret', 0), (2, 'b', 1)")
+    acid.table("t").delete_arrow("id = 1")
+    acid.sql("alter table t drop partition (k=1)")
+    dropped, deleted, inserted = acid.table("t").history()
+    assert inserted.facts.kind == "INSERT"
+    assert (inserted.facts.inserted, inserted.facts.files) == (2, 2)
+    assert inserted.statement == "insert into t values (?, ?, ?), (?, ?, ?)"
+    assert (deleted.facts.deleted, deleted.statement) == (1, None)
+    assert dropped.facts.kind == "DROP PARTITIONS"
+    found = acid.sql("describe history t limit 1")
+    row = dict(zip(found.columns, found.rows[0], strict=True))
+    assert row["version"] == str(dropped.write_id)
+    assert row["statement"] == "alter table t drop partition (k=?)"

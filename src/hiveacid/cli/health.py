@@ -1,4 +1,4 @@
-"""How tables are, and erasure: ``describe``, ``doctor``, ``purge``."""
+"""How tables are, and were, and erasure: ``describe``, ``history``, ``doctor``, ``purge``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.output import app, json_option, metastore_option, open_session, to_json
+from hiveacid.cli.output import (
+    app,
+    json_option,
+    metastore_option,
+    open_session,
+    print_answer,
+    to_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +36,21 @@ def describe(table: str, url: str | None, as_json: bool) -> None:
         print(f"{name + ':':20}{text}")
     for one in found.findings:
         print(f"\n{one.kind}: {one.evidence}\n  {one.risk}\n  {one.command}")
+
+
+@app.command()
+@click.argument("table")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the last N.")
+@metastore_option
+@json_option
+def history(table: str, limit: int | None, url: str | None, as_json: bool) -> None:
+    """List the commits that wrote to TABLE, the last first: when, who, what, how many rows."""
+    from hiveacid.statements.history import DescribeHistory, history_listing
+
+    with open_session(url) as session:
+        name = session.table(table).name
+        found = history_listing(session.client.metastore, DescribeHistory(name, limit))
+    print_answer(found.columns, found.rows, as_json=as_json)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from enum import Enum
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import Column, Partition, TableName
+from hiveacid.model.tables import Column, TableName
 from hiveacid.model.valid import ValidWriteIdList
 
 
@@ -144,8 +144,8 @@ class Version:
 
     ``sequence`` and ``committed_ms`` are None where the commit was not recorded (one of Hive, or of
     a hiveacid that kept no history): its place is then told from its number alone. ``columns`` are
-    those of then, None where they are today's; ``dropped`` are partitions that were there and are
-    not today.
+    those of then, None where they are today's; ``dropped`` names partitions that were dropped
+    since.
     """
 
     write_id: WriteId
@@ -153,7 +153,7 @@ class Version:
     sequence: int | None
     committed_ms: int | None
     columns: tuple[Column, ...] | None = None
-    dropped: tuple[Partition, ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 def state_after(

@@ -12,7 +12,7 @@ value of ``hiveacid.statements``. Read ``parse.py`` first.
 
 from hiveacid.sql.bind import Names, bind, bind_query, bind_texts
 from hiveacid.sql.commands import parse_sort_items
-from hiveacid.sql.parameters import Arguments, with_arguments
+from hiveacid.sql.parameters import Arguments, with_arguments, without_literals
 from hiveacid.sql.parse import (
     Statement,
     parse,
@@ -36,4 +36,5 @@ __all__ = [
     "parse_table_name",
     "resolved",
     "with_arguments",
+    "without_literals",
 ]

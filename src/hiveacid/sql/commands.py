@@ -21,6 +21,7 @@ from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactio
 from hiveacid.statements.ddl.partitions import RepairTable
 from hiveacid.statements.describe import DescribeDatabase, DescribeTable
 from hiveacid.statements.health import DescribeDetail
+from hiveacid.statements.history import DescribeHistory
 from hiveacid.statements.load import Load
 from hiveacid.statements.partition_values import PartitionCondition, PartitionText
 from hiveacid.statements.session_state import (
@@ -401,7 +402,10 @@ def parse_describe(cursor: Cursor) -> Command:
         raise UnsupportedError("DESCRIBE FUNCTION is not supported")
     named = cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED)
     if cursor.key == "HISTORY" and named:
-        raise UnsupportedError("DESCRIBE HISTORY is not supported yet")
+        cursor.next()
+        name = cursor.table_name()
+        limit = cursor.integer("limit") if cursor.accept("LIMIT") else None
+        return DescribeHistory(name, limit)
     if cursor.key == "DETAIL" and named:
         cursor.next()
         return DescribeDetail(cursor.table_name())

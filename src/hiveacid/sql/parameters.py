@@ -279,3 +279,15 @@ _FORMS: Final[tuple[tuple[Any, Callable[[Any], str]], ...]] = (
 )
 """The order counts: True is an int, a datetime is a date. A number begins with a blank, so that a
 minus before it never makes a comment."""
+
+
+def without_literals(source: str) -> str:
+    """A statement with ``?`` for each number and string, without comments, on one line."""
+    kinds = (TokenKind.NUMBER, TokenKind.STRING)
+    parts, at = [], 0
+    for token in tokenize(source):
+        if token.kind is TokenKind.END:
+            break
+        parts += [" " * (token.start > at), "?" if token.kind in kinds else token.text]
+        at = token.end
+    return "".join(parts).strip()

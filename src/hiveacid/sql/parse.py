@@ -108,6 +108,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "DELETE": parse_delete,
     "MERGE": parse_merge,
     "PURGE": parse_purge,
+    "RESTORE": lambda cursor: QueryParser(cursor).restore(),
     "CREATE": parse_create,
     "REPLACE": parse_replace,
     "DROP": parse_drop,
@@ -146,7 +147,6 @@ _UNSUPPORTED = {
     "EXECUTE": "EXECUTE is not supported",
     "OPTIMIZE": "OPTIMIZE is not supported: ALTER TABLE t COMPACT 'major' makes few files of many",
     "VACUUM": "VACUUM is not supported: files that nobody needs go by themselves, or by clean()",
-    "RESTORE": "RESTORE is not supported yet",
 }
 _EXPLAIN_MODES = frozenset(
     {

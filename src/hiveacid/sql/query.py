@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, moment_ms
@@ -23,8 +24,9 @@ from hiveacid.sql.expressions import (
     Stop,
     at_clause,
 )
+from hiveacid.statements.history import RestoreTable
 
-_TRAVEL = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
+_TRAVEL: Final = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
 _LITERALS = (TokenKind.NUMBER, TokenKind.STRING)
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
@@ -343,6 +345,16 @@ class QueryParser(ExpressionParser):
         where = None if aliased else alias_at
         named = Relation(parts, label or parts[-1], start, end, where, cte)
         scope.relations.append(replace(named, as_of=as_of, travel_end=travel_end))
+
+    def restore(self) -> RestoreTable:
+        """RESTORE [TABLE] name [TO] VERSION | TIMESTAMP AS OF value."""
+        self.cursor.accept("TABLE")
+        name = self.cursor.table_name()
+        self.cursor.accept("TO")
+        wanted = self._travel()
+        if wanted is None:
+            raise self.cursor.unrecognized("restore: VERSION AS OF, or TIMESTAMP AS OF")
+        return RestoreTable(name, wanted)
 
     def _travel(self) -> AsOf | None:
         """[FOR] VERSION | SYSTEM_VERSION | TIMESTAMP | SYSTEM_TIME AS OF value, if it is there."""

@@ -25,6 +25,7 @@ from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import quoted
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.health import Purge
+from hiveacid.statements.history import RestoreTable
 from hiveacid.statements.values import Listing, Merge
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.unit import UnitOfWork
@@ -47,6 +48,9 @@ class Owner(Protocol):
     def compactions_listing(self, statement: CompactionStatement) -> Listing | None:
         """Carry out what is about compactions."""
 
+    def restored(self, statement: RestoreTable) -> Any:
+        """Carry out RESTORE."""
+
     def purged(self, statement: Purge, *, has_spark: bool) -> Any:
         """Carry out PURGE."""
 
@@ -64,6 +68,8 @@ class ExecutionContext:
     """The transaction that the statement is one of several of; None: it has one of its own."""
     isolation: Isolation | None = None
     """That of the statement's own transaction; None: as the settings say."""
+    statement: str | None = None
+    """Its text without literals; None for what was built in Python."""
 
     def session(self) -> SparkSession:
         """The Spark session.

@@ -24,6 +24,7 @@ from hiveacid.statements import (
     create_as,
     describe,
     health,
+    history,
     insert,
     load,
     run,
@@ -316,6 +317,10 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
             bound.value, has_spark=context.spark is not None
         ),
         changes_definitions=True,
+    ),
+    history.RestoreTable: _says(lambda context, value: context.owner.restored(value)),
+    history.DescribeHistory: _says(
+        lambda context, value: history.history_listing(context.client.metastore, value)
     ),
     **dict.fromkeys(
         show.ANSWERS,

@@ -12,6 +12,7 @@ committed. Only the locks of the first plan count.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -191,9 +192,17 @@ def define(context: ExecutionContext, bound: Bound, plan: Plan) -> Any:
         if change is None:
             txn.abort("somebody else has done it")
             return None
+        txn.pending.kind = kind_of(bound.value)
+        txn.pending.note_statement(context.statement)
         answer = change.run(txn)
         txn.commit()
     return answer
+
+
+def kind_of(value: object) -> str:
+    """What kind of statement or work a value is: ``DROP PARTITIONS``."""
+    name = type(value).__name__.removesuffix("Work")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
 
 
 def table_to_alter(look: Look, name: TableName) -> Table:

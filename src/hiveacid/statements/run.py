@@ -5,7 +5,6 @@ stage, publish, commit; from the first look again where another transaction won.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,7 +27,7 @@ from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.insert import InsertWork, TruncateWork
 from hiveacid.statements.job import Job, Work, is_transactional
 from hiveacid.statements.locations import owns_files
-from hiveacid.statements.locked import Needs, locked
+from hiveacid.statements.locked import Needs, kind_of, locked
 from hiveacid.statements.placement import (
     Placement,
     are_all_in_place,
@@ -141,6 +140,7 @@ def _written_and_published(
     context: ExecutionContext, unit: UnitOfWork, works: Sequence[Work], view: View
 ) -> tuple[Result, ...]:
     """Staged files of all works, published when all have been read."""
+    unit.txn.pending.note_statement(context.statement)
     clock = context.client.clock
     began_s = clock.monotonic_s()
     staged = [_stage(context, unit, work, view) for work in works]
@@ -156,10 +156,6 @@ def _written_and_published(
     )
 
 
-def _kind(work: Work) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(work).__name__.removesuffix("Work")).upper()
-
-
 def _facts(work: Work, job: Job, written: WriteResult) -> CommitFacts:
     counted = getattr(type(work), "COUNTS_ROWS", False)
     inserted, updated, deleted = (
@@ -170,7 +166,7 @@ def _facts(work: Work, job: Job, written: WriteResult) -> CommitFacts:
     return CommitFacts(
         work.table.name,
         job.write_id,
-        _kind(work),
+        kind_of(work),
         inserted if counted else None,
         updated if counted else None,
         deleted if counted else None,
@@ -182,7 +178,7 @@ def _facts(work: Work, job: Job, written: WriteResult) -> CommitFacts:
 def _log_written(work: Work, job: Job, written: WriteResult, *, seconds: float) -> None:
     """One line for each table that a statement has written to; the commit comes after it."""
     facts = {
-        "statement": _kind(work),
+        "statement": kind_of(work),
         "table": str(work.table.name),
         "rows": written.rows_inserted + written.rows_updated + written.rows_deleted,
         "files": len(written.files),

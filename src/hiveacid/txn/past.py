@@ -77,6 +77,14 @@ def past_snapshot(
         SnapshotExpiredError: files of it were cleaned.
         StorageError: a directory could not be listed.
     """
+    if version.dropped:
+        raise SnapshotExpiredError(
+            f"Version {version.write_id} of {table.name} is not there any more: partition "
+            f"{version.dropped[0]}, which may have had rows then, was dropped since",
+            table=str(table.name),
+            version=int(version.write_id),
+            partitions=version.dropped,
+        )
     found = read_snapshot(
         table,
         partitions,

@@ -147,8 +147,15 @@ class Pending:
     columns: list[tuple[TableName, Column]] = field(default_factory=list)
     facts: list[CommitFacts] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
+    kind: str = ""
+    """What is done to tables of which no statement tells more."""
     batches: list[StreamBatch] = field(default_factory=list)
     """Micro-batches of streams that the whole transaction is: they stay where a part goes."""
+
+    def note_statement(self, text: str | None) -> None:
+        """The text of a statement of the transaction, where it has one."""
+        if text:
+            self.statements.append(text)
 
     def _parts(self) -> tuple[list[Any], ...]:
         return self.statistics, self.partitions, self.columns, self.facts, self.statements
@@ -166,7 +173,7 @@ class Pending:
         """What the commit keeps of itself: each table with a write id, told of or not."""
         told = tuple(one for one in self.facts if write_ids.get(one.table) == one.write_id)
         rest = write_ids.keys() - {one.table for one in told}
-        bare = tuple(CommitFacts(name, write_ids[name]) for name in sorted(rest))
+        bare = tuple(CommitFacts(name, write_ids[name], self.kind) for name in sorted(rest))
         return CommitNote((*told, *bare), application, "; ".join(self.statements) or None)
 
     def with_columns(self, table: Table) -> Table:

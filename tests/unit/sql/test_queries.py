@@ -193,7 +193,6 @@ REFUSED = {
     "select * from t('acid.fetch.deleted.rows'='true')": UnsupportedError,
     "vacuum t": UnsupportedError,
     "optimize t": UnsupportedError,
-    "describe history t": UnsupportedError,
     "select": SqlSyntaxError,
     "select 1 from": SqlSyntaxError,
     "select 1,": SqlSyntaxError,

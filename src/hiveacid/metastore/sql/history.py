@@ -23,6 +23,7 @@ from hiveacid.metastore.sql.history_schema import (
     HIVEACID_COMMIT_CLOCK,
     HIVEACID_COMMITS,
     HIVEACID_DEFINITIONS,
+    HIVEACID_DROPPED_PARTITIONS,
     HIVEACID_FLOORS,
 )
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
@@ -77,6 +78,16 @@ _NOTE: Final = insert(HIVEACID_COMMITS).from_select(
 _KEEP_COLUMNS: Final = insert(HIVEACID_DEFINITIONS).from_select(
     ["HD_TBL_ID", "HD_UNTIL", "HD_COLUMNS"],
     select(bindparam("id", type_=BigInteger), _K.HK_SEQ, bindparam("columns", type_=Text)),
+)
+_X = HIVEACID_DROPPED_PARTITIONS.c
+_KEEP_DROPPED: Final = insert(HIVEACID_DROPPED_PARTITIONS).from_select(
+    ["HX_TBL_ID", "HX_UNTIL", "HX_PARTITION"],
+    select(bindparam("id", type_=BigInteger), _K.HK_SEQ, bindparam("partition", type_=String)),
+)
+_DROPPED: Final = (
+    select(_X.HX_PARTITION)
+    .where(_X.HX_TBL_ID == bindparam("id"), _X.HX_UNTIL > bindparam("sequence"))
+    .distinct()
 )
 _OF_TABLE: Final = _C.HC_TBL_ID == bindparam("id")
 _ALL: Final = select(*_C).where(_OF_TABLE)
@@ -167,6 +178,12 @@ def keep_columns(unit: Unit, table: int, columns: Sequence[Column]) -> None:
     unit.ask(_KEEP_COLUMNS, id=table, columns=json.dumps(texts))
 
 
+def keep_dropped(unit: Unit, table: int, partitions: Sequence[str]) -> None:
+    """Keep that partitions of these names were there up to now."""
+    unit.ask(_TICK, now=unit.now_ms)
+    unit.run_many(_KEEP_DROPPED, [{"id": table, "partition": name} for name in partitions])
+
+
 class SqlHistory(Past):
     """Commits and versions."""
 
@@ -243,9 +260,13 @@ class SqlHistory(Past):
             highest = unit.scalar(_HIGHEST, id=number, sequence=found.sequence)
             later = unit.rows(_LATER, id=number, sequence=found.sequence, highest=highest)
             valid = state_after(now, highest=highest, later=[one for (one,) in later])
-            columns = _columns_at(unit, number, found.sequence)
             return Version(
-                found.write_id, valid, found.sequence, found.committed_ms, columns=columns
+                found.write_id,
+                valid,
+                found.sequence,
+                found.committed_ms,
+                columns=_columns_at(unit, number, found.sequence),
+                dropped=_dropped_since(unit, number, found.sequence),
             )
         if not write_id:
             if not now.hwm or unit.row(_BY_WRITE_ID, id=number, write_id=1) is not None:
@@ -257,8 +278,13 @@ class SqlHistory(Past):
         if write_id < 0 or not now.is_valid(write_id):
             raise _no_such_version(table, write_id, now)
         before = unit.scalar(_BEFORE_WRITE_ID, id=number, write_id=write_id) or 0
-        columns = _columns_at(unit, number, before)
-        return Version(WriteId(write_id), state_after(now, highest=write_id), None, None, columns)
+        columns, dropped = _columns_at(unit, number, before), _dropped_since(unit, number, before)
+        valid = state_after(now, highest=write_id)
+        return Version(WriteId(write_id), valid, None, None, columns, dropped)
+
+
+def _dropped_since(unit: Unit, table: int, sequence: int) -> tuple[str, ...]:
+    return tuple(sorted(name for (name,) in unit.rows(_DROPPED, id=table, sequence=sequence)))
 
 
 def _columns_at(unit: Unit, table: int, sequence: int) -> tuple[Column, ...] | None:

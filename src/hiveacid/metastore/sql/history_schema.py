@@ -56,9 +56,8 @@ HIVEACID_DROPPED_PARTITIONS: Final = Table(
     Column("HX_TBL_ID", BigInteger, primary_key=True),
     Column("HX_UNTIL", BigInteger, primary_key=True),
     Column("HX_PARTITION", String(767), primary_key=True),
-    Column("HX_VALUES", Text, nullable=False),
-    Column("HX_LOCATION", Text, nullable=False),
 )
+"""A partition that was there before the place ``HX_UNTIL``, and its files."""
 HIVEACID_FLOORS: Final = Table(
     "HIVEACID_FLOORS",
     METADATA,

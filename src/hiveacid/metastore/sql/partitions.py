@@ -24,6 +24,7 @@ from hiveacid.metastore.sql.catalog_schema import (
 )
 from hiveacid.metastore.sql.dialect import Answer
 from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.history import keep_dropped
 from hiveacid.metastore.sql.objects import (
     CATALOG,
     NAMED_TABLE,
@@ -303,6 +304,9 @@ class SqlPartitions(Catalog):
                 for table in (PARTITION_KEY_VALS, PARTITION_PARAMS, PARTITIONS):
                     unit.ask(delete(table).where(table.c.PART_ID == part))
                 forget_partition(unit, name, text)
+            if gone:
+                texts = [_name(name, keys, one.values) for one in gone]
+                keep_dropped(unit, ids.table, texts)
             return gone
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
