@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _MODES: Final = ("append", "upsert", "cdc")
 _QUERY_ID: Final = "sql.streaming.queryId"
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
-_PARTITIONS_MAX: Final = 8
+_PARTS: Final = 8
 """A micro-batch is small; in streaming queries Spark does not join partitions that are."""
 _NEWEST: Final = "__hiveacid_is_newest"
 _SEVERAL: Final = (
@@ -198,8 +198,7 @@ class ForeachBatch:
             .when(is_tied, F.raise_error(text).cast("boolean"))
             .otherwise(F.rank().over(within) == 1)
         )
-        parts = min(int(str(rows.sparkSession.conf.get(_PARTITIONS))), _PARTITIONS_MAX)
-        placed = rows.repartition(parts, *keys).withColumn(_NEWEST, is_newest)
+        placed = rows.repartition(_parts(rows), *keys).withColumn(_NEWEST, is_newest)
         written = {column.name for column in table.definition.all_columns}
         others = [
             name
@@ -210,6 +209,13 @@ class ForeachBatch:
 
     def _tell_done(self, app_id: str, batch_id: int) -> None:
         _LOG.warning("Batch %d of %s is in %s already: left out", batch_id, app_id, self.table)
+
+
+def _parts(rows: DataFrame) -> int:
+    """How many partitions rows are parted into by their keys: as many as Spark has cores."""
+    context = getattr(rows.sparkSession, "_sc", None)
+    cores = 0 if context is None else context.defaultParallelism
+    return min(int(str(rows.sparkSession.conf.get(_PARTITIONS))), max(cores, _PARTS))
 
 
 def _query_id(rows: DataFrame) -> str:

@@ -156,7 +156,7 @@ def test_a_lock_given_back_by_another_thread_of_a_waiting_client_is_not_lost(
         return (mine,)
 
     monkeypatch.setattr(TransactionManager, "held_locks", property(lambda _: held()))
-    found = wait_for_lock(client.transactions, alter_table(B), txn=None)
+    found = wait_for_lock(client.transactions, alter_table(B), txn=None).lock_id
     assert [(one.lock_id, one.state) for one in store.show_locks()] == [(found, LockState.ACQUIRED)]
 
 

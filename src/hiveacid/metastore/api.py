@@ -68,12 +68,15 @@ class OpenTxns:
 
 @dataclass(frozen=True, slots=True)
 class LockResponse:
-    """State of a lock request; ``blocked_by`` is the first component in its way where it waits."""
+    """State of a lock request; ``blocked_by`` is the first component in its way where it waits.
+    ``newer_overwrite`` is what that of ``OwnDatabase`` tells, where it was asked with the locks.
+    """
 
     lock_id: LockId
     state: LockState
     message: str | None = None
     blocked_by: LockInfo | None = None
+    newer_overwrite: tuple[TxnId, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,9 +456,7 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
         does not see."""
 
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
-        """A committed transaction that replaced what ``txn`` is to write to under a higher write
-        id, so that what ``txn`` writes under its own would be obsolete at once.
-        """
+        """A committed transaction that replaced, under a higher write id, what ``txn`` wrote to."""
 
     def perform_timeouts(self) -> tuple[TxnId, ...]:
         """Abort transactions and drop locks whose heartbeat is too old; returns the aborted."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from hiveacid.clock import Clock
 from hiveacid.errors import CommitOutcomeUnknownError, ConflictError, MetastoreError
-from hiveacid.metastore.api import ConflictUnit, Metastore, own
+from hiveacid.metastore.api import ConflictUnit, LockResponse, Metastore, own
 from hiveacid.model.bucket import RowId
 from hiveacid.model.conflicts import (
     CommittedWrite,
@@ -34,11 +34,18 @@ from hiveacid.txn.footprint import Footprint, WriteKind
 
 
 def outdated_by(
-    store: Metastore, txn: TxnId, footprint: Footprint, *, sees: ValidTxnList, by_row: bool
+    store: Metastore,
+    txn: TxnId,
+    footprint: Footprint,
+    *,
+    granted: LockResponse,
+    sees: ValidTxnList,
+    by_row: bool,
 ) -> TxnId | None:
     """The transaction to which a statement with these locks would lose, None where there is none.
 
-    ``by_row``: changes of others decide at the commit. An overwrite loses to any write.
+    ``granted`` is the metastore's answer to the request. ``by_row``: changes of others decide at
+    the commit. An overwrite loses to any write.
     """
     kinds = {one.kind for one in footprint.writes if one.changes_rows}
     if kinds:
@@ -50,7 +57,11 @@ def outdated_by(
     if footprint.overwritten_tables:
         unseen = _unseen(store, txn, footprint, sees)
         return None if unseen is None else unseen.winner
-    return own(store).newer_overwrite(txn) if footprint.written_tables else None
+    if not footprint.written_tables:
+        return None
+    if granted.newer_overwrite is not None:
+        return next(iter(granted.newer_overwrite), None)
+    return own(store).newer_overwrite(txn)
 
 
 def check_not_replaced(

@@ -337,7 +337,7 @@ class TransactionManager:
             self,
             components,
             txn=None,
-        )
+        ).lock_id
         self._held[lock] = components
         self.heartbeat.add_lock(lock)
         return lock

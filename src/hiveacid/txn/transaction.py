@@ -29,7 +29,7 @@ from hiveacid.errors import (
     TransactionError,
 )
 from hiveacid.layout.snapshot import Snapshot
-from hiveacid.metastore.api import ConflictUnit, own
+from hiveacid.metastore.api import ConflictUnit, LockResponse, own
 from hiveacid.model.conflicts import CommittedWrite, Written
 from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
@@ -137,8 +137,8 @@ class Transaction:
             return
         rounds = self._manager.settings.snapshot_retries
         while True:
-            self._take_locks(footprint, components)
-            winner = self._outdated_by(footprint)
+            granted = self._take_locks(footprint, components)
+            winner = self._outdated_by(footprint, granted)
             if winner is None:
                 return
             if not self._pristine or rounds == 0:
@@ -416,20 +416,24 @@ class Transaction:
             self.lost()
         return state
 
-    def _take_locks(self, footprint: Footprint, components: Sequence[LockComponent]) -> None:
+    def _take_locks(
+        self, footprint: Footprint, components: Sequence[LockComponent]
+    ) -> LockResponse:
         _ = self.valid_txns
         for table in footprint.written_tables:
             self._allocate(table)
         self._records.asked = True
-        wait_for_lock(self._manager, components, txn=self._id)
+        granted = wait_for_lock(self._manager, components, txn=self._id)
         self._records.note_locks(components)
+        return granted
 
-    def _outdated_by(self, footprint: Footprint) -> TxnId | None:
+    def _outdated_by(self, footprint: Footprint, granted: LockResponse) -> TxnId | None:
         by_row = self._manager.settings.conflict_unit == ConflictUnit.ROW.value
         return outdated_by(
             self._store,
             self._id,
             footprint,
+            granted=granted,
             sees=self.valid_txns,
             by_row=by_row and not self._reads.is_serializable,
         )

@@ -61,7 +61,7 @@ class Manager(Protocol):
 
 def wait_for_lock(
     manager: Manager, components: Sequence[LockComponent], *, txn: TxnId | None
-) -> LockId:
+) -> LockResponse:
     """Request the components and wait until all are granted; without a transaction the caller sends
     the lock's heartbeats and gives it back.
 
@@ -108,7 +108,7 @@ def wait_for_lock(
         if found.state is LockState.WAITING:
             metastore.unlock(found.lock_id)
         raise
-    return found.lock_id
+    return found
 
 
 def _passing(manager: Manager, ask: Callable[[Collection[LockId]], LockResponse]) -> LockResponse:

@@ -19,6 +19,7 @@ from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.history import note_commit
 from hiveacid.metastore.sql.locks import insert_components, insert_writes
+from hiveacid.metastore.sql.overwrites import NEWER_OVERWRITE, OVERLAPPING
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
     COMPLETED_TXN_COMPONENTS,
@@ -219,15 +220,9 @@ _DELETE_PLACEHOLDER: Final = delete(TXN_COMPONENTS).where(
     _C.TC_TABLE == bindparam("table"),
     _C.TC_PARTITION.is_(None),
 )
-_OVERLAPPING: Final = and_(
-    _S.WS_DATABASE == _C.TC_DATABASE,
-    _S.WS_TABLE == _C.TC_TABLE,
-    _S.WS_COMMIT_ID >= bindparam("txn"),
-    _S.WS_TXNID != bindparam("txn"),
-)
 _LATEST_IN_CONFLICT: Final = (
     select(func.max(_S.WS_TXNID))
-    .join_from(WRITE_SET, TXN_COMPONENTS, _OVERLAPPING)
+    .join_from(WRITE_SET, TXN_COMPONENTS, OVERLAPPING)
     .where(
         _MINE,
         one_of(_C.TC_OPERATION_TYPE, _CHANGED),
@@ -237,29 +232,6 @@ _LATEST_IN_CONFLICT: Final = (
 )
 _LATEST_OVERWRITE: Final = _LATEST_IN_CONFLICT.where(
     _S.WS_OPERATION_TYPE == OperationType.UPDATE.value
-)
-_NEWER_OVERWRITE: Final = (
-    select(_S.WS_TXNID)
-    .join_from(WRITE_SET, TXN_COMPONENTS, _OVERLAPPING)
-    .join(
-        TXN_TO_WRITE_ID,
-        and_(
-            _W.T2W_TXNID == _S.WS_TXNID,
-            _W.T2W_DATABASE == _S.WS_DATABASE,
-            _W.T2W_TABLE == _S.WS_TABLE,
-        ),
-    )
-    .where(
-        _MINE,
-        _S.WS_OPERATION_TYPE == OperationType.UPDATE.value,
-        _W.T2W_WRITEID > _C.TC_WRITEID,
-        or_(
-            _S.WS_PARTITION == _C.TC_PARTITION,
-            _S.WS_PARTITION.is_(None),
-            _C.TC_PARTITION.is_(None),
-        ),
-    )
-    .limit(1)
 )
 
 
@@ -384,7 +356,7 @@ class SqlCommits(OwnDatabase, TxnStore):
 
     def newer_overwrite(self, txn: TxnId) -> TxnId | None:
         with self._db.query() as unit:
-            found = unit.scalar(_NEWER_OVERWRITE, txn=txn)
+            found = unit.scalar(NEWER_OVERWRITE, txn=txn)
         return None if found is None else TxnId(found)
 
 

@@ -17,6 +17,7 @@ from hiveacid.errors import InvalidInputError, LockError, TransactionError
 from hiveacid.metastore.api import LockManager, LockResponse, OwnDatabase
 from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.overwrites import NEWER_OVERWRITE
 from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID, TXN_COMPONENTS
 from hiveacid.metastore.sql.txns import (
     abort,
@@ -166,6 +167,9 @@ class SqlLocks(OwnDatabase, LockManager):
             taken = unit.ask(_TAKE_ID)
             # Nobody else gets an id before the end of this unit: all there are are smaller.
             others = _ask_others(unit, LockId(LONG_MAX), databases, held)
+            newer: Answer | None = None
+            if txn is not None and _record_writes(unit, txn, components):
+                newer = unit.ask(NEWER_OVERWRITE, txn=txn)
             if txn is not None and kind is not None and open_type(kind) is None:
                 raise not_open_error(unit, txn)
             lock = LockId(taken.scalar())
@@ -188,14 +192,15 @@ class SqlLocks(OwnDatabase, LockManager):
                 for at, one in enumerate(components, start=1)
             ]
             blocked = _blocked(unit, request, others, semantics=semantics, held=held)
-            if txn is not None:
-                _record_writes(unit, txn, components)
             if blocked is not None:
                 refusal = _refusal(*blocked, zero_wait_read=zero_wait_read, ctas=exclusive_ctas)
                 if refusal is not None:
                     return LockResponse(lock, LockState.NOT_ACQUIRED, refusal)
             unit.run_many(_INSERT, _stored(request, blocked, unit.now_ms))
-            return _response(lock, blocked)
+            if blocked is not None or newer is None:
+                return _response(lock, blocked)
+            found = tuple(TxnId(winner) for (winner,) in newer.rows())
+            return LockResponse(lock, LockState.ACQUIRED, newer_overwrite=found)
 
     def check_lock(self, lock: LockId, *, held: Collection[LockId] = ()) -> LockResponse:
         with self._db.write() as unit:
@@ -317,8 +322,10 @@ def insert_writes(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
     unit.run_many(_INSERT_WRITE, rows)
 
 
-def _record_writes(unit: Unit, txn: TxnId, components: Sequence[LockComponent]) -> None:
-    """Write TXN_COMPONENTS (metastore.md 3.3); dynamic partitions leave one placeholder a table."""
+def _record_writes(unit: Unit, txn: TxnId, components: Sequence[LockComponent]) -> bool:
+    """Write TXN_COMPONENTS (metastore.md 3.3); dynamic partitions leave one placeholder a table.
+    Whether there was something to write.
+    """
     rows: list[dict[str, object]] = []
     placeholders: dict[tuple[str, str | None], str] = {}
     for one in components:
@@ -339,6 +346,7 @@ def _record_writes(unit: Unit, txn: TxnId, components: Sequence[LockComponent]) 
         for (database, table), letter in placeholders.items()
     ]
     insert_writes(unit, [{**row, "txn": txn} for row in rows])
+    return bool(rows)
 
 
 def _ask_others(

@@ -159,7 +159,7 @@ class OrcOutput:
             sink.hold()
         self._guarded(writer.close)
         held = sink.take_held()
-        tail = parse_tail(held[-tail_bytes_needed(held[-_POSTSCRIPT_MAX:]) :])
+        tail = parse_tail(held[-tail_bytes_needed(held[-_POSTSCRIPT_MAX:]) :], own=True)
         body = memoryview(held)[: len(held) - tail.tail_bytes]
         if self._held_from is not None:
             changed, tail = set_back(bytes(body), self._held_from, tail, fractions=fractions or {})

@@ -216,8 +216,9 @@ def tail_bytes_needed(end: bytes) -> int:
     return int(1 + size + postscript.footerLength + postscript.metadataLength)
 
 
-def parse_tail(end: bytes) -> OrcTail:
-    """The tail from the last bytes of a file (at least ``tail_bytes_needed`` of them).
+def parse_tail(end: bytes, *, own: bool = False) -> OrcTail:
+    """The tail from the last bytes of a file (at least ``tail_bytes_needed`` of them); ``own`` was
+    written by this process just now, and is no damaged one.
 
     Raises:
         FormatError: not the last bytes of an ORC file; context ``expected`` and ``found``.
@@ -237,7 +238,8 @@ def parse_tail(end: bytes) -> OrcTail:
     block = int(postscript.compressionBlockSize) or 256 * 1024
     raw = decompress(end[footer_start:footer_end], compression=compression, block_bytes=block)
     footer = parse_message(proto.Footer, raw, what="footer")
-    check_footer(footer)
+    if not own:
+        check_footer(footer)
     return OrcTail(
         compression=compression,
         block_bytes=block,
