@@ -26,6 +26,7 @@ _TEXTS = {
 }
 _FIXED = {
     "hiveacid.txn.timeout_s",
+    "hiveacid.files.retry_s",
     *(name for name in Settings.names() if name.startswith("hiveacid.s3.")),
 }
 
