@@ -28,6 +28,7 @@ from hiveacid.session import Session
 from hiveacid.statements.values import DeleteResult, InsertResult, MergeResult
 from hiveacid.table import AcidTable
 
+pytestmark = pytest.mark.slow
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 
@@ -93,7 +94,6 @@ def test_nothing_is_a_statement_too(plain: AcidTable) -> None:
     assert len(rows(plain)) == 3
 
 
-@pytest.mark.slow
 def test_bucketed_and_partitioned_rows_lie_where_hive_puts_them(acid: Session) -> None:
     acid.sql(
         "create table b (id int, v string) partitioned by (p string, d date) "
@@ -455,7 +455,6 @@ def other(tmp_path: Path) -> Iterator[Session]:
         yield session
 
 
-@pytest.mark.slow
 def test_merges_of_several_sessions_lose_no_update(
     acid: Session, other: Session, plain: AcidTable
 ) -> None:

@@ -13,6 +13,7 @@ from hiveacid.errors import InvalidInputError, SnapshotExpiredError
 from hiveacid.session import Session
 from hiveacid.table import AcidTable
 
+pytestmark = pytest.mark.slow
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 

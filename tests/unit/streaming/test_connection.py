@@ -35,6 +35,7 @@ from hiveacid.streaming import (
     StreamState,
 )
 
+pytestmark = pytest.mark.slow
 ACID = "stored as orc tblproperties ('transactional'='true')"
 INSERT_ONLY = (
     "stored as orc tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
@@ -223,7 +224,6 @@ UNFIT = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("writer", "data", "number", "column"), UNFIT)
 def test_a_record_that_does_not_fit_is_named(
     acid: Session, writer: Any, data: Any, number: int, column: str | None
@@ -237,7 +237,6 @@ def test_a_record_that_does_not_fit_is_named(
     assert ids(acid, "t") == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("writer", "data", "number", "column"), UNFIT)
 def test_records_that_do_not_fit_can_go_to_a_table(
     acid: Session, writer: Any, data: Any, number: int, column: str | None
