@@ -26,6 +26,10 @@ _ATTEMPTS: Final = 5
 """Of a request that the server is too busy for, or that gets lost; pauses grow between them."""
 _COPY_BYTES: Final = 16 * 1024 * 1024
 _HDFS: Final = ("hdfs://", "viewfs://")
+_KNOWN: Final = (
+    "Known are absolute paths, file:, s3: (s3a:, s3n:; what speaks S3 by hiveacid.s3.endpoint), "
+    "hdfs:, viewfs:, gs:, abfs: and abfss:."
+)
 _HADOOP: Final = ("spark.hadoop.fs.s3a.", "fs.s3a.")
 """What Spark's names for S3 begin with: of an application, and of a session."""
 _SCHEMES: Final = ("s3:", "s3a:", "s3n:")
@@ -130,7 +134,11 @@ def opened_root(root: str, s3: S3Access) -> tuple[pafs.FileSystem, str]:
     try:
         file_system, path = pafs.FileSystem.from_uri(root)
     except (ValueError, pa.ArrowException) as error:
-        raise InvalidInputError(f"no file system for location {root!r}", location=root) from error
+        known = root.partition(":")[0] in ("gs", "gcs", "abfs", "abfss", "s3")
+        note = "pip install -U pyarrow: this one was built without it." if known else _KNOWN
+        raise InvalidInputError(
+            f"no file system for location {root!r}", location=root, note=note
+        ) from error
     return file_system, path
 
 
