@@ -13,7 +13,12 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import InvalidInputError, NotFoundError, SnapshotExpiredError
+from hiveacid.errors import (
+    InvalidInputError,
+    NotFoundError,
+    SnapshotExpiredError,
+    UnsupportedError,
+)
 from hiveacid.layout.names import BaseName, parse_directory, partition_name
 from hiveacid.layout.snapshot import AcidDirectory, Snapshot
 from hiveacid.metastore.api import own
@@ -32,12 +37,18 @@ def find_version(catalog: Catalog, table: Table, wanted: AsOf) -> Version:
 
     Raises:
         NotFoundError: there is none.
-        InvalidInputError: the table has no versions.
+        InvalidInputError: the table has no versions. UnsupportedError: a tag.
     """
     if table.acid_mode is AcidMode.NONE:
         raise InvalidInputError(
             f"{table.name} is not transactional: nothing is known of its past",
             table=str(table.name),
+        )
+    if wanted.tag is not None:
+        raise UnsupportedError(
+            f"{table.name} as of tag {wanted.tag}: there are no tags yet",
+            table=str(table.name),
+            note="A version is told by its write id, or by a time.",
         )
     store: OwnDatabase = own(catalog)  # type: ignore[arg-type]
     if wanted.time_ms is not None and wanted.time_ms < table.created_at_ms:
@@ -141,8 +152,7 @@ def _expired(
         table=str(table.name),
         version=int(version.write_id),
         oldest=int(below[-1].write_id) if below else None,
-        note="The table property hiveacid.retention says how long they are kept; a tag keeps them "
-        "longer.",
+        note="The table property hiveacid.retention says how long they are kept.",
     )
 
 
