@@ -65,6 +65,7 @@ _WORDS: Final = re.compile(
 )
 """Statements that Spark lacks, by their first words."""
 _USING: Final = "HIVEACID"
+_TABLE_CHANGES: Final = re.compile(r"\btable_changes\s*\(\s*['\"]([^'\"]+)['\"]", re.IGNORECASE)
 _TABLE: Final = re.compile(r"\bTABLE\b", re.IGNORECASE)
 _PATH: Final = re.compile(r"\bhiveacid\s*\.\s*`[^`]*/", re.IGNORECASE)
 
@@ -108,7 +109,8 @@ def sql(
 
 def _names_ours(look: Look, text: str) -> bool:
     """Whether one of the names in the text could be a table of ours."""
-    names = (parts for parts in relation_names(text) if len(parts) <= 2)
+    named = (tuple(name.split(".")) for name in _TABLE_CHANGES.findall(text))
+    names = (parts for parts in (*relation_names(text), *named) if len(parts) <= 2)
     return any(
         look.table(TableName(parts[0] if len(parts) == 2 else look.current_database, parts[-1]))
         for parts in names

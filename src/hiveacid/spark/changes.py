@@ -81,6 +81,12 @@ def changes_frame(
     return frame.select(*table_columns(data, keys), *columns)
 
 
+def with_change_columns(rows: DataFrame) -> DataFrame:
+    """No rows of a table, as none of its changes."""
+    nulls = (f"cast(null as {f.dataType.simpleString()}) {f.name}" for f in CHANGE_TYPES.fields)
+    return rows.selectExpr("*", *nulls)
+
+
 def _schema(data: tuple[Column, ...], keys: tuple[Column, ...]) -> t.StructType:
     """What the tasks yield: stored values, partition values as texts."""
     fields = [t.StructField(c.name, stored_type(c.type)) for c in data]

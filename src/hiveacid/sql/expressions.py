@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
+from hiveacid.model.changes import ChangeRange
 from hiveacid.model.history import AsOf
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of, position
 from hiveacid.statements.values import VirtualColumn
@@ -53,6 +54,8 @@ class Relation:
     alias_at: int | None = None
     cte: bool = False
     target: bool = False
+    changes: ChangeRange | None = None
+    """Which changes of the table are meant; None: its rows."""
     query: Scope | None = None
     """The scope that holds a derived table's query."""
     as_of: AsOf | None = None

@@ -12,6 +12,7 @@ from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, moment_ms
+from hiveacid.sql.changes import TABLE_CHANGES, changes_clause, table_changes
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
 from hiveacid.sql.expressions import (
     Edit,
@@ -327,10 +328,27 @@ class QueryParser(ExpressionParser):
                 f"{'.'.join(parts)}({cursor.peek(1).text}=...): options of a table in a query are "
                 "not supported"
             )
+        if cursor.key == "(" and parts[-1].lower() == TABLE_CHANGES:
+            parts, changes = table_changes(cursor)
+            end = cursor.tokens[cursor.at - 1].end
+            label, aliased = self._alias()
+            where = None if aliased else end
+            label = label or TABLE_CHANGES
+            scope.relations.append(Relation(parts, label, start, end, where, changes=changes))
+            return
         if cursor.key == "(":  # a table function
             self.region(scope, lambda c: c.key != "(" and c.tokens[c.at - 1].key == ")")
             label, _ = self._alias()
             scope.relations.append(Relation((), label))
+            return
+        if cursor.looking_at("CHANGES", "FROM"):
+            found = changes_clause(cursor)
+            end = cursor.tokens[cursor.at - 1].end
+            label, aliased = self._alias()
+            where = None if aliased else end
+            scope.relations.append(
+                Relation(parts, label or parts[-1], start, end, where, changes=found)
+            )
             return
         as_of = self._travel()
         travel_end = cursor.tokens[cursor.at - 1].end

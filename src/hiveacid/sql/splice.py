@@ -220,6 +220,9 @@ class Splicer:
             table = resolved[id(relation)]
             if table is None or relation.target:
                 continue
+            if relation.changes is not None:
+                edits += self._changes_edits(relation, table)
+                continue
             name = self.relation(
                 table,
                 virtual=virtual.get(id(relation), frozenset()),
@@ -232,6 +235,17 @@ class Splicer:
                 at = relation.alias_at
                 edits.append(Edit(at, at, f" as {quoted(relation.label)}"))
         return edits
+
+    def _changes_edits(self, relation: Relation, table: Table) -> list[Edit]:
+        if table.kind is TableKind.VIEW:
+            raise InvalidInputError(
+                f"{table.name} is a view: tables have changes", view=str(table.name)
+            )
+        name = f"{self.prefix}{len(self.tables)}"
+        self.tables[name] = TableRef(table.name, changes=relation.changes)
+        edits = [Edit(relation.start, relation.end, name)]
+        at = relation.alias_at
+        return edits if at is None else [*edits, Edit(at, at, f" as {quoted(relation.label)}")]
 
 
 class _InDatabase:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.layout.snapshot import Snapshot
+from hiveacid.model.changes import ChangeRange
 from hiveacid.model.history import Version
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
@@ -134,6 +135,8 @@ class Reader:
     def _frame(self, ref: TableRef) -> DataFrame:
         from hiveacid.spark.read import read
 
+        if ref.changes is not None:
+            return self._changes_frame(ref.name, ref.changes)
         table, spark = definition_of(self.view, ref), self.context.session()
         plan = self.plan(table, predicate=ref.predicate, columns=ref.columns, version=ref.version)
         virtual = {column.value for column in ref.virtual}
@@ -141,6 +144,14 @@ class Reader:
         rows = read(spark, plan, virtual=virtual, bytes_here=bytes_here)
         self.reads_later |= not rows.are_here
         return rows.frame
+
+    def _changes_frame(self, name: TableName, wanted: ChangeRange) -> DataFrame:
+        from hiveacid.statements.changes import plan_changes
+
+        own, table = self.context.client.own, self.view.definition(name)
+        scan = plan_changes(self.txn, table, wanted, own=own, files=self.files)
+        self.reads_later = True
+        return scan.frame(self.context)
 
     def frames(self, tables: Mapping[str, TableRef]) -> Mapping[str, DataFrame]:
         """The rows that each placeholder stands for."""

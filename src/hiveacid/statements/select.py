@@ -95,6 +95,8 @@ def known_answer(reader: Reader, query: Query) -> str | None:
     if not query.aggregates:
         return None
     (ref,) = query.tables.values()
+    if ref.changes is not None:
+        return None
     return known_aggregates(reader, reader.view.definition(ref.name), query.aggregates)
 
 
@@ -132,6 +134,10 @@ def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructT
         for placeholder, ref in query.tables.items():
             virtual = {column.value for column in ref.virtual}
             rows = no_rows(spark, definition_of(look, ref), virtual=virtual)
+            if ref.changes is not None:
+                from hiveacid.spark.changes import with_change_columns
+
+                rows = with_change_columns(rows)
             rows.createOrReplaceTempView(names[placeholder])
         return spark.sql(with_views(query.text, names)).schema
     finally:

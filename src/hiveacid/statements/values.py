@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from hiveacid.model.changes import ChangeRange
 from hiveacid.model.history import Version
 from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
@@ -62,6 +63,8 @@ class TableRef:
     columns: frozenset[str] | None = field(default=None, compare=False)
     version: Version | None = None
     """As it was then; None as of now."""
+    changes: ChangeRange | None = None
+    """What changed, not the rows themselves; there are no virtual columns then."""
 
     @property
     def row_id(self) -> bool:

@@ -1,0 +1,92 @@
+"""Changes of a table in a FROM clause: ``emp CHANGES FROM VERSION 3 TO VERSION 9``, Spark's words,
+and ``table_changes('emp', 3, 9)``, Delta's.
+
+Both bounds belong to what is read, unless EXCLUSIVE says otherwise; without the second one it is
+all that is committed. ``WITH (deduplicationMode = 'none', computeUpdates = false, key = 'id')``
+says in which form.
+"""
+
+from __future__ import annotations
+
+from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.model.changes import ChangeRange, Deduplication
+from hiveacid.sql.cursor import Cursor, TokenKind, name_of, tokenize
+
+TABLE_CHANGES = "table_changes"
+_OPTIONS = ("deduplicationmode", "computeupdates", "key")
+
+
+def changes_clause(cursor: Cursor) -> ChangeRange | None:
+    """Reads ``CHANGES FROM ...`` after the name of a table, if it is there."""
+    if not cursor.looking_at("CHANGES", "FROM"):
+        return None
+    cursor.expect("CHANGES", "FROM")
+    since, includes_since = _bound(cursor)
+    until, includes_until = None, True
+    if cursor.accept("TO"):
+        until, includes_until = _bound(cursor)
+    return _range(since, until, includes_since, includes_until, _options(cursor))
+
+
+def table_changes(cursor: Cursor) -> tuple[tuple[str, ...], ChangeRange]:
+    """Reads ``('name', first [, last])`` after ``table_changes``: the table and the range."""
+    cursor.expect("(")
+    text = cursor.string("table_changes")
+    cursor.expect(",")
+    since = cursor.integer("version")
+    until = cursor.integer("version") if cursor.accept(",") else None
+    cursor.expect(")")
+    inside = Cursor(source=text, tokens=tokenize(text))
+    parts = inside.dotted_name()
+    inside.end_statement()
+    return parts, _range(since, until, True, True, {})
+
+
+def _bound(cursor: Cursor) -> tuple[int, bool]:
+    if cursor.key == "TIMESTAMP":
+        raise UnsupportedError(
+            "CHANGES FROM TIMESTAMP is not supported yet: a version is a write id"
+        )
+    cursor.expect("VERSION")
+    version = cursor.integer("version")
+    return version, cursor.accept_any("INCLUSIVE", "EXCLUSIVE") != "EXCLUSIVE"
+
+
+def _options(cursor: Cursor) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if not cursor.looking_at("WITH", "("):
+        return found
+    cursor.expect("WITH", "(")
+    while True:
+        name = cursor.name("option").lower()
+        if name not in _OPTIONS:
+            raise InvalidInputError(f"CHANGES has no option {name}: it has {', '.join(_OPTIONS)}")
+        cursor.expect("=")
+        is_text = cursor.token.kind is TokenKind.STRING
+        found[name] = cursor.string() if is_text else name_of(cursor.next())
+        if not cursor.accept(","):
+            cursor.expect(")")
+            return found
+
+
+def _range(
+    since: int,
+    until: int | None,
+    includes_since: bool,
+    includes_until: bool,
+    options: dict[str, str],
+) -> ChangeRange:
+    updates = options.get("computeupdates", "true").lower()
+    if updates not in ("true", "false"):
+        raise InvalidInputError(f"computeUpdates is true or false, not {updates!r}")
+    key = options.get("key")
+    mode = options.get("deduplicationmode", Deduplication.DROP_CARRYOVERS.value)
+    return ChangeRange(
+        since,
+        until,
+        None if key is None else tuple(name.strip() for name in key.split(",") if name.strip()),
+        Deduplication.parse(mode),
+        computes_updates=updates == "true",
+        includes_since=includes_since,
+        includes_until=includes_until,
+    )
