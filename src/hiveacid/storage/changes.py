@@ -152,6 +152,10 @@ class ChangeReader:
         valid: ValidWriteIdList,
     ) -> Iterator[_Events]:
         """Deletes of rows that are alive in a directory and were not found yet."""
+        if _splits_updates(self._table):
+            directory = replace(
+                directory, deltas=tuple(filter(deleted.may_be_in, directory.deltas))
+            )
         before = DirectorySources(fs, path, directory, valid=valid)
         deletes = before.deletes(bucket)
         for source in before.rows_of(bucket):
@@ -285,6 +289,11 @@ def is_among(write_ids: Int64s, versions: Versions) -> Bools:
     return ~old if seen is None else seen & ~old
 
 
+def _splits_updates(table: Table) -> bool:
+    """Whether deltas hold inserts only: rows of a write id lie in no delta but its own."""
+    return table.properties.get("transactional_properties", "").lower() == "default"
+
+
 def _buckets(sources: DirectorySources, directory: AcidDirectory, only: int | None) -> list[int]:
     if only is not None:
         return [only]
@@ -342,6 +351,13 @@ class DeletedRows:
     def all_found(self) -> bool:
         """Whether each of them was taken."""
         return bool(self._taken.all())
+
+    def may_be_in(self, delta: DeltaDirectory) -> bool:
+        """Whether one of them may lie in the delta, or what deleted it before in a delete delta."""
+        if delta.name.is_delete:
+            return True
+        ids, name = self._ids[0], delta.name
+        return bool(((ids >= name.min_write_id) & (ids <= name.max_write_id)).any())
 
     def stripes(self, reader: BucketFileReader) -> list[int] | None:
         """The stripes that may have one of them; None where the file does not say."""
