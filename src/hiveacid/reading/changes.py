@@ -72,7 +72,7 @@ def read_changes(
 
 
 def _opened(table: _Handle, wanted: ChangeRange, columns: str | Sequence[str] | None) -> ChangeScan:
-    from hiveacid.statements.changes import open_changes
+    from hiveacid.statements.open_changes import open_changes
 
     names = [columns] if isinstance(columns, str) else columns
     return open_changes(table.session.reading_context(), table.definition, wanted, names)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,9 +22,7 @@ from hiveacid.model.history import Commit, Version
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.constraints import key_constraints
-from hiveacid.statements.context import Bound, ExecutionContext, fixed
-from hiveacid.statements.locked import Locked
-from hiveacid.statements.select import read_in_transaction, reads_all
+from hiveacid.statements.context import ExecutionContext
 from hiveacid.storage.change_pairs import in_order, paired
 from hiveacid.storage.change_plan import ChangeUnit, change_units
 from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
@@ -100,34 +97,6 @@ class ChangeScan:
         return paired(events, key=self.key, versions=self.versions, is_net=self.is_net)
 
 
-def open_changes(
-    context: ExecutionContext, expected: Table, wanted: ChangeRange, columns: Sequence[str] | None
-) -> ChangeScan:
-    """What there is to read of a table's changes, in a read transaction of its own.
-
-    Raises:
-        NotFoundError: no such table, or column.
-        InvalidInputError: a version that the table does not have yet.
-        SnapshotExpiredError: files that tell the changes are cleaned; ``write_id`` is the oldest
-            version from which they can be told.
-    """
-    look = context.look()
-    look.expect(expected)
-    bound = Bound.to(look, fixed(expected.name))
-    use = partial(_opened, wanted, columns, context)
-    scan, close = read_in_transaction(context, bound, reads_all, use)
-    return replace(scan, close=close)
-
-
-def _opened(
-    wanted: ChangeRange, columns: Sequence[str] | None, context: ExecutionContext, held: Locked
-) -> tuple[ChangeScan, Iterable[Table]]:
-    table = held.view.definition(held.value)
-    own, files = context.client.own, context.files
-    scan = plan_changes(held.txn, table, wanted, own=own, columns=columns, files=files)
-    return scan, (table,)
-
-
 def plan_changes(
     txn: Transaction,
     table: Table,
@@ -137,7 +106,14 @@ def plan_changes(
     files: Files,
     columns: Iterable[str] | None = None,
 ) -> ChangeScan:
-    """What a transaction reads for the changes of a table; as ``open_changes``."""
+    """What a transaction reads for the changes of a table.
+
+    Raises:
+        NotFoundError: no such column.
+        InvalidInputError: a version that the table does not have yet.
+        SnapshotExpiredError: files that tell the changes are cleaned; ``write_id`` is the oldest
+            version from which they can be told.
+    """
     if table.acid_mode is AcidMode.NONE:
         raise InvalidInputError(
             f"{table.name} is not transactional: nothing tells what changed", table=str(table.name)
