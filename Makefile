@@ -72,8 +72,9 @@ accept: java $(STAMP)  ## tables and SQL answers of real Hive, recorded in tests
 interop: java $(STAMP)  ## what we write, real Hive reads, and the other way (INTEROP='--version 3.1', INTEROP=--ci)
 	$(BIN)/python -m tests.interop.run $(INTEROP)
 
-bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 --only scan')
-	$(BIN)/python -m benchmarks.run $(BENCH)
+bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 --only scan'), then the peers where they are installed
+	@met=0; $(BIN)/python -m benchmarks.run $(BENCH) || met=1; \
+	test ! -e .venv-peers/.installed || $(BIN)/python -m benchmarks.peers $(PEERS) || met=1; exit $$met
 
 bench-peers: java $(STAMP)  ## MERGE, DELETE, small INSERTs beside Delta Lake and Iceberg, in one run
 	$(BIN)/python -m benchmarks.peers $(BENCH)

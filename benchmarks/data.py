@@ -1,4 +1,4 @@
-"""Input: TPC-H lineitem as Parquet in four parts, and changes of it, made once per scale.
+"""Input: TPC-H tables as Parquet in four parts, and changes of lineitem, made once per scale.
 
 Rows to change are chosen by a hash of their key, so they are scattered over all files; inserted
 rows take keys that TPC-H leaves free (it uses the first 8 of each 32 order keys). Every count is
@@ -24,6 +24,7 @@ COLUMNS: Final = (
     "l_commitdate date, l_receiptdate date, l_shipinstruct string, l_shipmode string, "
     "l_comment string"
 )
+_OTHERS: Final = ("orders", "customer", "part")
 _DELETES: Final = 100_000
 _UPDATES: Final = 350_000
 _INSERTS: Final = 150_000
@@ -76,6 +77,7 @@ class Input:
     """Paths of the Parquet input and what DuckDB says the results must be."""
 
     lineitem: str
+    others: dict[str, str]
     keys: str
     changes: str
     deletes: int
@@ -89,7 +91,7 @@ class Input:
 def make(*, scale: float, directory: Path) -> Input:
     """Makes what is not there yet below ``directory``; raises CalledProcessError, duckdb.Error."""
     stamp = directory / "input.json"
-    if not stamp.is_file():
+    if not stamp.is_file() or "others" not in json.loads(stamp.read_text()):
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         _generate(scale, directory)
@@ -99,7 +101,7 @@ def make(*, scale: float, directory: Path) -> Input:
 
 def _generate(scale: float, directory: Path) -> None:
     program = str(Path(sys.executable).parent / "tpchgen-cli")
-    tables = ["--tables=lineitem", "--parts=4", f"--output-dir={directory}"]
+    tables = [f"--tables=lineitem,{','.join(_OTHERS)}", "--parts=4", f"--output-dir={directory}"]
     subprocess.run([program, "parquet", f"--scale-factor={scale:g}", *tables], check=True)
 
 
@@ -117,6 +119,7 @@ def _derive(scale: float, directory: Path) -> Input:
     merged = f"(from lineitem anti join '{changes}' {using} union all from '{changes}')"
     return Input(
         lineitem=str(lineitem),
+        others={name: str(directory / name) for name in _OTHERS},
         keys=str(keys),
         changes=str(changes),
         deletes=deletes,

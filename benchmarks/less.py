@@ -121,7 +121,7 @@ def dynamic(bench: Bench) -> None:
 
     def flat(kept: bool) -> None:
         shutil.rmtree(directory, ignore_errors=True)
-        writer = source().write.option("compression", "zlib").partitionBy("p")
+        writer = source().write.option("compression", "zstd").partitionBy("p")
         work = lambda: writer.orc(str(directory))  # noqa: E731
         bench.meter.measure("dynamic", OTHER, work, rows=rows, kept=kept)
 

@@ -144,7 +144,7 @@ def _print(console: Console, series: dict[tuple[str, str], Series], about: dict[
         if ours is None:
             continue
         other = series.get((workload.name, OTHER))
-        figure, met = _verdict(workload, ours, other)
+        _, met = _verdict(workload, ours, other)
         missed += not met
         jobs = str(ours.highest("jobs"))
         limit = f"{workload.at_most:g} {workload.unit.value}"
@@ -155,8 +155,7 @@ def _print(console: Console, series: dict[tuple[str, str], Series], about: dict[
             f"{ours.rows:,}",
             _seconds(ours),
             _seconds(other) if other else "",
-            f"{figure:.2f}" if other else "",
-            f"{ours.median('cpu_s') / max(other.median('cpu_s'), 0.01):.2f}" if other else "",
+            *([f"{one:.2f}" for one in _ratios(workload, ours, other)] if other else ("", "")),
             limit,
             "yes" if met else "NO",
             jobs,
@@ -173,12 +172,19 @@ def _verdict(workload: Workload, ours: Series, other: Series | None) -> tuple[fl
     figure = ours.median("wall_s")
     if workload.unit is Unit.MIB:
         figure = ours.highest("peak_bytes") / (1 << 20)
-    if workload.unit is Unit.RATIO:
+    if workload.unit in (Unit.RATIO, Unit.PER_ROW):
         if other is None:
             return float("nan"), False
-        figure /= other.median("wall_s")
+        figure = max(_ratios(workload, ours, other))
     jobs_kept = workload.jobs_max is None or ours.highest("jobs") <= workload.jobs_max
     return figure, figure <= workload.at_most and jobs_kept
+
+
+def _ratios(workload: Workload, ours: Series, other: Series) -> tuple[float, float]:
+    """Ours by the other's: wall, CPU."""
+    rows = other.rows / ours.rows if workload.unit is Unit.PER_ROW else 1.0
+    wall = ours.median("wall_s") / other.median("wall_s")
+    return wall * rows, ours.median("cpu_s") / max(other.median("cpu_s"), 0.01) * rows
 
 
 def _seconds(series: Series) -> str:

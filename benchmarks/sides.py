@@ -26,7 +26,7 @@ class Side(Protocol):
 
 
 class HiveAcid:
-    """Full ACID tables, zlib (Hive's default); unpartitioned and unbucketed if not said."""
+    """Full ACID tables as they are by default (zstd); unpartitioned and unbucketed if not said."""
 
     def __init__(self, acid: Session) -> None:
         self.acid = acid
@@ -43,7 +43,7 @@ class HiveAcid:
         self.drop(table)
         self.acid.sql(
             f"create table {table} ({columns}) {clauses} stored as orc"
-            " tblproperties ('transactional'='true', 'orc.compress'='ZLIB')"
+            " tblproperties ('transactional'='true')"
         )
 
     def drop(self, table: str) -> None:
@@ -60,7 +60,7 @@ class HiveAcid:
 
     def query(self, text: str, table: str) -> DataFrame:
         """A query through SQL."""
-        frame: DataFrame = self.acid.sql(text.format(table=table))
+        frame: DataFrame = self.acid.sql(text.format(table=table, side=""))
         return frame
 
 
@@ -72,8 +72,8 @@ class FlatOrc:
         self.directory = directory
 
     def load(self, table: str, rows: DataFrame) -> int:
-        """Spark's ORC writer with zlib."""
-        rows.write.option("compression", "zlib").orc(self._path(table))
+        """Spark's ORC writer with zstd, too."""
+        rows.write.option("compression", "zstd").orc(self._path(table))
         return -1
 
     def drop(self, table: str) -> None:
@@ -84,7 +84,11 @@ class FlatOrc:
         """A query over the directory; its listing is part of the work."""
         view = f"flat_{table}"
         self._spark.read.schema(COLUMNS).orc(self._path(table)).createOrReplaceTempView(view)
-        return self._spark.sql(text.format(table=view))
+        return self._spark.sql(text.format(table=view, side="flat_"))
+
+    def name(self, table: str) -> None:
+        """Give another table the name that queries have for it."""
+        self._spark.read.orc(self._path(table)).createOrReplaceTempView(f"flat_{table}")
 
     def _path(self, table: str) -> str:
         return str(self.directory / table)

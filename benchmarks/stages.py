@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.data import COLUMNS, Input, Sums
+from benchmarks.data import COLUMNS, Input
 from benchmarks.meter import OTHER, OURS, Meter, WrongResultError
 from benchmarks.sides import FlatOrc, HiveAcid, checksum, sums
-from benchmarks.workloads import ALL_COLUMNS, COUNT, DELETE_KEYS, MERGE_CHANGES, Q1
+from benchmarks.workloads import ALL_COLUMNS, COUNT, DELETE_KEYS, MERGE_CHANGES, Q1, QUERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 CLEAN: Final = "clean"
 _SMALL: Final = "id bigint, kind int, name string, amount double"
 _ROWS_AN_INSERT: Final = 3
+_MERGES: Final = 3
 _FULL: Final = 2
 """SQLite waits at each commit until the disk has it"""
 
@@ -127,16 +129,78 @@ def delete(bench: Bench) -> None:
         equal("rows deleted", result.rows, rows)
         equal("table after DELETE", sums(bench.ours, table), bench.made.deleted)
 
-    def runner(name: str, side: str, expected: Sums) -> Callable[[bool], None]:
+    dirty = _read_both(bench, bench.ours, table, OURS, "deleted", rows=bench.made.deleted.rows)
+    clean = _read_both(bench, bench.ours, CLEAN, OTHER, "deleted", rows=bench.made.loaded.rows)
+    interleave(bench.rounds, dirty, clean)
+    bench.ours.drop(table)
+
+
+def _read_both(
+    bench: Bench, side: HiveAcid | FlatOrc, table: str, name: str, after: str, *, rows: int
+) -> Callable[[bool], None]:
+    """Measures q1 and a full scan of a table."""
+
+    def run(kept: bool) -> None:
+        for workload, text, sink in (("q1", Q1, collect), ("full", ALL_COLUMNS, noop)):
+            work = partial(_read, side, text, table, sink)
+            bench.meter.measure(f"{workload}_{after}", name, work, rows=rows, kept=kept)
+
+    return run
+
+
+def _read(
+    side: HiveAcid | FlatOrc,
+    text: str,
+    table: str,
+    sink: Callable[[DataFrame], list[tuple[Any, ...]]],
+) -> list[tuple[Any, ...]]:
+    return sink(side.query(text, table))
+
+
+def merged(bench: Bench) -> None:
+    """q1 and a full scan after three MERGEs of the same changes, and of flat ORC: a row of the
+    table is stored as often as it was written.
+    """
+    bench.clean()
+    table = "merged"
+    bench.ours.create(table)
+    bench.ours.load(table, bench.lineitem())
+    for _ in range(_MERGES):
+        bench.ours.run(MERGE_CHANGES, table)
+    equal("table after the MERGEs", sums(bench.ours, table), bench.made.merged)
+    stored = bench.made.loaded.rows + _MERGES * (bench.made.updates + bench.made.inserts)
+    changed = _read_both(bench, bench.ours, table, OURS, "merged", rows=stored)
+    flat = _read_both(bench, bench.flat, CLEAN, OTHER, "merged", rows=bench.made.loaded.rows)
+    interleave(bench.rounds, changed, flat)
+    bench.ours.drop(table)
+
+
+def queries(bench: Bench) -> None:
+    """TPC-H 3, 6, 14 and 18 over clean tables."""
+    bench.clean()
+    for name, path in bench.made.others.items():
+        rows = bench.spark.read.parquet(path)
+        fields = rows.schema.fields
+        bench.ours.create(name, ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in fields))
+        bench.ours.load(name, rows)
+        bench.flat.drop(name)
+        bench.flat.load(name, rows)
+        bench.flat.name(name)
+    answers: dict[str, Any] = {}
+
+    def runner(side: HiveAcid | FlatOrc, name: str) -> Callable[[bool], None]:
         def run(kept: bool) -> None:
-            work = lambda: collect(bench.ours.query(Q1, name))  # noqa: E731
-            bench.meter.measure("q1_deleted", side, work, rows=expected.rows, kept=kept)
+            for workload, text in QUERIES.items():
+                work = partial(_read, side, text, CLEAN, collect)
+                rows = bench.made.loaded.rows
+                answer = bench.meter.measure(workload, name, work, rows=rows, kept=kept)
+                equal(workload, answers.setdefault(workload, answer), answer)
 
         return run
 
-    dirty = runner(table, OURS, bench.made.deleted)
-    interleave(bench.rounds, dirty, runner(CLEAN, OTHER, bench.made.loaded))
-    bench.ours.drop(table)
+    interleave(bench.rounds, runner(bench.ours, OURS), runner(bench.flat, OTHER))
+    for name in bench.made.others:
+        bench.ours.drop(name)
 
 
 def merge(bench: Bench) -> None:
@@ -182,6 +246,8 @@ RUN: Final[dict[str, Callable[[Bench], None]]] = {
     "scan": scan,
     "delete": delete,
     "merge": merge,
+    "merged": merged,
+    "queries": queries,
     "insert": insert,
 }
 
