@@ -42,7 +42,7 @@ def events(frame: DataFrame) -> set[tuple[Any, ...]]:
     return told
 
 
-@pytest.mark.parametrize("bytes_here", ["4m", "0"])
+@pytest.mark.parametrize("bytes_here", ["4000000", "0"])
 def test_changes_are_a_frame_read_here_or_by_tasks(
     acid: Session, emp: AcidTable, bytes_here: str
 ) -> None:
