@@ -69,9 +69,7 @@ QUERIES: dict[str, list[tuple[Any, ...]]] = {
     "TABLE emp order by id": EMP,
     "refresh table emp": [],
     "select identifier('id') from identifier('default.emp')": [(1,), (2,)],
-    "select 'identifier(''emp'')', id from identifier('plain') where id = 1": [
-        ("identifier('emp')", 1)
-    ],
+    "select 'identifier(''emp'')' <> 'x', id from identifier('plain') where id = 1": [(True, 1)],
 }
 
 
