@@ -6,24 +6,35 @@ code that is moved here; ``hiveacid.AcidTable`` is the same in Hive's words. Not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.connectors.enable import enabled_acid
 from hiveacid.connectors.frames import table_named
 from hiveacid.connectors.merging import merge_of
 from hiveacid.connectors.paths import ensure_database, location_of, name_for, required_at, table_at
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import literal, quoted
 from hiveacid.sql import parse_table_name
+from hiveacid.sql.parse import Statement
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.health import DescribeDetail
+from hiveacid.statements.history import DescribeHistory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid.session import Session
+    from hiveacid.statements.values import InsertResult
     from hiveacid.table import AcidTable, MergeBuilder
 
 __all__ = ["HiveacidTable"]
+
+_HISTORY_TYPES: Final = {
+    **dict.fromkeys(("version", "transaction", "inserted", "updated", "deleted"), "bigint"),
+    **dict.fromkeys(("files", "bytes"), "bigint"),
+    "seconds": "double",
+}
 
 
 @checked
@@ -104,6 +115,44 @@ class HiveacidTable:
     def delete(self, condition: Any = None) -> None:
         """DELETE of the rows that meet the condition; without it, of all."""
         self._acid.delete(where=condition)
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """DESCRIBE HISTORY, with numbers and times: the commits that wrote to the table, the last
+        first.
+        """
+        frame = self._listed(DescribeHistory(self._acid.name, limit))
+        texts = [f"cast({name} as {kind}) as {name}" for name, kind in _HISTORY_TYPES.items()]
+        others = [name for name in frame.columns if name not in _HISTORY_TYPES]
+        typed = frame.selectExpr(*texts, "to_timestamp(concat(timestamp, 'Z')) as at", *others)
+        typed = typed.drop("timestamp").withColumnRenamed("at", "timestamp")
+        return typed.select(*frame.columns)
+
+    def detail(self) -> DataFrame:
+        """DESCRIBE DETAIL: one row that says how the table is."""
+        return self._listed(DescribeDetail(self._acid.name))
+
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """RESTORE TABLE ... TO VERSION AS OF; one row, ``num_restored_rows``.
+
+        Raises:
+            NotFoundError, SnapshotExpiredError: as ``AcidTable.restore``.
+        """
+        return self._restored(self._acid.restore(write_id=version))
+
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """The same, to the last version up to a time; one without a zone is UTC."""
+        return self._restored(self._acid.restore(time=timestamp))
+
+    def _listed(self, statement: DescribeHistory | DescribeDetail) -> DataFrame:
+        session = self._acid.session
+        frame: DataFrame = session.run(Statement(type(statement).__name__, 1, statement))
+        return frame
+
+    def _restored(self, done: InsertResult) -> DataFrame:
+        with own_calls():
+            spark = cast("Session", self._acid.session).spark
+            assert spark is not None
+            return spark.range(1).selectExpr(f"{done.rows}L AS num_restored_rows")
 
     def merge(self, source: DataFrame, condition: Any) -> MergeClauses:
         """Begins a MERGE; the source is called as ``source.alias`` says."""

@@ -409,3 +409,24 @@ def test_one_word_in_the_place_of_a_path_is_a_name(acid: Session, spark: SparkSe
 def test_the_active_session_and_clones_are_enabled(acid: Session, spark: SparkSession) -> None:
     active = SparkSession.getActiveSession()
     assert active is not None and active.acid is acid
+
+
+def test_the_past_of_a_table_under_the_names_of_other_formats(
+    acid: Session, spark: SparkSession
+) -> None:
+    spark.sql("delete from emp where id = 1")
+    emp = HiveacidTable.forName(spark, "emp")
+    assert [(row.version, row.operation) for row in emp.history().collect()] == [
+        (2, "DELETE"),
+        (1, "INSERT"),
+    ]
+    assert emp.history(1).count() == 1
+    assert emp.detail().collect()[0].format == "orc"
+    assert emp.restoreToVersion(1).collect()[0].num_restored_rows == 2
+    assert values(spark.table("emp")) == EMP
+    first = emp.history().orderBy("version").collect()[0]
+    with pytest.raises(NotFoundError):
+        emp.restoreToVersion(99)
+    spark.sql("delete from emp")
+    when = spark.sql(f"select date_format('{first.timestamp}', 'yyyy-MM-dd HH:mm:ss.SSSXXX')")
+    assert emp.restoreToTimestamp(when.collect()[0][0]).collect()[0].num_restored_rows == 2

@@ -12,16 +12,18 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SIZES: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-def moment(epoch_ms: int | None) -> str | None:
-    """A time to the second; None stays None.
+def moment(epoch_ms: int | None, *, unit: str = "seconds") -> str | None:
+    """A time to the second, or to another unit as ``datetime.isoformat`` calls it; None stays None.
 
     Example:
-        >>> moment(1_700_000_000_000)
-        '2023-11-14 22:13:20'
+        >>> moment(1_700_000_000_123), moment(1_700_000_000_123, unit="milliseconds")
+        ('2023-11-14 22:13:20', '2023-11-14 22:13:20.123')
     """
     if epoch_ms is None:
         return None
-    return f"{datetime.fromtimestamp(epoch_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
+    whole, rest_ms = divmod(epoch_ms, 1000)
+    at = datetime.fromtimestamp(whole, timezone.utc).replace(microsecond=rest_ms * 1000)
+    return at.replace(tzinfo=None).isoformat(sep=" ", timespec=unit)
 
 
 def duration(elapsed_ms: int | None) -> str | None:

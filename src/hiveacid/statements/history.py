@@ -67,7 +67,7 @@ def _row(one: Commit) -> tuple[str | None, ...]:
     counts = (facts.inserted, facts.updated, facts.deleted, facts.files, facts.size_bytes)
     return (
         str(one.write_id),
-        moment(one.committed_ms),
+        moment(one.committed_ms, unit="milliseconds"),
         facts.kind or None,
         one.user,
         one.host,
