@@ -29,6 +29,7 @@ from tests.s3 import S3Server, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from tests.hdfs import Hdfs
 
 os.environ["TZ"] = "UTC"
 time.tzset()
@@ -178,8 +179,8 @@ def s3() -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="session")
-def hdfs() -> Iterator[str]:
-    """The address of one HDFS for all tests; skips where there is no Maven to fetch it."""
+def hdfs() -> Iterator[Hdfs]:
+    """One HDFS for all tests; skips where there is no Maven to fetch it."""
     from tests.hdfs import hdfs_server
     from tests.interop.hive_tool import HiveIsMissingError
 

@@ -41,9 +41,24 @@ def _fetched() -> Path:
     return jar
 
 
+class Hdfs(str):
+    """The address of a server, ``hdfs://localhost:port``."""
+
+    process: subprocess.Popen[str]
+
+    def admin(self, *words: str) -> None:
+        """A command of ``hdfs dfsadmin``."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(" ".join(words) + "\n")
+        self.process.stdin.flush()
+        while not (answer := self.process.stdout.readline()).startswith("exit "):
+            assert answer, "the server has ended"
+        assert answer == "exit 0\n", answer
+
+
 @contextmanager
-def hdfs_server() -> Iterator[str]:
-    """The address of a server, ``hdfs://localhost:port``, for as long as the block lasts.
+def hdfs_server() -> Iterator[Hdfs]:
+    """A server for as long as the block lasts.
 
     Raises:
         HiveIsMissingError: its jar cannot be fetched.
@@ -57,7 +72,8 @@ def hdfs_server() -> Iterator[str]:
         ) as process:
             assert process.stdin is not None and process.stdout is not None
             try:
-                address = process.stdout.readline().strip()
+                address = Hdfs(process.stdout.readline().strip())
+                address.process = process
                 assert address.startswith("hdfs://"), Path(log.name).read_text()[-2000:]
                 yield address
             finally:

@@ -26,6 +26,7 @@ _PASSING: Final = re.compile(
     "|[Tt]imeout was reached|timed out|Connection (refused|reset)|Broken pipe|got no answer"
     # name nodes
     "|StandbyException|RetriableException|ObserverRetryOnActiveException|SafeModeException"
+    "|RPC listener disconnected"
 )
 _FIRST_PAUSE_S: Final = 0.1
 _PAUSE_MAX_S: Final = 10.0

@@ -8,10 +8,12 @@ into ``~/.aws`` and asks the machine for its role, on each machine by itself.
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, Final
 
 import pyarrow as pa
@@ -32,6 +34,8 @@ _KNOWN: Final = (
 )
 _HADOOP: Final = ("spark.hadoop.fs.s3a.", "fs.s3a.")
 """What Spark's names for S3 begin with: of an application, and of a session."""
+_TRACE: Final = r"\n\tat "
+"""Begins, as the client for Hadoop shows it, where in the name node something was refused."""
 _SCHEMES: Final = ("s3:", "s3a:", "s3n:")
 """One place; Hadoop knows the second, Hive writes it into its catalog."""
 
@@ -147,6 +151,7 @@ def _hdfs(root: str) -> pafs.FileSystem:
 
     Raises:
         MissingExtraError: the client is not installed.
+        OSError: its configuration cannot be read.
     """
     try:
         from hdfs_native import fsspec
@@ -161,6 +166,18 @@ def _hdfs(root: str) -> pafs.FileSystem:
 
     class Hadoop(given):  # type: ignore[misc]
         """As Arrow takes it: with times of change, names as they are, copies."""
+
+        client: Any
+
+        def __init__(self, *arguments: Any, **facts: Any) -> None:
+            with refusals_told():
+                super().__init__(*arguments, **facts)
+            self.client = Telling(self.client)
+
+        def ls(self, path: str, detail: bool = True, **facts: Any) -> list[Any]:
+            with refusals_told():  # entries come one by one
+                listed: list[Any] = super().ls(path, detail, **facts)
+                return listed
 
         @classmethod
         def _strip_protocol(cls, path: str) -> str:
@@ -179,6 +196,47 @@ def _hdfs(root: str) -> pafs.FileSystem:
     # what is kept by host and port would be another process's client after a fork
     made = Hadoop(host or None, int(port) if port else None, skip_instance_cache=True)
     return pafs.PyFileSystem(pafs.FSSpecHandler(made))
+
+
+@contextmanager
+def refusals_told() -> Iterator[None]:
+    """Within the block what a name node refuses is an ``OSError``; of the client for Hadoop it is a
+    ``RuntimeError``, with the name that Hadoop gives to it in the text.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise _as_of_files(error) from error
+
+
+def _as_of_files(refusal: RuntimeError) -> OSError:
+    return OSError(str(refusal).partition(_TRACE)[0])
+
+
+class Telling:
+    """The client for Hadoop, or a file that it opened, whose refusals are told as ``OSError``."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._given, name)
+        if not callable(found):
+            return found
+
+        @wraps(found)
+        def told(*arguments: Any, **facts: Any) -> Any:
+            with refusals_told():
+                answer = found(*arguments, **facts)
+            return Telling(answer) if isinstance(answer, io.IOBase) else answer
+
+        return told
+
+    def __enter__(self) -> Telling:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _s3(bucket: str, access: S3Access) -> pafs.FileSystem:

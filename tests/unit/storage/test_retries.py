@@ -26,6 +26,8 @@ PASSING = [
     "PUT got no answer: ConnectionResetError: [Errno 104] Connection reset by peer",
     "org.apache.hadoop.ipc.StandbyException: Operation category READ is not supported",
     "Connection refused (os error 111)",
+    'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Cannot create file/x.',
+    'OperationFailed("RPC listener disconnected")',
 ]
 
 

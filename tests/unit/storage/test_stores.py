@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from hiveacid.storage.filesystem import Files, FileSystem, one_name
 from hiveacid.storage.stores import (
     S3Access,
     S3Keys,
+    Telling,
     s3_of_environment,
     s3_of_hadoop,
     s3_of_settings,
@@ -152,6 +154,45 @@ def test_what_hdfs_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtraError, match="hdfs-native, which is not installed") as raised:
         Files().at("hdfs://nobody:1/wh")
     assert raised.value.__notes__ == ["pip install 'hiveacid[hdfs]'"]
+
+
+def test_what_a_name_node_refuses_is_an_error_of_files() -> None:
+    class Open(io.BytesIO):
+        def write(self, _: object) -> int:
+            raise RuntimeError('RPCError("...DSQuotaExceededException", "The quota\\n\\tat x")')
+
+    class Client:
+        def create(self, path: str) -> Open:
+            if path == "/safe":
+                raise RuntimeError('RPCError("...SafeModeException", "is on\\n\\tat x.y(z:1)')
+            return Open(b"12")
+
+    client = Telling(Client())
+    with pytest.raises(OSError, match=r'^RPCError."...SafeModeException", "is on$'):
+        client.create("/safe")
+    with client.create("/x") as file:
+        assert file.read() == b"12" and not file.closed
+        with pytest.raises(OSError, match="DSQuotaExceededException"):
+            file.write(b"1")
+    assert file.closed
+
+
+@pytest.mark.parametrize(
+    ("root", "bucket"),
+    [("gs://b", "b"), ("gs://anonymous@b", "b"), ("abfss://c@a.dfs.core.windows.net", "c")],
+)
+def test_other_object_stores_are_opened_in_the_same_way(root: str, bucket: str) -> None:
+    location = f"{root}/wh/a b%2F+é"
+    fs, path = Files().at(location)
+    assert path == f"{bucket}/wh/a b%2F+é" and fs.location_of(path) == location
+    assert fs.is_object_store and fs.uploads is None and not fs.shows_flushed
+
+
+@pytest.mark.parametrize("root", ["wasbs://c@a.blob.core.windows.net", "oss://b", "nfs://h"])
+def test_what_no_library_opens_is_told_with_what_is_known(root: str) -> None:
+    with pytest.raises(InvalidInputError, match="no file system for location") as raised:
+        Files().at(f"{root}/wh")
+    assert "hdfs:, viewfs:, gs:" in raised.value.__notes__[0]
 
 
 @pytest.mark.slow
