@@ -25,129 +25,27 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from hiveacid.client import Client
+from hiveacid.compaction.cleaning import (
+    Lists,
+    Orphans,
+    keeps_all,
+    lists_of,
+    old_aborts,
+    removable,
+)
 from hiveacid.compaction.rewrites import find_partition, find_table
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError, StorageError
 from hiveacid.layout.changes import last_overwrite
-from hiveacid.layout.compaction import CleaningPlan, floor_of, plan_cleaning, settled_aborts
-from hiveacid.layout.names import STAGING_PREFIX, cleaned_name, parse_staging_name
+from hiveacid.layout.compaction import CleaningPlan, floor_of, settled_aborts
+from hiveacid.layout.names import cleaned_name
 from hiveacid.layout.resolve import Entry
-from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionType
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.properties import NO_CLEANUP, check_mode, is_true
+from hiveacid.model.ids import WriteId
+from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.tables import RENAMING_TO, Partition, Table, TableKind, TableName
-from hiveacid.model.transactions import TxnState
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.storage.filesystem import FileInfo, FileSystem
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.txn.manager import retained_until_ms, retention_s
-
-
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """What counts: write ids by a cleaner's rules, and transactions."""
-
-    valid: ValidWriteIdList
-    txns: ValidTxnList
-
-    def plan(self, entries: Iterable[Entry], table: Table, *, aborted_only: bool) -> CleaningPlan:
-        """What would go of a directory by these lists.
-
-        Raises:
-            FormatError: a ``_metadata_acid`` that decides is not one.
-        """
-        return plan_cleaning(
-            entries, self.valid, self.txns, aborted_only=aborted_only, mode=table.acid_mode
-        )
-
-
-def old_aborts(client: Client, txns: ValidTxnList) -> ValidTxnList:
-    """``txns`` in which those that were alive a short while ago count as open.
-
-    A writer that was aborted by time-out may wake up and publish: by then nothing may be forgotten
-    of it, or its rows would count until it finds out.
-    """
-    young_ms = client.clock.now_ms() - int(client.settings.compactor_aborts_age_s * 1000)
-    young = {
-        one.id
-        for one in client.metastore.show_txns()
-        if one.state is TxnState.ABORTED and one.last_heartbeat_ms > young_ms
-    }
-    return ValidTxnList.of(
-        hwm=txns.hwm,
-        open=(*txns.open, *young.intersection(txns.aborted)),
-        aborted=set(txns.aborted) - young,
-    )
-
-
-def lists_of(store: OwnDatabase, entry: CompactionInfo, txns: ValidTxnList | None) -> Lists:
-    """The lists for an entry, up to what its compaction saw; ``txns`` None for those of now."""
-    chosen = store.valid_txns() if txns is None else txns
-    valid = store.cleaner_write_ids(entry.table, chosen)
-    return Lists(valid.for_cleaner(hwm=entry.highest_write_id), chosen)
-
-
-def removable(
-    entries: tuple[Entry, ...], table: Table, seen: Lists, today: Lists, *, aborted_only: bool
-) -> tuple[str, ...]:
-    """What may go: what everybody sees as replaced, and what is aborted today.
-
-    Raises:
-        FormatError: a ``_metadata_acid`` that decides is not one.
-    """
-    replaced = seen.plan(entries, table, aborted_only=aborted_only).remove
-    aborted = today.plan(entries, table, aborted_only=True).remove
-    return tuple(sorted({*replaced, *aborted}))
-
-
-def keeps_all(table: Table, partition: Partition | None) -> bool:
-    """Whether ``no_cleanup`` of the table or the partition is true.
-
-    Raises:
-        InvalidInputError: as ``check_mode``.
-    """
-    check_mode(table)
-    properties = {} if partition is None else partition.properties
-    return is_true(table.properties, NO_CLEANUP) or is_true(properties, NO_CLEANUP)
-
-
-@dataclass(frozen=True, slots=True)
-class Orphans:
-    """Tells which hidden entries belong to nobody, by the transactions of one moment.
-
-    A name that does not say whose it is goes by its age: ``unnamed_before_ns`` lies before all that
-    is open.
-    """
-
-    open: frozenset[TxnId]
-    hwm: TxnId
-    unnamed_before_ns: int
-
-    @classmethod
-    def now(cls, client: Client) -> Orphans:
-        """As of now.
-
-        Raises:
-            MetastoreError: the metastore failed.
-        """
-        found = client.metastore.get_open_txns()
-        begun_ms = [
-            one.started_ms for one in client.metastore.show_txns() if one.state is TxnState.OPEN
-        ]
-        oldest_ms = min([client.clock.now_ms(), *begun_ms])
-        grace_ms = int(client.settings.compactor_aborts_age_s * 1000)
-        return cls(frozenset(found.open), found.hwm, (oldest_ms - grace_ms) * 1_000_000)
-
-    def has(self, info: FileInfo) -> bool:
-        """Whether an entry of a table's or partition's directory is an orphan."""
-        name = info.path.rpartition("/")[2]
-        if not name.startswith(STAGING_PREFIX):
-            return False
-        txn = parse_staging_name(name)
-        if txn is None:
-            return 0 < info.modified_ns < self.unnamed_before_ns
-        return txn <= self.hwm and txn not in self.open
-
 
 _LOG = logging.getLogger(__name__)
 _RENAMED = "a RENAME of the table is under way, or was killed"

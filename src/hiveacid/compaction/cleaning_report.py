@@ -12,7 +12,8 @@ from enum import Enum
 from typing import Final
 
 from hiveacid.client import Client
-from hiveacid.compaction.cleaner import Cleaned, Cleaner, is_below, keeps_all, lists_of
+from hiveacid.compaction.cleaner import Cleaned, Cleaner, is_below
+from hiveacid.compaction.cleaning import keeps_all, lists_of
 from hiveacid.layout.compaction import Kept
 from hiveacid.layout.names import STAGING_PREFIX, partition_name
 from hiveacid.model.compactions import (

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from hiveacid.client import Client
-from hiveacid.compaction.cleaner import is_below, keeps_all
+from hiveacid.compaction.cleaner import is_below
+from hiveacid.compaction.cleaning import keeps_all
 from hiveacid.compaction.initiator import Examined, Initiator, Verdict
 from hiveacid.layout.names import parse_directory
 from hiveacid.layout.resolve import resolve
