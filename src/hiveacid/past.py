@@ -238,9 +238,9 @@ class PastMethods:
         session = cast("Travelling", self)
         return restore(session, session.look().definition(statement.name), statement.wanted)
 
-    def at(self, moment: object) -> Past:
+    def at(self, moment: object = None, *, tag: str | None = None) -> Past:
         """The tables just after a transaction committed (its id), or at a time (a datetime, or a
-        text of one; UTC where it names no zone).
+        text of one; UTC where it names no zone), or as of a tag.
 
         Example:
             >>> acid.at(1742).sql("select count(*) from orders join lines ...")  # doctest: +SKIP
@@ -250,6 +250,10 @@ class PastMethods:
             InvalidInputError: it is no time.
         """
         session = cast("Travelling", self)
+        if (moment is None) is (tag is None):
+            raise InvalidInputError("at() takes a transaction, a time or tag=")
+        if tag is not None:
+            return Past(session, cast("AsOf", as_of(None, None, tag)))
         own = session.client.own
         if isinstance(moment, int) and not isinstance(moment, bool):
             sequence = own.sequence_of(txn=TxnId(moment))

@@ -66,6 +66,7 @@ from hiveacid.statements.values import (
     shortened,
 )
 from hiveacid.streams import StreamingMethods
+from hiveacid.tagging import TagMethods
 from hiveacid.takeover import TakeoverMethods
 from hiveacid.transaction import AbortMethods, AcidTransaction, TransactionControl, isolation_named
 from hiveacid.txn.manager import HandedOn
@@ -121,7 +122,9 @@ def connect(
 
 
 @checked
-class Session(CompactionMethods, TakeoverMethods, StreamingMethods, PastMethods, AbortMethods):
+class Session(
+    CompactionMethods, TakeoverMethods, StreamingMethods, PastMethods, TagMethods, AbortMethods
+):
     """A client of a metastore with a Spark session (or none), a current database and settings."""
 
     def __init__(self, client: Client, compacting: Compacting | None = None) -> None:

@@ -38,6 +38,7 @@ from hiveacid.statements.values import (
     UpdateResult,
     shortened,
 )
+from hiveacid.tagging import TableTags
 
 if TYPE_CHECKING:
     from hiveacid.statements.arrow_changes import ArrowChange
@@ -60,7 +61,7 @@ class Executor(Travelling, Protocol):
 
 @checked
 @dataclass(frozen=True, slots=True)
-class AcidTable(TableHealth, TableChanges, TablePast):
+class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
     """A handle on a table; holds nothing but its name, so it is never out of date."""
 
     session: Executor

@@ -18,7 +18,6 @@ from hiveacid.errors import (
     InvalidInputError,
     NotFoundError,
     SnapshotExpiredError,
-    UnsupportedError,
 )
 from hiveacid.model.compactions import CompactionType
 from hiveacid.model.tables import TableName
@@ -212,7 +211,7 @@ def test_many_tables_at_one_transaction(acid: Session) -> None:
         ({"as_of_write_id": -1}, NotFoundError, "no version -1"),
         ({"as_of_write_id": "1"}, InvalidInputError, "whole number, not '1'"),
         ({"as_of_write_id": True}, InvalidInputError, "whole number, not True"),
-        ({"as_of_tag": "q3"}, UnsupportedError, "no tags yet"),
+        ({"as_of_tag": "q3"}, NotFoundError, "has no tag q3: it has none"),
         ({"as_of_time": "yesterday"}, InvalidInputError, "'yesterday' is no time"),
         ({"as_of_time": "2001-01-01"}, NotFoundError, "was made later than that"),
         ({"as_of_write_id": 1, "as_of_time": "2001-01-01"}, InvalidInputError, "not by write id"),

@@ -4,7 +4,8 @@ Three kinds of things go, each by its own rule:
 
 * what a compaction replaced: once every transaction that was open when it committed has ended, and
   the retention is over, from that commit on. By the queue's cleaner lists, which end below the
-  oldest reader and below each later compaction whose own retention is not over;
+  oldest reader and below each later compaction whose own retention is not over. What a pin (a tag,
+  a consumer of changes) would read stays, and an entry waits for it, unless a later one does;
 * what aborted transactions left, compactions too: at once, nobody ever sees it;
 * staging directories of transactions that have ended: what killed writers left.
 
@@ -31,15 +32,17 @@ from hiveacid.compaction.cleaning import (
     keeps_all,
     lists_of,
     old_aborts,
+    pinned_lists,
     removable,
 )
 from hiveacid.compaction.rewrites import find_partition, find_table
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError, StorageError
 from hiveacid.layout.changes import last_overwrite
-from hiveacid.layout.compaction import CleaningPlan, floor_of, settled_aborts
+from hiveacid.layout.compaction import CleaningPlan, Kept, floor_of, settled_aborts
 from hiveacid.layout.names import cleaned_name
 from hiveacid.layout.resolve import Entry
-from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionType
+from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState, CompactionType
+from hiveacid.model.history import Pin
 from hiveacid.model.ids import WriteId
 from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.tables import RENAMING_TO, Partition, Table, TableKind, TableName
@@ -110,6 +113,7 @@ class Cleaner:
         self._removing = removing
         self._gone: set[str] = set()
         self._over: set[CompactionId] = set()
+        self._pinned: dict[tuple[TableName, str | None], tuple[CompactionId, tuple[Pin, ...]]] = {}
 
     def run_all(self, table: TableName | None = None) -> tuple[Cleaned, ...]:
         """Cycles until one ends nothing: of each table or partition, one takes one compaction.
@@ -132,7 +136,7 @@ class Cleaner:
             MetastoreError: the queue could not be read.
         """
         settings = self._client.settings
-        entries = self._store.find_ready_to_clean(without=self._over)
+        entries = self._store.find_ready_to_clean(without=self._over | self._kept_by_pins())
         if settings.compactor_clean_aborts:
             entries += self._store.find_aborts_to_clean(
                 threshold=settings.compactor_aborts_threshold,
@@ -261,9 +265,12 @@ class Cleaner:
             overwrite = last_overwrite(entries) if gone and not self._dry else 0
             if overwrite:  # nothing else would tell a reader of changes that something was there
                 fs.write_bytes(f"{root}/{cleaned_name(overwrite)}", data=b"")
-            floor = None if self._dry else floor_of(seen.plan(entries, table, aborted_only=False))
-            if floor is not None and not aborted_only and gone:
+            floor = floor_of(seen.plan(entries, table, aborted_only=False))
+            if floor is not None and gone and not (aborted_only or self._dry):
                 self._store.note_floor(table.name, entry.partition, floor)
+                # Who makes a pin looks at the floors after it: at this one, or it is seen here.
+                late = replace(seen, pinned=pinned_lists(self._store, table.name))
+                gone = removable(entries, table, late, today, aborted_only=False)
             for path in gone:
                 self._remove(fs, root, path, entries)
                 removed.append(f"{root}/{path}")
@@ -278,12 +285,42 @@ class Cleaner:
             self._queue.note_cleaning(entry, started=False)
             why = _still_needed(waiting)
             return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
+        if any(why is Kept.PINNED for plan in left for _, why in plan.keep):
+            pins = self._store.pins(entry.table, in_force=True)
+            if pins and self._is_last(entry):
+                self._queue.note_cleaning(entry, started=False)
+                self._pinned[entry.table, entry.partition] = entry.id, pins
+                why = f"kept by {', '.join(map(str, pins))}"
+                return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
         self._queue.mark_cleaned(
             entry,
             aborted_write_ids=self._settled(entry, left, today),
             failed_compactions=today.txns.aborted,
         )
         return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed), size_bytes)
+
+    def _is_last(self, entry: CompactionInfo) -> bool:
+        """Whether no other compaction waits that will remove what pins keep, once they are gone."""
+        return not any(
+            one.state is CompactionState.READY_FOR_CLEANING
+            and one.partition == entry.partition
+            and not _of_aborts(one)
+            and (one.highest_write_id or 0, one.id) > (entry.highest_write_id or 0, entry.id)
+            for one in self._client.metastore.show_compactions(table=entry.table)
+        )
+
+    def _kept_by_pins(self) -> set[CompactionId]:
+        """What nothing but pins keeps, as long as they are the same."""
+        if not self._pinned:
+            return set()
+        now_ms = self._client.clock.now_ms()
+        known = self._store.pins()
+        same: set[CompactionId] = set()
+        for (table, _), (entry, pins) in self._pinned.items():
+            here = (one for one in known if one.table == table)
+            if pins == tuple(one for one in here if (one.expires_ms or now_ms + 1) > now_ms):
+                same.add(entry)
+        return same
 
     def _may_have_moved(self, entry: CompactionInfo, table: Table) -> bool:
         """Whether a RENAME moved the files before they were listed: what is not there is not gone,

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hiveacid.client import Client
-from hiveacid.layout.compaction import CleaningPlan, plan_cleaning
+from hiveacid.layout.compaction import CleaningPlan, keep_pinned, plan_cleaning
 from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.ids import TxnId
 from hiveacid.model.properties import NO_CLEANUP, check_mode, is_true
-from hiveacid.model.tables import Partition, Table
+from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo
@@ -23,10 +23,11 @@ from hiveacid.storage.filesystem import FileInfo
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """What counts: write ids by a cleaner's rules, and transactions."""
+    """What counts: write ids by a cleaner's rules, transactions, and what pins show."""
 
     valid: ValidWriteIdList
     txns: ValidTxnList
+    pinned: tuple[ValidWriteIdList, ...] = ()
 
     def plan(self, entries: Iterable[Entry], table: Table, *, aborted_only: bool) -> CleaningPlan:
         """What would go of a directory by these lists.
@@ -34,9 +35,11 @@ class Lists:
         Raises:
             FormatError: a ``_metadata_acid`` that decides is not one.
         """
-        return plan_cleaning(
-            entries, self.valid, self.txns, aborted_only=aborted_only, mode=table.acid_mode
-        )
+        listing, mode = tuple(entries), table.acid_mode
+        found = plan_cleaning(listing, self.valid, self.txns, aborted_only=aborted_only, mode=mode)
+        if aborted_only or not self.pinned or not found.remove:
+            return found
+        return keep_pinned(found, listing, self.pinned, self.valid, self.txns, mode=mode)
 
 
 def old_aborts(client: Client, txns: ValidTxnList) -> ValidTxnList:
@@ -62,7 +65,13 @@ def lists_of(store: OwnDatabase, entry: CompactionInfo, txns: ValidTxnList | Non
     """The lists for an entry, up to what its compaction saw; ``txns`` None for those of now."""
     chosen = store.valid_txns() if txns is None else txns
     valid = store.cleaner_write_ids(entry.table, chosen)
-    return Lists(valid.for_cleaner(hwm=entry.highest_write_id), chosen)
+    pinned = pinned_lists(store, entry.table)
+    return Lists(valid.for_cleaner(hwm=entry.highest_write_id), chosen, pinned)
+
+
+def pinned_lists(store: OwnDatabase, table: TableName) -> tuple[ValidWriteIdList, ...]:
+    """What tags and consumers of a table need to read."""
+    return tuple(one.valid for one in store.pins(table, in_force=True))
 
 
 def removable(

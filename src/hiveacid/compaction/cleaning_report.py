@@ -203,6 +203,7 @@ _REASONS: Final = {
     Kept.ABORTED_LATELY: "left by aborted transactions, too few and too young for a cleaning",
     Kept.READERS: "replaced, and may still be needed",
     Kept.RETENTION: "replaced, and kept by the retention",
+    Kept.PINNED: "replaced, and needed by a tag or a consumer",
     Kept.NO_CLEANUP: "not needed, and kept by the property no_cleanup",
     Kept.COMPACTION_NOT_SEEN: "made by a compaction that is open or later than the oldest reader",
     Kept.NOT_DECIDED: "holds the writes of open transactions",

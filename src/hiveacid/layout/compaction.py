@@ -43,6 +43,8 @@ class Kept(Enum):
     """replaced, and a transaction that is open may still need it"""
     RETENTION = "retention"
     """replaced, and kept for some time"""
+    PINNED = "pinned"
+    """replaced, and a tag or a consumer of changes needs it"""
     NO_CLEANUP = "no-cleanup"
     """not needed, but the property ``no_cleanup`` keeps all"""
     COMPACTION_NOT_SEEN = "compaction-not-seen"
@@ -105,6 +107,41 @@ def plan_cleaning(
             for delta in found.deltas
         ),
         aborted=found.aborted,
+    )
+
+
+def keep_pinned(
+    plan: CleaningPlan,
+    entries: Iterable[Entry],
+    pinned: Iterable[ValidWriteIdList],
+    valid: ValidWriteIdList,
+    valid_txns: ValidTxnList,
+    *,
+    mode: AcidMode = AcidMode.FULL,
+) -> CleaningPlan:
+    """The plan without what readers of these lists would read.
+
+    Raises:
+        FormatError: a ``_metadata_acid`` that decides is not one.
+    """
+    listing = tuple(entries)
+    needed: set[str] = set()
+    for one in pinned:
+        needed.update(_current(resolve(listing, one, valid_txns, mode=mode, is_kept=True)))
+    held = needed.intersection(plan.remove).difference(plan.aborted)
+    if not held:
+        return plan
+    deltas = [name for path in held if isinstance(name := _named(path), DeltaName)]
+    keep = (*plan.keep, *((path, Kept.PINNED) for path in held))
+    return CleaningPlan(
+        remove=tuple(path for path in plan.remove if path not in held),
+        keep=tuple(sorted(keep, key=lambda pair: pair[0])),
+        aborts_remain=plan.aborts_remain
+        or any(
+            valid.range_aborted(name.min_write_id, name.max_write_id) is not RangeValidity.NONE
+            for name in deltas
+        ),
+        aborted=plan.aborted,
     )
 
 

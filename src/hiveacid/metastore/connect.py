@@ -20,6 +20,7 @@ from hiveacid.metastore.sql.housekeeping import SqlHousekeeping
 from hiveacid.metastore.sql.locks import SqlLocks
 from hiveacid.metastore.sql.migrations import Opening, no_metastore, prepare
 from hiveacid.metastore.sql.partitions import SqlDatabases, SqlPartitions
+from hiveacid.metastore.sql.pins import SqlPins
 from hiveacid.metastore.sql.postgres import PostgresDialect
 from hiveacid.metastore.sql.sqlite import SqliteDialect
 from hiveacid.metastore.sql.statistics import SqlStatistics, SqlStreamBatches
@@ -40,6 +41,7 @@ class SqlMetastore(
     SqlWriteIds,
     SqlCommits,
     SqlHistory,
+    SqlPins,
     SqlStreamBatches,
     SqlHousekeeping,
     SqlLocks,

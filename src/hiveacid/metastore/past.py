@@ -4,10 +4,10 @@ table, the last micro-batches of streams.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from hiveacid.model.history import Commit, Floor, Version
+from hiveacid.model.history import Commit, Floor, Pin, Version
 from hiveacid.model.ids import TxnId
 from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import TableName
@@ -39,6 +39,37 @@ class Past(Protocol):
 
         Raises: NotFoundError: no such table; the write id was not given out or not committed; the
         time is before the first commit that was recorded, and there was one before.
+        """
+
+    def latest(self, tables: Sequence[TableName]) -> tuple[Version, ...]:
+        """The tables as they are, all at one moment.
+
+        Raises: NotFoundError: no such table.
+        """
+
+    def pins(self, table: TableName | None = None, *, in_force: bool = False) -> tuple[Pin, ...]:
+        """The pins of a table, or of all; with ``in_force`` those of it that have not expired."""
+
+    def add_pins(
+        self, pins: Sequence[Pin], *, keep_ms: int | None = None, replacing: bool = False
+    ) -> tuple[Pin, ...]:
+        """Make all of these pins or none, to expire after ``keep_ms``; one takes the place of an
+        expired one of its name, or of any where ``replacing``. Cleaners keep their files from now
+        on; readers rely on them once they are confirmed.
+
+        Raises: NotFoundError: no such table. AlreadyExistsError: there is one of that name.
+        """
+
+    def confirm_pins(self, pins: Sequence[Pin]) -> tuple[Pin, ...]:
+        """Let readers rely on them: their files were there after the pins were made.
+
+        Raises: NotFoundError: no such table.
+        """
+
+    def drop_pins(self, pins: Sequence[Pin]) -> int:
+        """Forget them; how many there were.
+
+        Raises: NotFoundError: no such table.
         """
 
     def floors(self, table: TableName) -> Mapping[str, Floor]:

@@ -8,7 +8,7 @@ commits of the metastore, and seen by a list of valid write ids like any other s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timezone
 from enum import Enum
 
@@ -198,12 +198,21 @@ class Pin:
     A tag is made once, and shows the version ``write_id``. A consumer of changes pins the state of
     its offset, ``write_id``: it replaces its pin, under the same name, in the transaction or after
     the commit that moves the offset; where the pin expires the consumer has to begin anew.
+    ``made_ms`` is 0 until its maker has seen that the files are there: till then no reader relies
+    on it.
     """
 
     kind: PinKind
     name: str
     table: TableName
     write_id: WriteId
-    valid: ValidWriteIdList
-    made_ms: int
+    valid: ValidWriteIdList = field(repr=False)
+    made_ms: int = 0
     expires_ms: int | None = None
+
+    def shows(self, valid: ValidWriteIdList) -> bool:
+        """Whether what it keeps is what a reader of this list needs."""
+        return (self.valid.hwm, self.valid.exceptions) == (valid.hwm, valid.exceptions)
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.name}"

@@ -57,6 +57,7 @@ from hiveacid.sql.parameters import (
     with_arguments,
 )
 from hiveacid.sql.query import QueryParser
+from hiveacid.sql.tags import parse_create_tag, parse_drop_tag
 from hiveacid.statements.session_state import (
     ResetProperties,
     Savepoint,
@@ -109,9 +110,11 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "MERGE": parse_merge,
     "PURGE": parse_purge,
     "RESTORE": lambda cursor: QueryParser(cursor).restore(),
-    "CREATE": parse_create,
+    "CREATE": lambda cursor: (
+        parse_create_tag(cursor) if cursor.accept("TAG") else parse_create(cursor)
+    ),
     "REPLACE": parse_replace,
-    "DROP": parse_drop,
+    "DROP": lambda cursor: parse_drop_tag(cursor) if cursor.accept("TAG") else parse_drop(cursor),
     "TRUNCATE": parse_truncate,
     "ALTER": parse_alter,
     "USE": lambda cursor: UseDatabase(cursor.small_name("use statement")),

@@ -31,6 +31,7 @@ from hiveacid.statements import (
     select,
     session_state,
     show,
+    tags,
 )
 from hiveacid.statements import values as dml
 from hiveacid.statements.checks import check_inserts
@@ -265,6 +266,10 @@ def _says(answer: Callable[[ExecutionContext, Any], Any], *, commits: bool = Fal
     )
 
 
+def _tagged(context: ExecutionContext, value: tags.CreateTag) -> None:
+    tags.create(context.client, context.look(), value)
+
+
 def _explain(context: ExecutionContext, bound: Bound) -> Listing:
     value: describe.Explain = bound.value
     handler = handler_of(value.statement)
@@ -319,6 +324,9 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
         changes_definitions=True,
     ),
     history.RestoreTable: _says(lambda context, value: context.owner.restored(value)),
+    tags.CreateTag: _says(_tagged),
+    tags.DropTag: _says(lambda context, value: tags.drop(context.client.metastore, value)),
+    tags.ShowTags: _says(lambda context, value: tags.tags_listing(context.client.metastore, value)),
     history.DescribeHistory: _says(
         lambda context, value: history.history_listing(context.client.metastore, value)
     ),

@@ -17,12 +17,11 @@ from hiveacid.errors import (
     InvalidInputError,
     NotFoundError,
     SnapshotExpiredError,
-    UnsupportedError,
 )
 from hiveacid.layout.names import BaseName, parse_directory, partition_name
 from hiveacid.layout.snapshot import AcidDirectory, Snapshot
 from hiveacid.metastore.api import own
-from hiveacid.model.history import AsOf, Floor, Version
+from hiveacid.model.history import AsOf, Floor, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import RangeValidity, ValidTxnList
 from hiveacid.storage.filesystem import Files
@@ -37,20 +36,18 @@ def find_version(catalog: Catalog, table: Table, wanted: AsOf) -> Version:
 
     Raises:
         NotFoundError: there is none.
-        InvalidInputError: the table has no versions. UnsupportedError: a tag.
+        InvalidInputError: the table has no versions.
     """
     if table.acid_mode is AcidMode.NONE:
         raise InvalidInputError(
             f"{table.name} is not transactional: nothing is known of its past",
             table=str(table.name),
         )
-    if wanted.tag is not None:
-        raise UnsupportedError(
-            f"{table.name} as of tag {wanted.tag}: there are no tags yet",
-            table=str(table.name),
-            note="A version is told by its write id, or by a time.",
-        )
     store: OwnDatabase = own(catalog)  # type: ignore[arg-type]
+    if wanted.tag is not None:
+        pin = _tag(store, table, wanted.tag)
+        found = store.version(table.name, write_id=pin.write_id)
+        return replace(found, valid=replace(pin.valid, table=found.valid.table))
     if wanted.time_ms is not None and wanted.time_ms < table.created_at_ms:
         raise NotFoundError(
             f"{table.name} was made later than that, at {_shown(table.created_at_ms)}",
@@ -62,6 +59,15 @@ def find_version(catalog: Catalog, table: Table, wanted: AsOf) -> Version:
         time_ms=wanted.time_ms,
         sequence=wanted.sequence,
     )
+
+
+def _tag(store: OwnDatabase, table: Table, name: str) -> Pin:
+    tags = [one for one in store.pins(table.name) if one.kind is PinKind.TAG]
+    for one in tags:
+        if one.name == name:
+            return one
+    known = f"its tags are {', '.join(one.name for one in tags[:10])}" if tags else "it has none"
+    raise NotFoundError(f"{table.name} has no tag {name}: {known}", table=str(table.name), tag=name)
 
 
 def as_it_was(table: Table, version: Version | None) -> Table:
@@ -106,12 +112,23 @@ def past_snapshot(
     )
     floors = own(metastore).floors(table.name)
     keys = table.partition_keys
+    pinned: bool | None = None
     for part in found.parts:
         name = partition_name(keys, part.partition.values) if keys else ""
         floor = floors.get(name)
         if not _is_kept(part.directory, version, floor, hive_cleans=hive_cleans):
+            if pinned is None:
+                pinned = not hive_cleans and _is_pinned(own(metastore), table, version)
+            if pinned:
+                continue
             raise _expired(metastore, table, version, name, floors)
     return found
+
+
+def _is_pinned(store: OwnDatabase, table: Table, version: Version) -> bool:
+    """Whether a pin has kept the version's files; to be asked after they were listed."""
+    pins = store.pins(table.name, in_force=True)
+    return any(one.made_ms and one.shows(version.valid) for one in pins)
 
 
 def _is_kept(

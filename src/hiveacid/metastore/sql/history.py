@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Final
 
@@ -37,7 +38,7 @@ from hiveacid.model.history import (
     Version,
     state_after,
 )
-from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.ids import LONG_MAX, TxnId, WriteId
 from hiveacid.model.tables import Column, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
@@ -219,6 +220,23 @@ class SqlHistory(Past):
             else:
                 row = unit.row(_LAST_UP_TO, id=number, sequence=sequence)
             return self._version(unit, table, number, now, row, write_id)
+
+    def latest(self, tables: Sequence[TableName]) -> tuple[Version, ...]:
+        with self._db.read() as unit:
+            return tuple(self._latest(unit, table) for table in tables)
+
+    def _latest(self, unit: Unit, table: TableName) -> Version:
+        number = table_ids(unit, table).table
+        (now,) = read_valid_write_ids(
+            unit, (table,), timeout_ms=self._db.options.open_txn_timeout_ms, whole=True
+        )
+        row = unit.row(_LAST_UP_TO, id=number, sequence=LONG_MAX)
+        if row is not None:
+            return replace(self._version(unit, table, number, now, row, None), valid=now)
+        last = now.hwm
+        while last and not now.is_valid(last):
+            last -= 1
+        return Version(WriteId(last), now, None, None)
 
     def floors(self, table: TableName) -> Mapping[str, Floor]:
         with self._db.read() as unit:

@@ -40,6 +40,7 @@ from hiveacid.metastore.sql.catalog_schema import (
 from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.history import keep_columns
+from hiveacid.metastore.sql.history_schema import HIVEACID_PINS
 from hiveacid.metastore.sql.objects import (
     NAMED_TABLE,
     TableIds,
@@ -311,6 +312,7 @@ def delete_table(unit: Unit, name: TableName) -> bool:
     for serde_table in (SERDE_PARAMS, SERDES):
         unit.ask(delete(serde_table).where(serde_table.c.SERDE_ID == ids.serde))
     unit.ask(delete(CDS).where(CDS.c.CD_ID == ids.columns))
+    unit.ask(delete(HIVEACID_PINS).where(HIVEACID_PINS.c.HP_TBL_ID == ids.table))
     forget_table(unit, name)
     delete_column_statistics(unit, table=ids.table)
     return True

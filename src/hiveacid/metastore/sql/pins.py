@@ -1,0 +1,155 @@
+"""Pins: what tags and consumers of changes keep from cleaners, by the number of their table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy.sql import Select
+
+from hiveacid.errors import AlreadyExistsError
+from hiveacid.metastore.past import Past
+from hiveacid.metastore.sql.catalog_schema import DBS, TBLS
+from hiveacid.metastore.sql.dialect import Row
+from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.history_schema import HIVEACID_PINS
+from hiveacid.metastore.sql.objects import NAMED_TABLE, locked_table_ids
+from hiveacid.model.history import Pin, PinKind
+from hiveacid.model.ids import WriteId
+from hiveacid.model.tables import TableName
+from hiveacid.model.valid import ValidWriteIdList
+
+_P = HIVEACID_PINS.c
+_IN_FORCE: Final = or_(_P.HP_EXPIRES.is_(None), _P.HP_EXPIRES > bindparam("now"))
+
+
+def _pins(*where: object) -> Select[Row]:
+    return (
+        select(
+            _P.HP_KIND,
+            _P.HP_NAME,
+            DBS.c.NAME,
+            TBLS.c.TBL_NAME,
+            _P.HP_WRITEID,
+            _P.HP_VALID,
+            _P.HP_MADE,
+            _P.HP_EXPIRES,
+        )
+        .join_from(HIVEACID_PINS, TBLS, TBLS.c.TBL_ID == _P.HP_TBL_ID)
+        .join(DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
+        .where(*where)  # type: ignore[arg-type]
+        .order_by(_P.HP_KIND, _P.HP_NAME, DBS.c.NAME, TBLS.c.TBL_NAME)
+    )
+
+
+_ALL: Final = _pins()
+_OF_TABLE: Final = _pins(*NAMED_TABLE[1:])
+_THAT_COUNT: Final = _pins(*NAMED_TABLE[1:], _IN_FORCE)
+_ONE: Final = and_(
+    _P.HP_KIND == bindparam("kind"),
+    _P.HP_NAME == bindparam("name"),
+    _P.HP_TBL_ID == bindparam("id"),
+)
+_THERE: Final = select(_P.HP_EXPIRES).where(_ONE, _IN_FORCE)
+_DROP: Final = delete(HIVEACID_PINS).where(_ONE)
+_CONFIRM: Final = update(HIVEACID_PINS).where(_ONE).values(HP_MADE=bindparam("made"))
+_NEW: Final = insert(HIVEACID_PINS).values(
+    HP_KIND=bindparam("kind"),
+    HP_NAME=bindparam("name"),
+    HP_TBL_ID=bindparam("id"),
+    HP_WRITEID=bindparam("write_id"),
+    HP_VALID=bindparam("valid"),
+    HP_MADE=bindparam("made"),
+    HP_EXPIRES=bindparam("expires"),
+)
+
+
+class SqlPins(Past):
+    """The part of the past about pins."""
+
+    _db: Database
+
+    def pins(self, table: TableName | None = None, *, in_force: bool = False) -> tuple[Pin, ...]:
+        with self._db.read() as unit:
+            if table is None:
+                return tuple(map(_pin, unit.rows(_ALL)))
+            where = {"database": table.database, "table": table.table}
+            if in_force:
+                rows = unit.rows(_THAT_COUNT, **where, now=unit.now_ms)
+            else:
+                rows = unit.rows(_OF_TABLE, **where)
+            return tuple(map(_pin, rows))
+
+    def add_pins(
+        self, pins: Sequence[Pin], *, keep_ms: int | None = None, replacing: bool = False
+    ) -> tuple[Pin, ...]:
+        with self._db.write() as unit:
+            expires = None if keep_ms is None else unit.now_ms + keep_ms
+            made = [replace(one, expires_ms=expires) for one in pins]
+            for one in sorted(made, key=_table_of):
+                put_pin(unit, one, replacing=replacing)
+        return tuple(made)
+
+    def confirm_pins(self, pins: Sequence[Pin]) -> tuple[Pin, ...]:
+        with self._db.write() as unit:
+            made = tuple(replace(one, made_ms=unit.now_ms) for one in pins)
+            for one in sorted(made, key=_table_of):
+                unit.ask(_CONFIRM, **_key(unit, one), made=one.made_ms)
+        return made
+
+    def drop_pins(self, pins: Sequence[Pin]) -> int:
+        with self._db.write() as unit:
+            count = 0
+            for one in sorted(pins, key=_table_of):
+                count += unit.count(_DROP, **_key(unit, one))
+            return count
+
+
+def _table_of(pin: Pin) -> str:
+    """Locks are taken in this order."""
+    return str(pin.table)
+
+
+def _key(unit: Unit, pin: Pin) -> dict[str, object]:
+    number = locked_table_ids(unit, pin.table).table
+    return {"kind": pin.kind.value, "name": pin.name, "id": number}
+
+
+def put_pin(unit: Unit, pin: Pin, *, replacing: bool) -> None:
+    """Make a pin; it takes the place of an expired one of its name, or of any where ``replacing``.
+
+    Raises:
+        NotFoundError: no such table. AlreadyExistsError: there is one, and it is not replaced.
+    """
+    where = _key(unit, pin)
+    if not replacing and unit.row(_THERE, **where, now=unit.now_ms) is not None:
+        raise AlreadyExistsError(
+            f"{pin.table} has a {pin.kind.value} {pin.name} already",
+            table=str(pin.table),
+            tag=pin.name,
+            note=f"DROP TAG {pin.name} ON {pin.table}",
+        )
+    unit.ask(_DROP, **where)
+    unit.ask(
+        _NEW,
+        **where,
+        write_id=pin.write_id,
+        valid=str(pin.valid),
+        made=pin.made_ms,
+        expires=pin.expires_ms,
+    )
+
+
+def _pin(row: Row) -> Pin:
+    kind, name, database, table, write_id, valid, made, expires = row
+    return Pin(
+        PinKind(kind),
+        name,
+        TableName(database, table),
+        WriteId(write_id),
+        ValidWriteIdList.parse(valid),
+        made,
+        expires,
+    )

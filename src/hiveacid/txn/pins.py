@@ -1,0 +1,108 @@
+"""Making tags: pins of a version, over one table or many.
+
+A pin is written first, and confirmed once the version's files are seen to be there: a cleaner that
+did not know of it has noted what it removes before, so either it is seen by the cleaner, or what
+the cleaner removes is seen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.layout.names import partition_name
+from hiveacid.model.history import AsOf, Floor, Pin, PinKind, Version
+from hiveacid.model.tables import AcidMode, Partition, Table, TableName
+from hiveacid.txn.past import find_version, past_snapshot
+
+if TYPE_CHECKING:
+    from hiveacid.client import Client
+
+_NAME_MAX: Final = 256
+
+
+def tag_name(name: object) -> str:
+    """The name of a tag, in lower case.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    if not isinstance(name, str) or not name.strip() or len(name) > _NAME_MAX:
+        raise InvalidInputError(f"A tag is a name of 1 to {_NAME_MAX} characters, not {name!r}")
+    if name.isdecimal():
+        raise InvalidInputError(f"A tag is not a number: VERSION AS OF '{name}' is a write id")
+    return name.lower()
+
+
+def make_tags(
+    client: Client, name: str, tables: Sequence[Table], wanted: AsOf | None, keep_ms: int | None
+) -> tuple[Pin, ...]:
+    """Tag these tables as they are, all at one moment, or as they were; ``keep_ms`` None: for ever.
+
+    Raises:
+        NotFoundError: there is no such version.
+        AlreadyExistsError: a table has a tag of this name.
+        SnapshotExpiredError: files of the version are gone.
+        InvalidInputError: no name, or a table that is not transactional.
+        UnsupportedError: a service of Hive cleans, too.
+    """
+    store = client.own
+    chosen = tag_name(name)
+    for table in tables:
+        if table.acid_mode is AcidMode.NONE:
+            raise InvalidInputError(
+                f"{table.name} is not transactional: it has no versions", table=str(table.name)
+            )
+    if store.is_served_by_hive():
+        raise UnsupportedError(
+            "A tag keeps files from cleaners, and Hive's own cleaner, which has worked on this "
+            "metastore, knows of none",
+            note="The table property no_cleanup=true keeps all files of a table from it.",
+        )
+    names = [table.name for table in tables]
+    floors = {one: store.floors(one) for one in names} if wanted is None else {}
+    if wanted is None:
+        versions = store.latest(names)
+    else:
+        versions = tuple(find_version(client.metastore, one, wanted) for one in tables)
+    pins = [
+        Pin(PinKind.TAG, chosen, one, version.write_id, version.valid)
+        for one, version in zip(names, versions, strict=True)
+    ]
+    made = store.add_pins(pins, keep_ms=keep_ms)
+    try:
+        for table, version in zip(tables, versions, strict=True):
+            _check_files(client, table, version, floors)
+        return store.confirm_pins(made)
+    except BaseException:
+        store.drop_pins(made)
+        raise
+
+
+def _check_files(
+    client: Client, table: Table, version: Version, before: Mapping[TableName, Mapping[str, Floor]]
+) -> None:
+    """Raises: SnapshotExpiredError: files of it are gone."""
+    floors = client.own.floors(table.name)
+    if before.get(table.name) == floors:  # no cleaner has gone beyond what was current before
+        return
+    partitions: Sequence[Partition] = (Partition((), table.location),)
+    if table.partition_columns:
+        partitions = client.metastore.list_partitions(table.name)
+    if version.sequence is not None:
+        keys = table.partition_keys
+        partitions = [
+            one
+            for one in partitions
+            if (partition_name(keys, one.values) if keys else "") in floors
+        ]
+    past_snapshot(
+        client.metastore,
+        table,
+        version,
+        partitions,
+        files=client.files,
+        valid_txns=client.metastore.valid_txns(),
+        hive_cleans=False,
+    )
