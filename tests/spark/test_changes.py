@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import InvalidInputError
+import hiveacid
+from hiveacid.errors import AcidError, InvalidInputError
 from hiveacid.session import Session
 from hiveacid.table import AcidTable
 
+in_python = pytest.mark.skipif(
+    pyspark.__version__.startswith("3."), reason="PySpark 3.5 has no data sources in Python"
+)
 ACID = "stored as orc tblproperties ('transactional'='true')"
 CHANGED = {
     (2, "delete", 1, "a", "x"),
@@ -56,6 +62,67 @@ def test_changes_are_a_frame_read_here_or_by_tasks(
         "_write_id",
     ]
     assert emp.changes(since=3).count() == 0
+
+
+@in_python
+def test_the_data_source_has_the_options_of_delta(
+    acid: Session, spark: SparkSession, emp: AcidTable, tmp_path: Path
+) -> None:
+    def feed(**options: object) -> DataFrame:
+        given = {"metastore": f"sqlite:///{tmp_path}/metastore.db", "readChangeFeed": "true"}
+        return spark.read.format("hiveacid").options(**given, **options).load("emp")  # type: ignore[arg-type]
+
+    first = {(1, "insert", n, v, p) for n, v, p in ((1, "a", "x"), (2, "b", "x"), (3, "c", "y"))}
+    assert events(feed(startingVersion=2, endingVersion=3)) == CHANGED
+    assert events(feed(startingVersion=0, endingVersion=1)) == first
+    assert events(feed(startingVersion=1, key="ID, p")) == first | PAIRED
+    frame = feed(startingVersion=2, deduplicationMode="netChanges", key="id")
+    assert frame.columns == emp.changes(since=1).columns
+    assert frame.dtypes[:3] == acid.sql("select * from emp").dtypes
+    assert sorted(frame.where("p = 'x'").toPandas()["_change_type"]) == [
+        "update_postimage",
+        "update_preimage",
+    ]
+    times = {row._commit_timestamp for row in frame.collect()}
+    assert times == {row._commit_timestamp for row in emp.changes(since=1).collect()}
+    acid.sql("alter table emp compact 'major' and wait")
+    acid.sql("insert into emp values (4, 'd', 'x')")
+    assert (4, "insert", 4, "d", "x") in events(feed(startingVersion=4))
+    assert events(feed(startingVersion=2, endingVersion=3)) == CHANGED
+
+
+WRONG = {
+    "needs the first version": {"readChangeFeed": "true"},
+    "startingVersion needs readChangeFeed": {"startingVersion": "1"},
+    "versionAsOf does not go with readChangeFeed": {"readChangeFeed": "true", "versionAsOf": "1"},
+    "no version 9 yet": {"readChangeFeed": "true", "startingVersion": "9"},
+    "no column 'nosuch'": {"readChangeFeed": "true", "startingVersion": "1", "key": "nosuch"},
+    "Changes since 3 until 2 are none": {
+        "readChangeFeed": "true",
+        "startingVersion": "3",
+        "endingVersion": "2",
+    },
+    "startingVersion is a whole number": {"readChangeFeed": "true", "startingVersion": "first"},
+    "deduplicationMode is one of": {
+        "readChangeFeed": "true",
+        "startingVersion": "1",
+        "deduplicationMode": "all",
+    },
+}
+
+
+@in_python
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_options_of_a_feed_are_named(tmp_path: Path, words: str) -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as session:
+        session.sql(f"create table emp (id int) {ACID}")
+        session.sql("insert into emp values (1)")
+    with pytest.raises(AcidError, match=words):
+        source = HiveAcidDataSource({"metastore": url, "table": "emp", **WRONG[words]})
+        source.reader(source.schema()).partitions()
 
 
 def test_sql_has_the_words_of_spark_and_of_delta(acid: Session, emp: AcidTable) -> None:

@@ -9,6 +9,7 @@
                        a sink, a source
     options.py         its options, and a session of the metastore that they name
     batch_read.py      ``spark.read``: a snapshot, read in Python workers
+    change_read.py     ``readChangeFeed``: what changed in a table
     write.py           ``df.write`` and ``df.writeStream``: staged in the workers, one commit
     spool.py           rows of many partitions and buckets, each place's together
     stream_read.py     ``spark.readStream``: the rows that new write ids appended

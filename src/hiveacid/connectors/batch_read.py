@@ -169,7 +169,7 @@ def _reader(plan: ScanPlan) -> TableReader:
     return TableReader(plan.files, snapshot.table, frozenset(plan.columns), snapshot.valid)
 
 
-def tasks_of(units: Sequence[Unit]) -> list[tuple[bytes, ...]]:
+def tasks_of(units: Sequence[object]) -> list[tuple[bytes, ...]]:
     """The units of each task, pickled; neighbours go to different ones."""
     pickled = [pickle.dumps(unit) for unit in units]
     count = min(len(pickled), _TASKS_MAX)

@@ -31,21 +31,26 @@ class HiveAcidDataSource(DataSource):
         return "hiveacid"
 
     def schema(self) -> StructType:
-        """The columns of the table, partition columns last.
+        """The columns of the table, partition columns last; of changes then what they are.
 
         Raises:
             AcidError: there is no such table, or an option is wrong.
         """
         from hiveacid.connectors.batch_read import table_schema
+        from hiveacid.connectors.change_read import changes_asked, with_change_types
 
-        known = tuple(dict.fromkeys((*READ, *SOURCE)))
-        return table_schema(Options.of(self.options, known))
+        options = Options.of(self.options, tuple(dict.fromkeys((*READ, *SOURCE))))
+        of_changes = changes_asked(options)
+        schema = table_schema(options)
+        return with_change_types(schema) if of_changes else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads the table as it is when the query is planned."""
+        """What reads the table as it is when the query is planned, or what changed in it."""
         from hiveacid.connectors.batch_read import BatchReader
+        from hiveacid.connectors.change_read import ChangesReader, changes_asked
 
-        return BatchReader(Options.of(self.options, READ), schema)
+        options = Options.of(self.options, READ)
+        return (ChangesReader if changes_asked(options) else BatchReader)(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """What inserts the rows of a DataFrame, in one transaction."""

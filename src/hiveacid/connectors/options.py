@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 VARIABLE: Final = "HIVEACID_METASTORE"
 _EVERYWHERE: Final = ("table", "metastore")
 TRAVEL: Final = ("versionAsOf", "timestampAsOf")
-READ: Final = (*_EVERYWHERE, "fresh", *TRAVEL)
+FEED: Final = (
+    "readChangeFeed",
+    "startingVersion",
+    "endingVersion",
+    "key",
+    "deduplicationMode",
+    "computeUpdates",
+)
+"""Delta's names, and Spark's."""
+READ: Final = (*_EVERYWHERE, "fresh", *TRAVEL, *FEED)
 WRITE: Final = _EVERYWHERE
 SINK: Final = _EVERYWHERE
 SOURCE: Final = (
