@@ -74,8 +74,8 @@ class TableHealth:
         already in the partitions they may be in, and prove it. Without ``where`` no row is deleted.
 
         Files that readers or open writers may need are waited for, ``wait`` seconds; without it
-        nothing is done while there are any. ``drop_pins`` is for tags and consumers, of which none
-        keeps files yet.
+        nothing is done while there are any, or while tags or consumers of the table are in force;
+        ``drop_pins`` drops these.
 
         Raises:
             LockError: they are needed; the context names by whom.

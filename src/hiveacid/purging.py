@@ -119,6 +119,7 @@ class _Purge:
         self._begun_ms = self._client.clock.now_ms()
         self._deleted = 0
         self._swept: tuple[str, ...] = ()
+        self._dropped: tuple[str, ...] = ()
 
     def run(self) -> PurgeReport:
         """See ``purge``."""
@@ -143,15 +144,21 @@ class _Purge:
     # ---------------------------------------------------------------- who needs the files
 
     def _refuse_what_keeps_files(self) -> None:
-        """Nothing is done where it would have to wait, and shall not."""
+        """Nothing is done where it would have to wait, and shall not, or while pins need files."""
         if is_true(self._table.properties, NO_CLEANUP):
             raise LockError(
                 f"{self._table.name} cannot be purged: its property {NO_CLEANUP} keeps all files",
                 table=str(self._table.name),
                 note=f"ALTER TABLE {self._table.name} UNSET TBLPROPERTIES ('{NO_CLEANUP}')",
             )
+        pins = self._client.own.pins(self._table.name, in_force=True)
+        if pins and not self._value.drop_pins:
+            raise self._needed((), "is refused", ())
         if not self._value.wait_s:
             self._wait(lambda: self._open() or None, "is refused", ())
+        if pins:
+            self._client.own.drop_pins(pins)
+            self._dropped = tuple(f"{one}, which kept version {one.write_id}" for one in pins)
 
     def _open(self, last: TxnId | None = None) -> list[TxnInfo]:
         """The open transactions, or those up to ``last``: a cleaner waits for each of them."""
@@ -177,20 +184,27 @@ class _Purge:
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
     def _needed(self, holders: Sequence[TxnInfo], outcome: str, files: Sequence[str]) -> LockError:
-        names = ", ".join(
+        pins = self._client.own.pins(self._table.name, in_force=True)
+        needed_by = [
             f"{one.type.name.lower()} transaction {one.id} of {one.user}@{one.host} "
             f"(open since {moment(one.started_ms)} UTC)"
-            for one in holders[:5]
-        )
-        more = f" and {len(holders) - 5} more" if len(holders) > 5 else ""
+            for one in holders
+        ]
+        needed_by += [f"{one} (version {one.write_id})" for one in pins]
+        names = ", ".join(needed_by[:5])
+        more = f" and {len(needed_by) - 5} more" if len(needed_by) > 5 else ""
         error = LockError(
             f"PURGE of {self._table.name} {outcome}: its files may be needed by "
             f"{names or 'somebody'}{more}",
             table=str(self._table.name),
             transactions=tuple(one.id for one in holders),
+            pins=tuple(map(str, pins)),
             files=tuple(files),
         )
-        error.add_note("WAIT n (wait=) waits n seconds for them.")
+        if pins:
+            error.add_note("DROP PINS (drop_pins=True) drops tags and consumers for good.")
+        if holders or not pins:
+            error.add_note("WAIT n (wait=) waits n seconds for them.")
         if holders:
             error.add_note(f"ABORT TRANSACTIONS {' '.join(str(one.id) for one in holders)}")
         return error
@@ -345,7 +359,7 @@ class _Purge:
         texts = sum(one.statement is not None for one in self._client.own.commits(self._table.name))
         if texts:
             named.append(f"the texts of {texts} statements in the table's history")
-        cleaned = self._forget_statistics()
+        cleaned = (*self._dropped, *self._forget_statistics())
         report = self._report(
             after,
             rows_sought=sought,

@@ -148,6 +148,24 @@ def test_open_transactions_are_named_and_nothing_is_done(world: World) -> None:
     assert purge(world, "id = 1").rows_found == 0
 
 
+def test_tags_are_named_and_nothing_is_done_unless_they_are_dropped(world: World) -> None:
+    world.acid.sql("create tag q3 on t")
+    world.acid.sql("create tag lately on t retain 1 minutes")
+    world.clock.advance_ms(60_000)
+    for wait in (None, 5):
+        with pytest.raises(LockError, match=r"needed by tag q3 \(version 2\)") as caught:
+            purge(world, "id = 1", wait=wait)
+        assert caught.value.context["pins"] == ("tag q3",)
+        assert any("DROP PINS" in note for note in caught.value.__notes__)
+    assert world.ids() == [1, 2, 3, 4]
+    world.delete(2)
+    found = world.acid.sql("purge table t where id = 1 drop pins")
+    assert (found.rows_found, found.rows_sought) == (0, 2)
+    assert "tag q3, which kept version 2" in found.cleaned
+    assert holding(world) == []
+    assert [one.name for one in world.acid.tags()] == ["lately"]
+
+
 def test_who_waits_goes_on_when_a_reader_has_ended(world: World) -> None:
     store = world.client.metastore
     (txn,) = store.open_txns(1, user="ann", host="here")

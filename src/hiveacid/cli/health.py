@@ -57,7 +57,7 @@ def history(table: str, limit: int | None, url: str | None, as_json: bool) -> No
 @click.argument("table")
 @click.option("--where", metavar="TEXT", help="Delete these rows first; else no row is deleted.")
 @click.option("--wait", type=click.FloatRange(0), metavar="S", help="For who needs the files.")
-@click.option("--drop-pins", is_flag=True, help="For tags and consumers; none keeps files yet.")
+@click.option("--drop-pins", is_flag=True, help="Drop the tags and consumers in the way.")
 @metastore_option
 @json_option
 def purge(

@@ -21,6 +21,7 @@ from hiveacid.layout.names import parse_directory
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
+from hiveacid.model.history import PinKind
 from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.readable import HtmlFields
 from hiveacid.model.tables import AcidMode, Table, TableName
@@ -51,8 +52,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What keeps replaced files from being removed: a ``reader``, a ``transaction``, the
-    ``retention`` or the property ``no_cleanup``; ``mend`` is what ends it.
+    """What keeps replaced files from being removed: a ``reader``, a ``transaction``, a ``tag``, a
+    ``consumer``, the ``retention`` or the property ``no_cleanup``; ``mend`` is what ends it.
     """
 
     kind: str
@@ -245,10 +246,30 @@ def _holders(client: Client, table: Table, queue: Sequence[CompactionInfo]) -> t
     if longest > client.clock.now_ms():
         mend = f"PURGE TABLE {table.name}"
         found.append(Holder("retention", "the table's retention", None, longest, mend))
+    found += _pinning(client, table)
     last = max((one.next_txn or 0 for one in waiting), default=0)
     opened = (one for one in client.metastore.show_txns() if one.state is TxnState.OPEN)
     found += (_of_txn(one) for one in opened if one.id <= last)
     return tuple(found)
+
+
+def _pinning(client: Client, table: Table) -> Iterable[Holder]:
+    """Tags and consumers of another version than that of now."""
+    pins = client.own.pins(table.name, in_force=True)
+    if not pins:
+        return
+    (now,) = client.metastore.valid_write_ids((table.name,))
+    for one in pins:
+        if not one.shows(now):
+            is_tag = one.kind is PinKind.TAG
+            mend = f"DROP TAG `{one.name}` ON {table.name}"
+            yield Holder(
+                one.kind.value,
+                f"{one} of version {one.write_id}",
+                one.made_ms or None,
+                one.expires_ms,
+                mend if is_tag else f"PURGE TABLE {table.name} DROP PINS",
+            )
 
 
 def _of_txn(txn: TxnInfo) -> Holder:

@@ -87,6 +87,18 @@ def test_no_cleanup_is_named_with_what_ends_it(acid: Session) -> None:
     assert acid.table("t").detail().holders == ()
 
 
+def test_a_tag_is_named_as_long_as_it_keeps_what_was_replaced(acid: Session) -> None:
+    _fill(acid)
+    acid.sql("alter table t set tblproperties ('hiveacid.retention' = '0')")
+    acid.table("t").tag("close-2026")
+    acid.table("t").delete_arrow("id = 1")
+    acid.table("t").compact(wait=True)
+    (holder,) = acid.table("t").detail().holders
+    assert (holder.kind, holder.what[:14]) == ("tag", "tag close-2026")
+    acid.sql(holder.mend)
+    assert acid.table("t").detail().holders == ()
+
+
 def test_rows_that_no_statistics_tell_are_none_and_named(acid: Session) -> None:
     _fill(acid)
     given = acid.detach("t")
