@@ -167,12 +167,12 @@ def test_compactions_of_one_table_within_the_retention_are_cleaned_one_after_the
     assert world.directories("r") == ["base_0000004_v0000008"]
 
 
-def test_seven_days_are_the_default(tmp_path: Path) -> None:
+def test_a_day_is_the_default(tmp_path: Path) -> None:
     world = World(f"sqlite:///{tmp_path}/m.db", tmp_path / "wh", hiveacid.settings.Settings())
     world.make()
     two_deltas(world)
     world.compact(MAJOR)
-    world.clock.advance_ms(7 * DAY_MS - 10_000)
+    world.clock.advance_ms(DAY_MS - 10_000)
     assert world.clean()[0].outcome is CleaningOutcome.WAITING
     world.clock.advance_ms(10_000)
     assert world.clean()[0].outcome is CleaningOutcome.CLEANED

@@ -5,14 +5,16 @@ files that no tag needs go.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
 
-from hiveacid import read_arrow
+from hiveacid import read_arrow, read_changes
 from hiveacid.compaction.cleaner import CleaningOutcome
 from hiveacid.errors import (
     AlreadyExistsError,
@@ -47,6 +49,13 @@ def acid(made: World) -> Session:
 def _ids(acid: Session, table: str = "t", **version: Any) -> list[int]:
     found = read_arrow(acid.table(table), columns=["id"], **version).read_all()
     return sorted(found["id"].to_pylist())
+
+
+def _ids_or_none(acid: Session, write_id: int) -> list[int] | None:
+    try:
+        return _ids(acid, as_of_write_id=write_id)
+    except SnapshotExpiredError:
+        return None
 
 
 def _cleaned(made: World) -> None:
@@ -86,8 +95,10 @@ def test_tagged_versions_stay_as_they_were_until_their_tags_go(made: World, seed
     made.make()
     now: set[int] = set()
     tagged: dict[str, set[int]] = {}
+    versions: dict[int, set[int]] = {}
     for number in range(18):
         now = _step(made, chance, now)
+        versions[int(made.client.metastore.last_write_id(T))] = now
         if chance.random() < 0.3:
             acid.sql(f"create tag v{number} on t")
             tagged[f"v{number}"] = now
@@ -103,6 +114,8 @@ def test_tagged_versions_stay_as_they_were_until_their_tags_go(made: World, seed
     kept = {name: set(_ids(acid, as_of_tag=name)) for name in tagged}
     assert kept == tagged
     assert set(_ids(acid)) == now | {2000}
+    for write_id, then in versions.items():
+        assert _ids_or_none(acid, write_id) in (sorted(then), None), (seed, write_id)
     for one in acid.tags():
         acid.table("t").drop_tag(one.name)
     _cleaned(made)
@@ -137,6 +150,36 @@ def test_what_no_tag_needs_goes_and_what_one_needed_goes_after_it(made: World) -
     assert {one.partition("/")[0][:12] for one in _files(made)} == {"base_0000003"}
     with pytest.raises(NotFoundError, match="t has no tag first: it has none"):
         _ids(made.acid, as_of_tag="first")
+
+
+@pytest.mark.parametrize("seed", [101, 104])
+def test_changes_are_whole_or_an_error_where_tags_kept_a_part(made: World, seed: int) -> None:
+    acid, chance = made.acid, random.Random(seed)
+    made.make()
+    now: set[int] = set()
+    versions: dict[int, set[int]] = {}
+    for number in range(18):
+        now = _step(made, chance, now)
+        versions[int(made.client.metastore.last_write_id(T))] = now
+        if chance.random() < 0.3:
+            acid.table("t").tag(f"v{number}")
+        elif acid.table("t").tags() and chance.random() < 0.15:
+            acid.table("t").drop_tag(chance.choice(acid.table("t").tags()).name)
+    made.insert(2000)
+    versions[int(made.client.metastore.last_write_id(T))] = now | {2000}
+    made.compact(MAJOR)
+    _cleaned(made)
+    made.insert(3000)
+    told = 0
+    for write_id, then in versions.items():
+        with suppress(SnapshotExpiredError):
+            rows = read_changes(acid.table("t"), since=write_id).read_all().to_pylist()
+            state = Counter(then)
+            for row in rows:
+                state[row["id"]] += 1 if row["_change_type"] == "insert" else -1
+            assert +state == Counter(now | {2000, 3000}), (seed, write_id)
+            told += 1
+    assert told
 
 
 def test_a_tag_that_expired_keeps_nothing(made: World) -> None:

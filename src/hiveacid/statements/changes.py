@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -122,7 +123,14 @@ def plan_changes(
     versions = _versions(own, table, now, wanted)
     key = _key(table, wanted)
     names = _columns(table, columns)
-    units = change_units(table, txn.partitions(table), versions, txn.valid_txns, files=files)
+    units = change_units(
+        table,
+        txn.partitions(table),
+        versions,
+        txn.valid_txns,
+        files=files,
+        floors=partial(own.floors, table.name),
+    )
     reader = ChangeReader(
         TableReader(files, table, names.union(key), versions.high),
         times_ms=versions.times_ms,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hiveacid.errors import SnapshotExpiredError
 from hiveacid.layout.changes import Proof, Step, Versions, changes_of
+from hiveacid.layout.names import partition_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
+from hiveacid.model.history import Floor
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.storage.filesystem import Files, FileSystem
@@ -42,9 +44,11 @@ def change_units(
     txns: ValidTxnList,
     *,
     files: Files,
+    floors: Callable[[], Mapping[str, Floor]],
 ) -> list[ChangeUnit]:
     """What is to be read for the changes of some partitions, in the order in which they happened to
-    each.
+    each. ``floors`` is asked after the listing: pins may have kept a part of what was to go,
+    which proves nothing of the rest.
 
     Raises:
         SnapshotExpiredError: a directory that is needed was cleaned; ``write_id`` is the oldest
@@ -66,6 +70,11 @@ def change_units(
         for step in found.steps:
             whole = _with_lengths(fs, path, step, entries)
             units += _by_bucket(fs, path, table, partition, whole)
+    cleaned, keys = floors(), table.partition_keys
+    for partition in partitions if cleaned else ():
+        floor = cleaned.get(partition_name(keys, partition.values) if keys else "")
+        if floor is not None and versions.count(max(1, floor.first), floor.base):
+            oldest = max(oldest, floor.base)
     if oldest:
         raise SnapshotExpiredError(
             f"Changes of {table.name} before write id {oldest} are compacted, and the files that"
