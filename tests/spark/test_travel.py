@@ -29,12 +29,14 @@ FIRST, SECOND, LAST = [(1, "Ann"), (2, "Joe")], [(1, "Ann"), (2, "Jo")], [(2, "J
 
 
 def test_a_query_names_versions(acid: Any, emp: Any, rows: Any) -> None:
-    del emp
+    acid.sql("create tag q3 on emp as of version 1 retain 90 days")
+    assert sorted(tuple(row)[:2] for row in emp.df(as_of_tag="Q3").collect()) == FIRST
     now = datetime.now(timezone.utc).isoformat()
     for clause, expected in {
         "version as of 1": FIRST,
         "for system_version as of 2": SECOND,
         "version as of '3'": LAST,
+        "version as of 'q3'": FIRST,
         f"timestamp as of '{now}'": LAST,
         "": LAST,
     }.items():

@@ -54,6 +54,20 @@ def history(table: str, limit: int | None, url: str | None, as_json: bool) -> No
 
 
 @app.command()
+@click.argument("table", required=False)
+@metastore_option
+@json_option
+def tags(table: str | None, url: str | None, as_json: bool) -> None:
+    """List the tags of TABLE, or of all tables: which version each shows, and until when."""
+    from hiveacid.statements.tags import ShowTags, tags_listing
+
+    with open_session(url) as session:
+        name = None if table is None else session.table(table).name
+        found = tags_listing(session.client.metastore, ShowTags(name))
+    print_answer(found.columns, found.rows, as_json=as_json)
+
+
+@app.command()
 @click.argument("table")
 @click.option("--where", metavar="TEXT", help="Delete these rows first; else no row is deleted.")
 @click.option("--wait", type=click.FloatRange(0), metavar="S", help="For who needs the files.")

@@ -29,6 +29,25 @@ def test_purge_says_what_it_did_and_where_the_report_is(tmp_path: Path) -> None:
     assert (refused.returncode, "nothing" in refused.stderr) == (1, True)
 
 
+def test_tags_are_listed_and_in_the_way_of_a_purge(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'metastore.db'}"
+    with session_of(url, tmp_path) as acid:
+        acid.sql(f"create table t (id int) {ACID}")
+        acid.sql("insert into t values (1)")
+        acid.sql("create tag q3 on t")
+    (tag,) = json.loads(run("tags", "t", "--metastore", url, "--json").stdout)
+    assert (tag["tag"], tag["table"], tag["version"], tag["expires"]) == (
+        "q3",
+        "default.t",
+        "1",
+        None,
+    )
+    refused = run("purge", "t", "--metastore", url)
+    assert (refused.returncode, "tag q3 (version 1)" in refused.stderr) == (1, True)
+    assert run("purge", "t", "--drop-pins", "--metastore", url).returncode == 0
+    assert json.loads(run("tags", "--metastore", url, "--json").stdout) == []
+
+
 def test_times_and_durations_are_for_people_in_tables_and_numbers_in_json(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'metastore.db'}"
     with session_of(url, tmp_path) as acid:
