@@ -38,13 +38,15 @@ NATURAL: Final[Mapping[str, Any]] = {
     "table": "t",
     "locks": 1,
     "transactions": 1,
+    "since": 0,
+    "tables": ["t"],
     "ids": 1,
     "spark": None,
 }
 FOR_THE_HOUSE: Final = {
     *("execute", "lease", "table_definition", "close", "client"),
     *("use_database", "control", "compactions_listing", "definition_context"),
-    *("run", "look", "over", "take_over"),
+    *("run", "look", "over", "take_over", "purged", "restored", "reading_context", "as_of"),
 }
 """Not what users call, or the end of the session."""
 

@@ -145,6 +145,25 @@ def natural_arguments(
         "foreach_batch": lambda f: f(table.session, "t"),
         "begin_batch": lambda f: f("a", 1, table="t"),
         "detach": lambda f: f("p"),
+    } | of_the_past(table)
+
+
+def of_the_past(table: Any) -> Mapping[str, Callable[[Any], object]]:
+    """The same, of what tells and changes the past, and of health."""
+    return {
+        "at": lambda f: f("2999-01-01").table("t"),
+        "changes": lambda f: f(since=0),
+        "read_changes": lambda f: f(table, since=0),
+        "detail": lambda f: f(),
+        "doctor": lambda f: f(),
+        "history": lambda f: f(limit=1),
+        "purge": lambda f: f(where="id = 1"),
+        "restore": lambda f: f(write_id=1),
+        "Session.tag": lambda f: f("close", ["t"]),
+        "Session.drop_tag": lambda f: f("no such tag"),
+        "tag": lambda f: f("q3", retain=60.0),
+        "drop_tag": lambda f: f("q3", if_exists=True),
+        "tags": lambda f: f(),
     }
 
 
@@ -156,7 +175,7 @@ def streamed(stream: Any) -> None:
 
 FOR_STATEMENTS = {
     *("lease", "use_database", "control", "compactions_listing", "definition_context"),
-    *("look", "run", "over", "take_over"),
+    *("look", "run", "over", "take_over", "purged", "restored", "reading_context", "as_of"),
 }
 """What a session does for its statements and for connectors, not for users."""
 
@@ -233,6 +252,12 @@ def commands(where: Path) -> Iterator[tuple[str, list[str]]]:
         "metastore upgrade": ["metastore", "upgrade", f"sqlite:///{where}/other.db"],
         "metastore check": ["metastore", "check", "--files", f"sqlite:///{where}/other.db"],
         "demo": ["demo", "--dir", str(where / "demo")],
+        "changes": ["changes", "t", "--since", "0", *store],
+        "describe": ["describe", "t", *store],
+        "doctor": ["doctor", *store],
+        "history": ["history", "t", *store],
+        "purge": ["purge", "t", *store],
+        "tags": ["tags", *store],
     }
     more = {
         "compactor run --spark": ["compactor", "run", "--once", "--spark", *store],

@@ -86,5 +86,8 @@ _REFUSED = {
     "AcidTransaction.rollback",
     *("Session.use_spark", "hiveacid.enable", "hiveacid.disable"),
     *("Session.abort_locks", "Session.abort_transactions", "$ abort"),
+    *("Session.drop_tag", "AcidTable.purge", "AcidTable.restore", "$ purge", "$ changes"),
 }
-"""There are no such files, transactions, locks and sessions."""
+"""There are no such files, transactions, locks, sessions, tags; PURGE finds a transaction open, and
+ends the past that it can.
+"""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.changes import ChangeRange, Deduplication
 from hiveacid.model.tables import Table, TableName
+from hiveacid.statements.arguments import checked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +25,9 @@ class _Session(Protocol):
         """What a read outside of statements needs."""
 
 
-class _Handle(Protocol):
+class SessionTable(Protocol):
+    """A table's handle."""
+
     @property
     def definition(self) -> Table:
         """The table as the catalog has it."""
@@ -34,8 +37,9 @@ class _Handle(Protocol):
         """The session that it belongs to."""
 
 
+@checked
 def read_changes(
-    table: _Handle,
+    table: SessionTable,
     *,
     since: int,
     until: int | None = None,
@@ -71,7 +75,9 @@ def read_changes(
     return _reader(scan)
 
 
-def _opened(table: _Handle, wanted: ChangeRange, columns: str | Sequence[str] | None) -> ChangeScan:
+def _opened(
+    table: SessionTable, wanted: ChangeRange, columns: str | Sequence[str] | None
+) -> ChangeScan:
     from hiveacid.statements.open_changes import open_changes
 
     names = [columns] if isinstance(columns, str) else columns

@@ -16,15 +16,16 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "str": (str, "a text"),
     "bool": (bool, "True or False"),
     "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
     "None": (NoneType, ""),
     "PathLike": (os.PathLike, ""),
     "Mapping": (Mapping, "a mapping"),
     "Sequence": (Sequence, "a list"),
 }
-_TABLES: Final = frozenset({"Handle", "Leasing"})
+_TABLES: Final = frozenset({"Handle", "Leasing", "SessionTable"})
 _CLASSES: Final = frozenset(
     {
-        *("Path", "pc.Expression", "Settings", "SparkSession", "TableName"),
+        *("Path", "pc.Expression", "Settings", "SparkSession", "TableName", "timedelta"),
         *("ValidTxnList", "ValidWriteIdList"),
     }
 )
@@ -35,15 +36,18 @@ _SHOWN: Final = 60
 
 
 def checked(public: _Checked) -> _Checked:
-    """A function, or a class with its public methods, whose arguments are held against their
-    annotations before it is called; annotations that name other types are left to the function.
+    """A function, or a class with its public methods, inherited ones too, whose arguments are held
+    against their annotations before it is called; annotations that name other types are left to the
+    function.
 
     Raises:
         InvalidInputError: an argument is of another type.
     """
     if inspect.isclass(public):
-        for name, member in list(vars(public).items()):
-            if inspect.isfunction(member) and not name.startswith("_"):
+        for name in dir(public):
+            member = inspect.getattr_static(public, name)
+            is_done = hasattr(member, "is_checked")
+            if inspect.isfunction(member) and not name.startswith("_") and not is_done:
                 setattr(public, name, checked(member))
         return public
     signature = inspect.signature(public)
@@ -67,6 +71,7 @@ def checked(public: _Checked) -> _Checked:
                     raise wrong_argument(name, _said(wanted[name]), one)
         return public(*args, **kwargs)
 
+    call.is_checked = True  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
 
 
@@ -102,7 +107,9 @@ def _is(value: Any, head: str, inside: str) -> bool:
         return hasattr(type(value), "definition")  # of the value itself it asks the catalog
     if head in _CLASSES:
         return any(base.__name__ == head.rpartition(".")[2] for base in type(value).__mro__)
-    if not isinstance(value, _KINDS[head][0]) or (isinstance(value, bool) and head == "int"):
+    if not isinstance(value, _KINDS[head][0]) or (
+        isinstance(value, bool) and head in ("int", "float")
+    ):
         return False
     if isinstance(value, Mapping):
         keys, _, texts = inside.partition(", ")
