@@ -138,7 +138,17 @@ def test_a_damaged_delete_file_fails_every_statement(acid, table, damage, unharm
     unharmed()
 
 
-def test_a_delete_file_that_is_gone_after_the_listing_is_an_error(acid, table, unharmed):
+def test_a_delete_file_that_is_gone_after_the_listing_is_an_error(
+    acid, table, unharmed, monkeypatch
+):
+    (path,) = table.glob("delete_delta_*/bucket_*")
+    content = path.read_bytes()
+    live = sorted(acid.sql("select * from t").collect())
+    frame = acid.sql("select * from t")
+    path.unlink()  # the driver has read what it deletes
+    assert sorted(frame.collect()) == live
+    path.write_bytes(content)
+    monkeypatch.setattr("hiveacid.spark.delete_filter.EVENTS_HERE_MAX", 0)  # Spark's tasks read it
     (path,) = table.glob("delete_delta_*/bucket_*")
     content = path.read_bytes()
     frame = acid.sql("select * from t")

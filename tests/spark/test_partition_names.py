@@ -77,9 +77,13 @@ def test_partitions_with_other_names_for_their_values_stay_one_partition(acid, t
 def test_two_names_for_the_same_values_refuse_to_be_changed(acid, tmp_path, rows):
     odd(acid, tmp_path, "n=7/ts=2024-01-01 00%3A00%3A00.0", "n=7/ts=2024-01-01 00%3A00%3A00")
     with pytest.raises(UnsupportedError, match="have the same values"):
-        acid.sql("delete from t where id = 2")
+        acid.sql("delete from t where id + 0 = 2")
     acid.sql("insert into t values (3, 7, timestamp'2024-01-01 00:00:00')")
     assert [row[0] for row in rows("select id from t")] == [1, 2, 3, 3, 4]
+    acid.sql(
+        "delete from t where id = 2"
+    )  # by the driver, which reads one partition after the other
+    assert [row[0] for row in rows("select id from t")] == [1, 3, 3, 4]
 
 
 def test_chars_are_padded_in_names_and_not_in_values(acid, tmp_path, rows):
