@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from hiveacid.client import Client
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.errors import CompactionError, InvalidInputError, LockError
-from hiveacid.health import HealthMethods, detail_listing
+from hiveacid.health import HealthMethods, clean_listing, detail_listing
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.compactions import (
     COVERED_BY,
@@ -94,9 +94,10 @@ class Compacting:
                 return find_compactions(metastore, metastore, value)
             case AbortCompactions():
                 return tuple(metastore.abort_compactions(value.compactions).items())
-            case Clean(name, dry_run):
+            case Clean(name, dry_run, retain_s):
                 tables = None if name is None else (_with_files(metastore, name),)
-                return self.compactor().clean_tables(tables, dry_run=dry_run)
+                compactor = self.compactor()
+                return compactor.clean_tables(tables, dry_run=dry_run, retain_s=retain_s)
             case WhyCompact(name):
                 return self.compactor().initiator.explain(_with_files(metastore, name))
             case DescribeDetail(name):
@@ -127,6 +128,8 @@ class Compacting:
             return abort_compactions(metastore, value)
         if isinstance(value, DescribeDetail):
             return detail_listing(self.detail(value.name))
+        if isinstance(value, Clean):
+            return clean_listing(cast("tuple[CleanedPath, ...]", self.execute(value)))
         self.execute(value)
         return None
 
@@ -330,14 +333,22 @@ class CompactionMethods(HealthMethods):
         )
         return cast("tuple[CompactionInfo, ...]", self.execute(value))
 
-    def clean(self, table: str | None = None, *, dry_run: bool = False) -> tuple[CleanedPath, ...]:
-        """Remove what no reader of a table (of any table) can need any more; ``dry_run`` tells.
+    def clean(
+        self,
+        table: str | None = None,
+        *,
+        dry_run: bool = False,
+        retain_hours: float | None = None,
+    ) -> tuple[CleanedPath, ...]:
+        """VACUUM of a table (of all): remove what no reader can need any more; ``dry_run`` tells.
+        What was replaced within ``retain_hours`` stays, too.
 
         Raises:
             NotFoundError: no such table.
+            InvalidInputError: ``retain_hours`` is shorter than a table's retention.
         """
         name = None if table is None else self.table_name(table)
-        return cast("tuple[CleanedPath, ...]", self.execute(Clean(name, dry_run)))
+        return cast("tuple[CleanedPath, ...]", self.execute(Clean.of(name, dry_run, retain_hours)))
 
 
 def _with_files(catalog: Catalog, name: TableName) -> Table:

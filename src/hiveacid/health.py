@@ -85,11 +85,17 @@ class TableHealth:
         value = Purge(self.name, where, None, wait, drop_pins)
         return cast("PurgeReport", self.session.execute(value))
 
-    def clean(self, *, dry_run: bool = False) -> tuple[CleanedPath, ...]:
-        """Remove what no reader can need any more; ``dry_run`` tells what would go, and why the
-        rest stays.
+    def clean(
+        self, *, dry_run: bool = False, retain_hours: float | None = None
+    ) -> tuple[CleanedPath, ...]:
+        """VACUUM: remove what no reader can need any more; ``dry_run`` tells what would go, and why
+        the rest stays. What was replaced within ``retain_hours`` stays, too.
+
+        Raises:
+            InvalidInputError: ``retain_hours`` is shorter than the table's retention.
         """
-        return cast("tuple[CleanedPath, ...]", self.session.execute(Clean(self.name, dry_run)))
+        value = Clean.of(self.name, dry_run, retain_hours)
+        return cast("tuple[CleanedPath, ...]", self.session.execute(value))
 
     def why_compact(self) -> tuple[Verdict, ...]:
         """For each partition the compaction that its thresholds ask for, or what is missing."""
@@ -154,6 +160,12 @@ def detail_listing(found: TableDetail) -> Listing:
     }
     row = tuple(None if value is None else str(value) for value in cells.values())
     return Listing(tuple(cells), (row,))
+
+
+def clean_listing(found: tuple[CleanedPath, ...]) -> Listing:
+    """VACUUM: the paths that are gone, or would go, and those that stay, each with the reason."""
+    rows = tuple((one.path, one.fate.value, one.reason) for one in found)
+    return Listing(("path", "fate", "reason"), rows)
 
 
 def compaction_due(found: TableDetail) -> str | None:

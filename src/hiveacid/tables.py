@@ -143,6 +143,17 @@ class HiveacidTable:
         """The same, to the last version up to a time; one without a zone is UTC."""
         return self._restored(self._acid.restore(time=timestamp))
 
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """VACUUM: removes what no reader can need any more; a frame without rows.
+
+        Raises:
+            InvalidInputError: as ``AcidTable.clean``.
+        """
+        self._acid.clean(retain_hours=retentionHours)
+        with own_calls():
+            spark = cast("Session", self._acid.session).spark
+            return spark.range(0).select()
+
     def _listed(self, statement: DescribeHistory | DescribeDetail) -> DataFrame:
         session = self._acid.session
         frame: DataFrame = session.run(Statement(type(statement).__name__, 1, statement))
@@ -151,7 +162,6 @@ class HiveacidTable:
     def _restored(self, done: InsertResult) -> DataFrame:
         with own_calls():
             spark = cast("Session", self._acid.session).spark
-            assert spark is not None
             return spark.range(1).selectExpr(f"{done.rows}L AS num_restored_rows")
 
     def merge(self, source: DataFrame, condition: Any) -> MergeClauses:

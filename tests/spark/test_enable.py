@@ -269,9 +269,8 @@ def test_a_transaction_of_several_statements(acid: Session, spark: SparkSession)
 REFUSED = {
     "cache table emp": "CACHE TABLE",
     "optimize emp": "OPTIMIZE",
-    "vacuum emp": "VACUUM",
-    "describe history emp": "HISTORY",
-    "select * from emp version as of 1": "VERSION",
+    "vacuum emp retain 1 hours": "keeps what was replaced for 24 h",
+    "select * from emp version as of 99": "has no version 99",
     "select nope from emp": "nope",
     "selec * from emp": "selec",
     "insert into emp select * from nowhere": "nowhere",
@@ -324,8 +323,9 @@ def test_options_that_are_not_known_are_refused(acid: Session, spark: SparkSessi
     frame = spark.table("emp")
     with pytest.raises(UnsupportedError, match="option compression"):
         frame.write.mode("append").option("compression", "zstd").saveAsTable("emp")
-    with pytest.raises(UnsupportedError, match="option versionasof"):
-        spark.read.option("versionAsOf", 1).table("emp")
+    with pytest.raises(UnsupportedError, match="option wholetable"):
+        spark.read.option("wholeTable", 1).table("emp")
+    assert values(spark.read.option("versionAsOf", 1).table("emp")) == EMP
     with pytest.raises(InvalidInputError, match="partitioned by"):
         frame.write.mode("append").partitionBy("id").saveAsTable("emp")
     with pytest.raises(UnsupportedError, match="another format"):
@@ -415,6 +415,10 @@ def test_the_past_of_a_table_under_the_names_of_other_formats(
     acid: Session, spark: SparkSession
 ) -> None:
     spark.sql("delete from emp where id = 1")
+    assert values(spark.sql("select * from emp version as of 1")) == EMP
+    assert [row.operation for row in spark.sql("describe history emp").collect()][-1] == "INSERT"
+    assert spark.sql("vacuum emp dry run").columns == ["path", "fate", "reason"]
+    HiveacidTable.forName(spark, "emp").vacuum(24)
     emp = HiveacidTable.forName(spark, "emp")
     assert [(row.version, row.operation) for row in emp.history().collect()] == [
         (2, "DELETE"),

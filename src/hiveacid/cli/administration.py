@@ -290,12 +290,15 @@ def compact(
 @app.command()
 @click.argument("table", required=False)
 @click.option("--dry-run", is_flag=True, help="Only say what would go, and why the rest stays.")
+@click.option("--retain-hours", type=float, help="What was replaced within these hours stays, too.")
 @metastore_option
 @json_option
-def clean(table: str | None, dry_run: bool, url: str | None, as_json: bool) -> None:
+def clean(
+    table: str | None, dry_run: bool, retain_hours: float | None, url: str | None, as_json: bool
+) -> None:
     """Remove what no reader of TABLE (of any table) can need any more."""
     with open_session(url) as session:
-        found = session.clean(table, dry_run=dry_run)
+        found = session.clean(table, dry_run=dry_run, retain_hours=retain_hours)
     rows = [(str(one.table), one.path, one.fate.value, one.reason) for one in found]
     print_answer(("table", "path", "fate", "reason"), rows, as_json=as_json)
 

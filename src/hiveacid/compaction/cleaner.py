@@ -94,7 +94,8 @@ class _Nothing:
 class Cleaner:
     """Cleans what is ready, or with ``dry`` only says what would go; ``removing`` is told each path
     before it goes. For the partitions ``unretained`` (None for that of a table without) the
-    retention is over; which readers may need something counts as ever.
+    retention is over; elsewhere it is at least ``retain_s``. Which readers may need something
+    counts as ever.
     """
 
     def __init__(
@@ -104,8 +105,10 @@ class Cleaner:
         dry: bool = False,
         removing: Callable[[str], None] | None = None,
         unretained: Collection[tuple[TableName, str | None]] = (),
+        retain_s: float = 0.0,
     ) -> None:
         self._client = client
+        self._retain_s = retain_s
         self._unretained = frozenset(unretained)
         self._store = client.own
         self._queue = _Nothing() if dry else self._store
@@ -199,7 +202,7 @@ class Cleaner:
 
     def _clean_entry(self, entry: CompactionInfo, table: Table | None) -> Cleaned:
         if table is not None and not _of_aborts(entry):
-            until_ms = self._retained_until_ms(entry, table)
+            until_ms = retained_until_ms(entry, self._kept_s(entry, table))
             if until_ms is not None and self._client.clock.now_ms() < until_ms:
                 return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
         try:
@@ -221,10 +224,10 @@ class Cleaner:
             return replace(done, removed=(*done.removed, *swept))
         return self._remove_from(entry, table, locations, aborted_only=partition is None)
 
-    def _retained_until_ms(self, entry: CompactionInfo, table: Table) -> int | None:
+    def _kept_s(self, entry: CompactionInfo, table: Table) -> float:
         if (entry.table, entry.partition) in self._unretained:
-            return None
-        return retained_until_ms(entry, table, self._client.settings)
+            return 0.0
+        return max(retention_s(table, self._client.settings), self._retain_s)
 
     def remove_aborted(self, table: Table, partition: Partition) -> tuple[str, ...]:
         """Remove what aborted transactions left in a partition, which nobody ever sees. Nothing is
@@ -248,9 +251,7 @@ class Cleaner:
         if _of_aborts(entry):
             txns = old_aborts(self._client, self._store.cleaner_txns(entry))
         else:
-            kept_ms = 0
-            if (entry.table, entry.partition) not in self._unretained:
-                kept_ms = int(retention_s(table, self._client.settings) * 1000)
+            kept_ms = int(self._kept_s(entry, table) * 1000)
             txns = self._store.cleaner_txns(entry, retention_ms=kept_ms)
         seen = lists_of(self._store, entry, txns)
         today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)

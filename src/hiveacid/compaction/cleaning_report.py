@@ -25,7 +25,7 @@ from hiveacid.model.compactions import (
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.storage.listing import list_partition
-from hiveacid.txn.manager import retained_until_ms
+from hiveacid.txn.manager import retained_until_ms, retention_s
 
 
 class Fate(Enum):
@@ -71,16 +71,19 @@ class CleaningPreview:
     keep: tuple[KeptDirectory, ...]
 
 
-def preview_cleaning(client: Client, tables: Iterable[Table]) -> tuple[CleaningPreview, ...]:
-    """What a cleaner would remove of these tables now, directory by directory.
+def preview_cleaning(
+    client: Client, tables: Iterable[Table], *, retain_s: float = 0.0
+) -> tuple[CleaningPreview, ...]:
+    """What a cleaner would remove of these tables now, directory by directory; ``retain_s`` as its
+    own.
 
     Raises:
         MetastoreError: the metastore failed.
         StorageError: a directory could not be listed.
         FormatError: a ``_metadata_acid`` that decides is not one.
     """
-    cleaner = Cleaner(client, dry=True)
-    explained = _Explained.now(client)
+    cleaner = Cleaner(client, dry=True, retain_s=retain_s)
+    explained = _Explained.now(client, retain_s)
     found: list[CleaningPreview] = []
     for table in tables:
         gone = {path for one in cleaner.run_all(table.name) for path in one.removed}
@@ -97,9 +100,10 @@ class _Explained:
     waiting: tuple[CompactionInfo, ...]
     """what is to be cleaned, in this order"""
     open: tuple[TxnInfo, ...]
+    retain_s: float
 
     @classmethod
-    def now(cls, client: Client) -> _Explained:
+    def now(cls, client: Client, retain_s: float) -> _Explained:
         store = client.metastore
         waiting = [
             one
@@ -109,7 +113,7 @@ class _Explained:
         ]
         waiting.sort(key=lambda one: (one.highest_write_id or 0, one.id))
         opened = tuple(one for one in store.show_txns() if one.state is TxnState.OPEN)
-        return cls(client, tuple(waiting), opened)
+        return cls(client, tuple(waiting), opened, retain_s)
 
     def previews(self, table: Table, gone: Collection[str]) -> Iterator[CleaningPreview]:
         """All directories of a table: its partitions, and its own where something lies there."""
@@ -175,7 +179,8 @@ class _Explained:
         return CleaningPreview(table.name, name, partition.location, remove, tuple(keep))
 
     def _retained(self, table: Table, entry: CompactionInfo) -> KeptDirectory | None:
-        until_ms = retained_until_ms(entry, table, self.client.settings)
+        kept_s = max(retention_s(table, self.client.settings), self.retain_s)
+        until_ms = retained_until_ms(entry, kept_s)
         if until_ms is None or self.client.clock.now_ms() >= until_ms:
             return None
         return KeptDirectory("", Kept.RETENTION, until_ms)

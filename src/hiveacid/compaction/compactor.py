@@ -38,10 +38,12 @@ from hiveacid.compaction.metrics import (
     MetricsPort,
 )
 from hiveacid.compaction.worker import CompactionResult, Rewrite, Worker
-from hiveacid.errors import AcidError
+from hiveacid.errors import AcidError, InvalidInputError
 from hiveacid.model.compactions import CompactionState
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import RETENTION, Table, TableName
 from hiveacid.model.transactions import AbortReason
+from hiveacid.settings import Settings
+from hiveacid.txn.manager import retention_s
 
 _LOG = logging.getLogger(__name__)
 _SERIAL = itertools.count()
@@ -111,7 +113,7 @@ class Compactor:
     def clean(self) -> bool:
         """One round of the cleaner; whether something is left for another one."""
         try:
-            self._cleaned(None)
+            self._cleaned(self._cleaner, None)
             entries = self._client.metastore.show_compactions()
         except AcidError as error:
             self._failed("cleaner", error)
@@ -153,23 +155,29 @@ class Compactor:
                 self._failed("sweeper", error)
 
     def clean_tables(
-        self, tables: Sequence[Table] | None, *, dry_run: bool
+        self, tables: Sequence[Table] | None, *, dry_run: bool, retain_s: float | None = None
     ) -> tuple[CleanedPath, ...]:
-        """Clean these tables, or all, now, orphans too; ``dry_run`` only tells.
+        """Clean these tables, or all, now, orphans too; ``dry_run`` only tells. What was replaced
+        within ``retain_s`` stays.
 
         Raises:
             MetastoreError, StorageError, FormatError: as ``preview_cleaning`` and ``sweep``.
+            InvalidInputError: ``retain_s`` is shorter than a table's retention.
         """
         chosen = tuple(self._cleaner.all_tables()) if tables is None else tuple(tables)
+        if retain_s is not None:
+            for table in chosen:
+                _check_retained(table, retain_s, self._client.settings)
         if dry_run:
-            return tuple(of_preview(preview_cleaning(self._client, chosen)))
+            return tuple(of_preview(preview_cleaning(self._client, chosen, retain_s=retain_s or 0)))
         names = [None] if tables is None else [table.name for table in chosen]
-        done = [one for name in names for one in self._cleaned(name)]
+        cleaner = Cleaner(self._client, retain_s=retain_s) if retain_s else self._cleaner
+        done = [one for name in names for one in self._cleaned(cleaner, name)]
         swept = [one for table in chosen for one in of_sweep(table, self._cleaner.sweep((table,)))]
         return (*of_cleaning(done), *swept)
 
-    def _cleaned(self, table: TableName | None) -> tuple[Cleaned, ...]:
-        done = self._cleaner.run_all(table)
+    def _cleaned(self, cleaner: Cleaner, table: TableName | None) -> tuple[Cleaned, ...]:
+        done = cleaner.run_all(table)
         self.metrics.add(REMOVED, sum(len(one.removed) for one in done))
         self.metrics.add(REMOVED_BYTES, sum(one.removed_bytes for one in done))
         return done
@@ -290,6 +298,18 @@ class CompactionService:
         )
         self._loops.append(loop)
         return loop
+
+
+def _check_retained(table: Table, retain_s: float, settings: Settings) -> None:
+    kept_s = retention_s(table, settings)
+    if retain_s < kept_s:
+        raise InvalidInputError(
+            f"{table.name} keeps what was replaced for {kept_s / 3600:g} h: {retain_s / 3600:g} h"
+            " are fewer",
+            table=str(table.name),
+            note=f"ALTER TABLE {table.name} SET TBLPROPERTIES ('{RETENTION}'='{retain_s:g}s')"
+            " shortens it for all; queries that run longer than that may then end in an error",
+        )
 
 
 def run_once(

@@ -27,7 +27,7 @@ from hiveacid.model.readable import HtmlFields
 from hiveacid.model.tables import AcidMode, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState, TxnType
 from hiveacid.storage.orc.tails import tail_of
-from hiveacid.txn.manager import retained_until_ms
+from hiveacid.txn.manager import retained_until_ms, retention_s
 
 SMALL_BYTES: Final = 16 * 1024 * 1024
 """A file of rows that is smaller costs a reader more to open than to read."""
@@ -241,7 +241,8 @@ def _holders(client: Client, table: Table, queue: Sequence[CompactionInfo]) -> t
     if keeps_all(table, None):
         mend = f"ALTER TABLE {table.name} UNSET TBLPROPERTIES ('{NO_CLEANUP}')"
         found.append(Holder(NO_CLEANUP, f"the property {NO_CLEANUP}", None, None, mend))
-    until = [retained_until_ms(one, table, client.settings) for one in waiting]
+    kept_s = retention_s(table, client.settings)
+    until = [retained_until_ms(one, kept_s) for one in waiting]
     longest = max((one for one in until if one is not None), default=0)
     if longest > client.clock.now_ms():
         mend = f"PURGE TABLE {table.name}"

@@ -18,7 +18,7 @@ from hiveacid.sql.cursor import Cursor, TokenKind, after, form, refused, said, t
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
 from hiveacid.sql.tags import show_tags
 from hiveacid.statements.analyze import Analyze
-from hiveacid.statements.compact import AbortCompactions, Compact, ShowCompactions, SortItem
+from hiveacid.statements.compact import AbortCompactions, Clean, Compact, ShowCompactions, SortItem
 from hiveacid.statements.ddl.partitions import RepairTable
 from hiveacid.statements.describe import DescribeDatabase, DescribeTable
 from hiveacid.statements.health import DescribeDetail
@@ -426,6 +426,18 @@ def parse_describe(cursor: Cursor) -> Command:
     if not cursor.at_end():
         column = cursor.small_name("describe statement")
     return DescribeTable(name, column, partition, formatted, extended)
+
+
+def parse_vacuum(cursor: Cursor) -> Clean:
+    """VACUUM [TABLE] name [RETAIN n HOURS] [DRY RUN]."""
+    if cursor.key == "TABLE" and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED):
+        cursor.next()
+    name = cursor.table_name()
+    retain_s = None
+    if cursor.accept("RETAIN"):
+        retain_s = cursor.integer("hours to retain") * 3600.0
+        cursor.expect("HOURS")
+    return Clean(name, cursor.accept("DRY", "RUN"), retain_s)
 
 
 def parse_abort(cursor: Cursor) -> AbortTransactions | AbortLocks | AbortCompactions:

@@ -29,6 +29,7 @@ from hiveacid.sql.commands import (
     parse_show,
     parse_start,
     parse_unlock,
+    parse_vacuum,
 )
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, position, syntax_error, tokenize
 from hiveacid.sql.ddl import (
@@ -134,6 +135,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "RELEASE": parse_release,
     "LOCK": parse_lock,
     "UNLOCK": parse_unlock,
+    "VACUUM": parse_vacuum,
 }
 _UNSUPPORTED = {
     "EXPORT": "EXPORT TABLE is not supported",
@@ -149,7 +151,6 @@ _UNSUPPORTED = {
     "PREPARE": "PREPARE is not supported",
     "EXECUTE": "EXECUTE is not supported",
     "OPTIMIZE": "OPTIMIZE is not supported: ALTER TABLE t COMPACT 'major' makes few files of many",
-    "VACUUM": "VACUUM is not supported: files that nobody needs go by themselves, or by clean()",
 }
 _EXPLAIN_MODES = frozenset(
     {

@@ -98,12 +98,19 @@ class AbortCompactions(Command):
 
 @dataclass(frozen=True, slots=True)
 class Clean(Command):
-    """Clean a table, all of them where ``name`` is None; ``dry_run`` only tells what would go and
-    why the rest stays. No SQL says this.
+    """VACUUM name [RETAIN n HOURS] [DRY RUN]: clean a table, all of them where ``name`` is None;
+    ``dry_run`` only tells what would go and why the rest stays. What was replaced within
+    ``retain_s`` stays, too, where that is longer than the table's retention.
     """
 
     name: TableName | None = None
     dry_run: bool = False
+    retain_s: float | None = None
+
+    @classmethod
+    def of(cls, name: TableName | None, dry_run: bool, retain_hours: float | None) -> Clean:
+        """The same with hours."""
+        return cls(name, dry_run, None if retain_hours is None else retain_hours * 3600)
 
 
 @dataclass(frozen=True, slots=True)

@@ -432,13 +432,10 @@ def _kept_s(table: Table, settings: Settings) -> float:
         return 0.0
 
 
-def retained_until_ms(entry: CompactionInfo, table: Table, settings: Settings) -> int | None:
-    """When the retention of a compaction's inputs is over; None where they need not be kept.
-
-    Raises:
-        InvalidInputError: the table's property is no length of time.
+def retained_until_ms(entry: CompactionInfo, kept_s: float) -> int | None:
+    """When the retention ``kept_s`` of a compaction's inputs is over; None where they need not be
+    kept.
     """
-    kept_s = retention_s(table, settings)
     begins_ms = entry.committed_ms or entry.started_ms
     if begins_ms is None or not kept_s:
         return None
