@@ -197,6 +197,39 @@ def _bases(entries: Sequence[Entry]) -> dict[str, tuple[BaseName, bool]]:
     return found
 
 
+def without_mixed(
+    entries: Sequence[Entry], valid: ValidWriteIdList, now: ValidWriteIdList, txns: ValidTxnList
+) -> tuple[tuple[Entry, ...], tuple[Proof, ...]]:
+    """The entries that a state of the past of a table without row ids is read from, and proofs that
+    they are complete: what is left out are compacted deltas that hold rows of later versions too.
+    """
+    versions = Versions(valid, valid, now, last=int(valid.hwm))
+    mixed = {
+        path
+        for path in _mixed_deltas(entries, versions, txns)
+        if isinstance(name := parse_directory(path), DeltaName)
+        and _valid_between(valid, name.min_write_id, name.max_write_id)
+    }
+    left = tuple(one for one in entries if one.path.partition("/")[0] not in mixed)
+
+    def state(seen: ValidWriteIdList) -> AcidDirectory:
+        return resolve(left, seen, txns, mode=AcidMode.INSERT_ONLY, is_kept=True)
+
+    replaced = state(valid).base
+    proofs = [
+        _proof_of_delta(entries, path, versions, txns, state)
+        for path in sorted(mixed)
+        if replaced is None or write_ids_of(_delta(path))[1] > replaced.name.write_id
+    ]
+    return left, tuple(proofs)
+
+
+def _delta(path: str) -> DeltaName:
+    name = parse_directory(path)
+    assert isinstance(name, DeltaName)
+    return name
+
+
 def _mixed_deltas(
     entries: Sequence[Entry], versions: Versions, txns: ValidTxnList
 ) -> frozenset[str]:
@@ -296,8 +329,7 @@ def _proof_of_delta(
     txns: ValidTxnList,
     state: Callable[[ValidWriteIdList], AcidDirectory],
 ) -> Proof:
-    name = parse_directory(path)
-    assert isinstance(name, DeltaName)
+    name = _delta(path)
     own = [one for one in entries if one.path.partition("/")[0] == path]
     valid = _up_to(versions.now, int(name.max_write_id))
     files = resolve(own, valid, txns, mode=AcidMode.INSERT_ONLY).row_files

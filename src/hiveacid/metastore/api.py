@@ -161,11 +161,12 @@ class Catalog(Protocol):
         partitions: Sequence[Partition],
         *,
         if_not_exists: bool = True,
+        have_rows: bool = False,
         claim: Claim | None = None,
     ) -> tuple[Partition, ...]:
-        """Add those that do not exist, in one step; returns them. ``claim`` as ``create_table``.
-
-        Raises: NotFoundError; AlreadyExistsError: one exists and not ``if_not_exists``.
+        """Add those that do not exist, in one step; returns them. ``have_rows``: over files that
+        older versions of the table do not have. ``claim`` as ``create_table``. Raises:
+        NotFoundError; AlreadyExistsError: one exists and not ``if_not_exists``.
         """
 
     def alter_partition(
@@ -177,7 +178,6 @@ class Catalog(Protocol):
         claim: Claim | None = None,
     ) -> Partition:
         """Replace location and properties, as ``alter_table``; renames where ``values`` differ.
-
         Raises: NotFoundError (Hive's 10006); AlreadyExistsError: the new name is taken.
         """
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timezone
 from enum import Enum
+from typing import Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.ids import TxnId, WriteId
@@ -138,6 +139,18 @@ def moment_ms(value: object) -> int:
     return int(aware.timestamp() * 1000)
 
 
+WHOLE_TABLE: Final = ""
+"""The name that stands for all files that a table had when it became transactional."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSince:
+    """A partition that came with its rows: under the name ``before`` until then, or not at all."""
+
+    name: str
+    before: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """A table as it was just after a commit.
@@ -145,7 +158,7 @@ class Version:
     ``sequence`` and ``committed_ms`` are None where the commit was not recorded (one of Hive, or of
     a hiveacid that kept no history): its place is then told from its number alone. ``columns`` are
     those of then, None where they are today's; ``dropped`` names partitions that were dropped
-    since.
+    since, ``came`` are those that came since with their rows, in order.
     """
 
     write_id: WriteId
@@ -154,6 +167,30 @@ class Version:
     committed_ms: int | None
     columns: tuple[Column, ...] | None = None
     dropped: tuple[str, ...] = ()
+    came: tuple[PartitionSince, ...] = ()
+
+    @property
+    def was_converted(self) -> bool:
+        """Whether the table had rows before its first commit, as far as it is known."""
+        return any(one.name == WHOLE_TABLE for one in self.came)
+
+    def name_today(self, then: str) -> str:
+        """Today's name of a partition, by its name of then."""
+        for one in self.came:
+            if one.before == then:
+                then = one.name
+        return then
+
+    def names_of_then(self, names: Iterable[str]) -> dict[str, str]:
+        """By today's name of each partition that was there (or that a later commit made) its name
+        of then.
+        """
+        found = {name: name for name in names}
+        for one in reversed(self.came):
+            today = found.pop(one.name, None)
+            if one.before is not None and today is not None:
+                found[one.before] = today
+        return {today: then for then, today in found.items()}
 
 
 def state_after(

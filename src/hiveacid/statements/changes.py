@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.errors import InvalidInputError, NotFoundError, SnapshotExpiredError
 from hiveacid.layout.changes import Versions
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.changes import ChangeRange, Deduplication
-from hiveacid.model.history import Commit, Version
+from hiveacid.model.history import Commit, Floor, Version
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.constraints import key_constraints
@@ -29,6 +29,7 @@ from hiveacid.storage.change_plan import ChangeUnit, change_units
 from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.read import TableReader
+from hiveacid.txn.past import partitions_then
 from hiveacid.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -120,16 +121,17 @@ def plan_changes(
             f"{table.name} is not transactional: nothing tells what changed", table=str(table.name)
         )
     now = txn.valid_write_ids(table)
-    versions = _versions(own, table, now, wanted)
+    versions, low, high = _versions(own, table, now, wanted)
+    _check_partitions(own, table, low, high)
     key = _key(table, wanted)
     names = _columns(table, columns)
     units = change_units(
         table,
-        txn.partitions(table),
+        partitions_then(table, high, txn.partitions(table)),
         versions,
         txn.valid_txns,
         files=files,
-        floors=partial(own.floors, table.name),
+        floors=partial(_floors, own, table, high),
     )
     reader = ChangeReader(
         TableReader(files, table, names.union(key), versions.high),
@@ -140,9 +142,15 @@ def plan_changes(
     return ChangeScan(table, versions, tuple(units), reader, key)
 
 
+def _floors(own: OwnDatabase, table: Table, version: Version) -> dict[str, Floor]:
+    """What cleaners have begun to remove, by the names that partitions had in a version."""
+    floors = own.floors(table.name)
+    return {then: floors[name] for name, then in version.names_of_then(floors).items()}
+
+
 def _versions(
     own: OwnDatabase, table: Table, now: ValidWriteIdList, wanted: ChangeRange
-) -> Versions:
+) -> tuple[Versions, Version, Version]:
     low = _state(own, table, now, wanted.since, included=not wanted.includes_since)
     found = own.commits(table.name, after=low.sequence or 0)
     commits = [one for one in found if now.is_valid(one.write_id)]
@@ -157,7 +165,7 @@ def _versions(
             f"Version {wanted.until} of {table.name} committed before version {wanted.since}",
             table=str(table.name),
         )
-    return Versions(
+    versions = Versions(
         low.valid,
         high.valid,
         now,
@@ -165,6 +173,37 @@ def _versions(
         positions=_positions(commits, low.valid, high.valid),
         times_ms={int(one.write_id): one.committed_ms for one in commits},
     )
+    return versions, low, high
+
+
+def _check_partitions(own: OwnDatabase, table: Table, low: Version, high: Version) -> None:
+    """Rows that came or went with their partition are no changes of any version.
+
+    Raises:
+        SnapshotExpiredError: some did.
+    """
+    between = low.came[: len(low.came) - len(high.came)]
+    came = [one.name for one in between if one.name]
+    if not low.dropped and not came:
+        return
+    gone = (one or "location of the table" for one in low.dropped)
+    names = ", ".join([*gone, *came])
+    commits = own.commits(table.name, after=low.sequence or 0)
+    told = (int(one.write_id) for one in commits if _has_all(own, table, one))
+    oldest = next(told, None)
+    since = "by no version yet" if oldest is None else f"since {oldest}"
+    raise SnapshotExpiredError(
+        f"Changes of {table.name} since {low.write_id} cannot be told: partitions were dropped,"
+        f" renamed, moved or added with their files after it ({names}). They can be told {since}",
+        table=str(table.name),
+        write_id=oldest,
+    )
+
+
+def _has_all(own: OwnDatabase, table: Table, commit: Commit) -> bool:
+    """Whether no partition came or went after a commit."""
+    version = own.version(table.name, write_id=int(commit.write_id))
+    return not version.dropped and not any(one.name for one in version.came)
 
 
 def _state(

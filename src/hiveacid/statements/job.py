@@ -21,7 +21,7 @@ from hiveacid.storage.filesystem import Files
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.target import WriteResult, WriteTarget
 from hiveacid.txn.footprint import WriteKind
-from hiveacid.txn.past import as_it_was, past_snapshot
+from hiveacid.txn.past import as_it_was, partitions_then, past_snapshot
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
@@ -75,6 +75,8 @@ class Reader:
         known: tuple[Partition, ...] | None = None
         if table.partition_columns:
             known = self.view.partitions(table)
+            if version is not None:
+                known = partitions_then(table, version, known)
             partitions = partitions_that_match(table, known, predicate)
         if version is None:
             snapshot = self.txn.snapshot(table, partitions=partitions, of=known)

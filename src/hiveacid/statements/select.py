@@ -27,7 +27,7 @@ from hiveacid.statements.values import Aggregate, Query, TableRef
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.manager import end_reading
-from hiveacid.txn.past import as_it_was
+from hiveacid.txn.past import as_it_was, partitions_then
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def _past(
     now = held.view.definition(held.value)
     version = held.view.version(now, as_of)
     reader = Reader(context=context, txn=held.txn, view=held.view)
-    known = held.view.partitions(now)
+    known = partitions_then(now, version, held.view.partitions(now))
     chosen = keep(known) if now.partition_columns else known
     return reader.snapshot_of(as_it_was(now, version), version, chosen), (now,)
 

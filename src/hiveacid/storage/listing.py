@@ -4,7 +4,7 @@ by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -29,6 +29,8 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 
 _LONG_BYTES: Final = 8
+OfThen = Callable[[FileSystem, str, tuple[Entry, ...]], tuple[Entry, ...]]
+"""Of a partition's listing the entries from which a state of the past is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +212,11 @@ def read_snapshot(
     files: Files,
     valid: ValidWriteIdList,
     valid_txns: ValidTxnList,
-    is_kept: bool = False,
+    of_then: OfThen | None = None,
 ) -> Snapshot:
-    """List each partition's directory and choose what a reader with these ids reads; ``is_kept`` as
-    for ``resolve``.
+    """List each partition's directory and choose what a reader with these ids reads;
+    ``of_then`` leaves entries out that a state of the past is not read from, where the caller knows
+    whether what a base above these ids replaced is there.
 
     Raises:
         StorageError: a listing failed.
@@ -226,7 +229,11 @@ def read_snapshot(
         partitions, _listings(files, partitions), strict=True
     ):
         entries = _entries(file_system, path, infos)
-        directory = resolve(entries, valid, valid_txns, mode=table.acid_mode, is_kept=is_kept)
+        if of_then is not None:
+            entries = of_then(file_system, path, entries)
+        directory = resolve(
+            entries, valid, valid_txns, mode=table.acid_mode, is_kept=of_then is not None
+        )
         directory = with_logical_lengths(file_system, path, directory, entries=entries)
         parts.append(SnapshotPart(partition, directory))
     return Snapshot(table, valid, tuple(parts))

@@ -18,14 +18,21 @@ from hiveacid.errors import (
     NotFoundError,
     SnapshotExpiredError,
 )
-from hiveacid.layout.names import BaseName, parse_directory, partition_name
+from hiveacid.layout.changes import without_mixed
+from hiveacid.layout.names import (
+    BaseName,
+    parse_directory,
+    parse_partition_name,
+    partition_name,
+)
+from hiveacid.layout.resolve import Entry
 from hiveacid.layout.snapshot import AcidDirectory, Snapshot
 from hiveacid.metastore.api import own
 from hiveacid.model.history import AsOf, Floor, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import RangeValidity, ValidTxnList
-from hiveacid.storage.filesystem import Files
-from hiveacid.storage.listing import read_snapshot
+from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.listing import OfThen, read_snapshot
 
 if TYPE_CHECKING:
     from hiveacid.metastore.api import Catalog, Metastore, OwnDatabase
@@ -77,6 +84,24 @@ def as_it_was(table: Table, version: Version | None) -> Table:
     return replace(table, columns=version.columns)
 
 
+def partitions_then(
+    table: Table, version: Version, partitions: Sequence[Partition]
+) -> tuple[Partition, ...]:
+    """Of today's partitions those that a version may have rows of, with their values of then."""
+    keys = table.partition_keys
+    if not keys or not version.came:
+        return tuple(partitions)
+    today = {partition_name(keys, one.values): one for one in partitions}
+    found = []
+    for name, then in version.names_of_then(today).items():
+        partition = today[name]
+        if name != then:
+            values = tuple(value for _, value in parse_partition_name(then) or ())
+            partition = replace(partition, values=values)
+        found.append(partition)
+    return tuple(found)
+
+
 def past_snapshot(
     metastore: Metastore,
     table: Table,
@@ -87,17 +112,18 @@ def past_snapshot(
     valid_txns: ValidTxnList,
     hive_cleans: bool,
 ) -> Snapshot:
-    """The files of a version, in partitions of the table; ``valid_txns`` are those of now: whatever
-    compactions have made since shows the rows of then, too.
+    """The files of a version, in partitions of the table with their values of then;
+    ``valid_txns`` are those of now: whatever compactions have made since shows the rows of then.
 
     Raises:
         SnapshotExpiredError: files of it were cleaned.
         StorageError: a directory could not be listed.
     """
-    if version.dropped:
+    if version.dropped and (version.write_id or version.was_converted):
+        what = f"partition {version.dropped[0]}, which may have had rows then, was dropped or moved"
         raise SnapshotExpiredError(
-            f"Version {version.write_id} of {table.name} is not there any more: partition "
-            f"{version.dropped[0]}, which may have had rows then, was dropped since",
+            f"Version {version.write_id} of {table.name} is not there any more: "
+            f"{what if version.dropped[0] else 'the table got another location'} since",
             table=str(table.name),
             version=int(version.write_id),
             partitions=version.dropped,
@@ -108,13 +134,13 @@ def past_snapshot(
         files=files,
         valid=version.valid,
         valid_txns=valid_txns,
-        is_kept=True,
+        of_then=_of_then(metastore, table, version, valid_txns),
     )
     floors = own(metastore).floors(table.name)
     keys = table.partition_keys
     pinned: bool | None = None
     for part in found.parts:
-        name = partition_name(keys, part.partition.values) if keys else ""
+        name = version.name_today(partition_name(keys, part.partition.values)) if keys else ""
         floor = floors.get(name)
         if not _is_kept(part.directory, version, floor, hive_cleans=hive_cleans):
             if pinned is None:
@@ -129,6 +155,35 @@ def _is_pinned(store: OwnDatabase, table: Table, version: Version) -> bool:
     """Whether a pin has kept the version's files; to be asked after they were listed."""
     pins = store.pins(table.name, in_force=True)
     return any(one.made_ms and one.shows(version.valid) for one in pins)
+
+
+def _of_then(metastore: Metastore, table: Table, version: Version, txns: ValidTxnList) -> OfThen:
+    """What chooses the entries of a listing. Rows of a full ACID table tell their write ids. Of an
+    insert-only table directories alone do: what compactions put together with rows of later
+    versions is passed over for what it was made of.
+    """
+    if table.acid_mode is not AcidMode.INSERT_ONLY:
+        return lambda _fs, _path, entries: entries
+    (now,) = metastore.valid_write_ids((table.name,), txns)
+
+    def of_then(fs: FileSystem, path: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        from hiveacid.storage.change_plan import is_complete
+
+        left, proofs = without_mixed(entries, version.valid, now, txns)
+        lost = [one.write_id for one in proofs if not is_complete(fs, path, table, one)]
+        if lost:
+            raise SnapshotExpiredError(
+                f"Version {version.write_id} of {table.name} is not there any more: its rows were "
+                f"compacted with later ones, and its own files were cleaned. From version "
+                f"{max(lost)} on it can be read",
+                table=str(table.name),
+                path=path,
+                version=int(version.write_id),
+                oldest=max(lost),
+            )
+        return left
+
+    return of_then
 
 
 def _is_kept(

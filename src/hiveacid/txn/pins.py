@@ -14,7 +14,7 @@ from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.layout.names import partition_name
 from hiveacid.model.history import AsOf, Floor, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
-from hiveacid.txn.past import find_version, past_snapshot
+from hiveacid.txn.past import find_version, partitions_then, past_snapshot
 
 if TYPE_CHECKING:
     from hiveacid.client import Client
@@ -101,7 +101,7 @@ def _check_files(
         client.metastore,
         table,
         version,
-        partitions,
+        partitions_then(table, version, partitions),
         files=client.files,
         valid_txns=client.metastore.valid_txns(),
         hive_cleans=False,

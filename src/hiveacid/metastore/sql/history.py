@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Final
 
-from sqlalchemy import bindparam, case, func, insert, select, true, update
+from sqlalchemy import bindparam, func, insert, select, true, update
 from sqlalchemy.types import BigInteger, Integer, String, Text
 
 from hiveacid.errors import NotFoundError
@@ -28,9 +28,11 @@ from hiveacid.metastore.sql.history_schema import (
     HIVEACID_FLOORS,
 )
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
+from hiveacid.metastore.sql.partition_changes import partitions_since, tick
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
 from hiveacid.model.history import (
+    WHOLE_TABLE,
     Commit,
     CommitFacts,
     CommitNote,
@@ -47,10 +49,6 @@ _C = HIVEACID_COMMITS.c
 _K = HIVEACID_COMMIT_CLOCK.c
 _D = HIVEACID_DEFINITIONS.c
 _F = HIVEACID_FLOORS.c
-_NOW: Final = bindparam("now", type_=BigInteger)
-_TICK: Final = update(HIVEACID_COMMIT_CLOCK).values(
-    HK_SEQ=_K.HK_SEQ + 1, HK_TIME=case((_K.HK_TIME < _NOW, _NOW), else_=_K.HK_TIME)
-)
 _NOTE: Final = insert(HIVEACID_COMMITS).from_select(
     [column.name for column in _C],
     select(
@@ -81,10 +79,6 @@ _KEEP_COLUMNS: Final = insert(HIVEACID_DEFINITIONS).from_select(
     select(bindparam("id", type_=BigInteger), _K.HK_SEQ, bindparam("columns", type_=Text)),
 )
 _X = HIVEACID_DROPPED_PARTITIONS.c
-_KEEP_DROPPED: Final = insert(HIVEACID_DROPPED_PARTITIONS).from_select(
-    ["HX_TBL_ID", "HX_UNTIL", "HX_PARTITION"],
-    select(bindparam("id", type_=BigInteger), _K.HK_SEQ, bindparam("partition", type_=String)),
-)
 _DROPPED: Final = (
     select(_X.HX_PARTITION)
     .where(_X.HX_TBL_ID == bindparam("id"), _X.HX_UNTIL > bindparam("sequence"))
@@ -153,7 +147,7 @@ def note_commit(unit: Unit, txn: TxnId, note: CommitNote, recorded: Sequence[Row
             known.setdefault((name, write_id), CommitFacts(name, WriteId(write_id)))
     if not known:
         return
-    unit.ask(_TICK, now=unit.now_ms)
+    tick(unit)
     for facts in known.values():
         unit.ask(
             _NOTE,
@@ -175,14 +169,8 @@ def note_commit(unit: Unit, txn: TxnId, note: CommitNote, recorded: Sequence[Row
 def keep_columns(unit: Unit, table: int, columns: Sequence[Column]) -> None:
     """Keep a table's columns as they were up to now."""
     texts = [[one.name, str(one.type), one.comment] for one in columns]
-    unit.ask(_TICK, now=unit.now_ms)
+    tick(unit)
     unit.ask(_KEEP_COLUMNS, id=table, columns=json.dumps(texts))
-
-
-def keep_dropped(unit: Unit, table: int, partitions: Sequence[str]) -> None:
-    """Keep that partitions of these names were there up to now."""
-    unit.ask(_TICK, now=unit.now_ms)
-    unit.run_many(_KEEP_DROPPED, [{"id": table, "partition": name} for name in partitions])
 
 
 class SqlHistory(Past):
@@ -219,7 +207,14 @@ class SqlHistory(Past):
                 row = unit.row(_LAST_UP_TO_TIME, id=number, time=time_ms)
             else:
                 row = unit.row(_LAST_UP_TO, id=number, sequence=sequence)
-            return self._version(unit, table, number, now, row, write_id)
+            found = self._version(unit, table, number, now, row, write_id)
+            came = partitions_since(unit, number, max(found.sequence or 0, sequence or 0), time_ms)
+        if write_id is None and any(one.name == WHOLE_TABLE for one in came):
+            raise NotFoundError(
+                f"{table} became transactional later than that: nobody can tell what it was then",
+                table=str(table),
+            )
+        return replace(found, came=came)
 
     def latest(self, tables: Sequence[TableName]) -> tuple[Version, ...]:
         with self._db.read() as unit:
@@ -287,9 +282,12 @@ class SqlHistory(Past):
                 dropped=_dropped_since(unit, number, found.sequence),
             )
         if not write_id:
-            if not now.hwm or unit.row(_BY_WRITE_ID, id=number, write_id=1) is not None:
+            came = partitions_since(unit, number, 0)
+            knows_first = unit.row(_BY_WRITE_ID, id=number, write_id=1) is not None
+            if not now.hwm or knows_first or any(one.name == WHOLE_TABLE for one in came):
                 empty = ValidWriteIdList.of(now.table, hwm=0)
-                return Version(WriteId(0), empty, 0, None, columns=_columns_at(unit, number, 0))
+                columns, dropped = _columns_at(unit, number, 0), _dropped_since(unit, number, 0)
+                return Version(WriteId(0), empty, 0, None, columns, dropped)
             if write_id is None:
                 raise _not_told(unit, table, number)
             write_id = 0

@@ -58,6 +58,19 @@ HIVEACID_DROPPED_PARTITIONS: Final = Table(
     Column("HX_PARTITION", String(767), primary_key=True),
 )
 """A partition that was there before the place ``HX_UNTIL``, and its files."""
+HIVEACID_PARTITIONS_SINCE: Final = Table(
+    "HIVEACID_PARTITIONS_SINCE",
+    METADATA,
+    Column("HA_TBL_ID", BigInteger, primary_key=True),
+    Column("HA_SEQ", BigInteger, primary_key=True),
+    Column("HA_PARTITION", String(767), primary_key=True),
+    Column("HA_BEFORE", String(767)),
+    Column("HA_TIME", BigInteger, nullable=False),
+)
+"""A partition that is there since the place ``HA_SEQ`` with rows of older commits: under another
+name before (``HA_BEFORE``), or not at all. An empty name stands for all files that a table had when
+it became transactional.
+"""
 HIVEACID_FLOORS: Final = Table(
     "HIVEACID_FLOORS",
     METADATA,

@@ -56,6 +56,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         ),
     ),
     Migration(5, columns=("HIVEACID_STREAM_BATCHES.SB_TABLE_ID",)),
+    Migration(6, tables=("HIVEACID_PARTITIONS_SINCE",)),
 )
 """From version 1 on, in order; the last one's version is ``schema.SCHEMA_VERSION``."""
 

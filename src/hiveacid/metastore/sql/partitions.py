@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.layout.names import DEFAULT_PARTITION, partition_name
 from hiveacid.metastore.api import Catalog, Claim
+from hiveacid.metastore.sql import partition_changes as past
 from hiveacid.metastore.sql.catalog_schema import (
     DATABASE_PARAMS,
     DBS,
@@ -24,7 +25,6 @@ from hiveacid.metastore.sql.catalog_schema import (
 )
 from hiveacid.metastore.sql.dialect import Answer
 from hiveacid.metastore.sql.engine import Database, Unit
-from hiveacid.metastore.sql.history import keep_dropped
 from hiveacid.metastore.sql.objects import (
     CATALOG,
     NAMED_TABLE,
@@ -252,11 +252,16 @@ class SqlPartitions(Catalog):
         partitions: Sequence[Partition],
         *,
         if_not_exists: bool = True,
+        have_rows: bool = False,
         claim: Claim | None = None,
     ) -> tuple[Partition, ...]:
         with self._db.write() as unit:
             added = insert_partitions(unit, name, partitions, if_not_exists=if_not_exists)
             claim_place(unit, claim)
+            if added and have_rows:
+                ids = table_ids(unit, name)
+                keys = _keys(unit, ids)
+                past.note_added(unit, ids.table, [_name(name, keys, one.values) for one in added])
             return added
 
     def alter_partition(
@@ -278,6 +283,7 @@ class SqlPartitions(Catalog):
                 _rename(unit, ids, name, part, old=values, new=new.values)
             elif new.location != location:
                 forget_statistics(unit, part=part)
+                past.note_moved(unit, ids.table, _name(name, _keys(unit, ids), values))
             unit.ask(_SET_LOCATION, storage=storage, location=new.location)
             unit.ask(_DELETE_PARAMS, part=part)
             kept = {k: v for k, v in new.properties.items() if k not in STATISTICS_KEYS}
@@ -305,8 +311,7 @@ class SqlPartitions(Catalog):
                     unit.ask(delete(table).where(table.c.PART_ID == part))
                 forget_partition(unit, name, text)
             if gone:
-                texts = [_name(name, keys, one.values) for one in gone]
-                keep_dropped(unit, ids.table, texts)
+                past.note_dropped(unit, ids.table, [_name(name, keys, one.values) for one in gone])
             return gone
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
@@ -359,7 +364,9 @@ def _rename(
     unit.ask(_RENAME, part=part, name=text)
     unit.ask(delete(PARTITION_KEY_VALS).where(_V.PART_ID == part))
     _insert_values(unit, part, new)
-    rename_partition(unit, name, _name(name, keys, old), text)
+    before = _name(name, keys, old)
+    rename_partition(unit, name, before, text)
+    past.note_renamed(unit, ids.table, before, text)
 
 
 def _insert_values(unit: Unit, part: int, values: tuple[str | None, ...]) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     func,
 )
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """Version of the tables declared here; a database with a higher one is refused."""
 
 METADATA: Final = MetaData()

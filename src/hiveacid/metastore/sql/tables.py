@@ -55,7 +55,9 @@ from hiveacid.metastore.sql.objects import (
     table_from_rows,
     take_ids,
 )
+from hiveacid.metastore.sql.partition_changes import keep_dropped, note_added
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
+from hiveacid.model.history import WHOLE_TABLE
 from hiveacid.model.properties import storage_classes
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName
@@ -223,6 +225,10 @@ class SqlTables(OwnDatabase, Catalog):
             _insert_storage_details(unit, ids.storage, table)
             _insert_details(unit, ids.table, table, but=STATISTICS_KEYS)
             claim_place(unit, claim)
+            if moved and table.name == name:
+                keep_dropped(unit, ids.table, [WHOLE_TABLE])
+            if _is_transactional(table) and not _is_transactional(old):
+                note_added(unit, ids.table, [WHOLE_TABLE])
             if old.columns != table.columns:
                 keep_columns(unit, ids.table, old.columns)
             return table

@@ -108,6 +108,7 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Lo
             table.name,
             new,
             if_not_exists=statement.if_not_exists,
+            have_rows=any(not one.properties for one in new),
             claim=partitions_claim(table, known, new),
         ):
             fs, path = context.files.at(partition.location)
@@ -274,7 +275,7 @@ def _repaired(
     ]
     if statement.repair and missing:
         admit(context, table, missing)
-        context.client.metastore.add_partitions(table.name, missing)
+        context.client.metastore.add_partitions(table.name, missing, have_rows=True)
     if statement.repair and gone:
         use_write_id(transaction, table)
         context.client.metastore.drop_partitions(table.name, [part.values for part in gone])
