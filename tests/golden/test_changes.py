@@ -69,7 +69,7 @@ def changed(root: Path, table: Table, versions: Versions, txns: ValidTxnList) ->
     """How many more of each row there are after them."""
     files = Files()
     partitions = [Partition(one.values, one.path) for one in discover_partitions(FS, str(root))]
-    units = change_units(table, partitions, versions, txns, files=files)
+    units = change_units(table, partitions, versions, txns, files=files, floors=dict)
     names = frozenset(column.name for column in table.columns)
     reader = ChangeReader(TableReader(files, table, names, versions.high))
     found: Rows = Counter()

@@ -17,9 +17,8 @@ import pytest
 import hiveacid
 from hiveacid import read_arrow, read_changes
 from hiveacid.errors import NotFoundError, SnapshotExpiredError
-from hiveacid.layout.changes import last_overwrite
-from hiveacid.layout.compaction import plan_cleaning
-from hiveacid.layout.names import cleaned_name
+from hiveacid.layout.compaction import floor_of, plan_cleaning
+from hiveacid.layout.names import partition_name
 from hiveacid.session import Session
 from hiveacid.storage.listing import list_partition
 from hiveacid.table import AcidTable
@@ -92,10 +91,13 @@ class History:
             entries = list_partition(fs, path)
             mode = self.table.definition.acid_mode
             lists = (valid.for_cleaner(), store.valid_txns())
-            removed = plan_cleaning(entries, *lists, aborted_only=False, mode=mode).remove
-            if removed and last_overwrite(entries):
-                Path(path, cleaned_name(last_overwrite(entries))).touch()
-            for gone in removed:
+            plan = plan_cleaning(entries, *lists, aborted_only=False, mode=mode)
+            floor = floor_of(plan)
+            if floor is not None:
+                values = getattr(partition, "values", ())
+                name = partition_name(self.table.definition.partition_keys, values)
+                store.note_floor(self.table.name, name or None, floor)
+            for gone in plan.remove:
                 shutil.rmtree(f"{path}/{gone}")
 
     def step(self) -> None:

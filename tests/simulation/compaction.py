@@ -17,7 +17,6 @@ from hiveacid.compaction.initiator import Initiator
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import Worker
 from hiveacid.errors import AcidError
-from hiveacid.layout.names import CLEANED_PREFIX
 from hiveacid.model.compactions import CompactionRequest, CompactionState, CompactionType
 from hiveacid.model.tables import TableName
 
@@ -100,11 +99,7 @@ class Compaction:
             for place in PLACES
         }
         for place, names in found.items():
-            kept = [
-                name
-                for name in names
-                if name not in ("g=0", "g=1") and not name.startswith(CLEANED_PREFIX)
-            ]
+            kept = [name for name in names if name not in ("g=0", "g=1")]
             assert len(kept) <= 1, f"obsolete directories stay in {place}: {kept}"
         left = [one for one in self._store.show_compactions() if one.state in _ENDED]
         assert not left, f"compactions are left: {left}"

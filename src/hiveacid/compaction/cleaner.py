@@ -37,9 +37,7 @@ from hiveacid.compaction.cleaning import (
 )
 from hiveacid.compaction.rewrites import find_partition, find_table
 from hiveacid.errors import AcidError, MissingFileError, NotFoundError, StorageError
-from hiveacid.layout.changes import last_overwrite
 from hiveacid.layout.compaction import CleaningPlan, Kept, floor_of, settled_aborts
-from hiveacid.layout.names import cleaned_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState, CompactionType
 from hiveacid.model.history import Pin
@@ -263,9 +261,6 @@ class Cleaner:
             fs, root = self._client.files.at(location)
             entries = self._listed(fs, root)
             gone = removable(entries, table, seen, today, aborted_only=aborted_only)
-            overwrite = last_overwrite(entries) if gone and not self._dry else 0
-            if overwrite:  # nothing else would tell a reader of changes that something was there
-                fs.write_bytes(f"{root}/{cleaned_name(overwrite)}", data=b"")
             floor = floor_of(seen.plan(entries, table, aborted_only=False))
             if floor is not None and gone and not (aborted_only or self._dry):
                 self._store.note_floor(table.name, entry.partition, floor)

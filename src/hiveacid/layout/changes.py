@@ -22,7 +22,6 @@ from hiveacid.layout.names import (
     METADATA_FILE,
     BaseName,
     DeltaName,
-    parse_cleaned_name,
     parse_directory,
 )
 from hiveacid.layout.resolve import Entry, resolve
@@ -101,13 +100,11 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
     """What happened to a partition, in order; ``proofs`` tell whether what was compacted since the
-    first state is there. ``cleaned`` is the overwrite after the first state of which a cleaner
-    removed what it replaced; 0 where there is none.
+    first state is there.
     """
 
     steps: tuple[Step, ...]
     proofs: tuple[Proof, ...]
-    cleaned: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +170,10 @@ def changes_of(
         low = after
     last = versions.between(low, versions.high)
     steps.append(_log(state(low), state(versions.high), last, rebased))
-    marks = (parse_cleaned_name(entry.path) for entry in entries)
-    cleaned = max((one for one in marks if not versions.low.is_valid(one)), default=0)
     kept = tuple(step for step in steps if step.overwrite or step.changed.deltas)
     proofs = _proofs(seen, compacted, versions, state)
     proofs += [_proof_of_delta(entries, path, versions, txns, state) for path in sorted(mixed)]
-    return PartitionChanges(kept, tuple(proofs), cleaned)
+    return PartitionChanges(kept, tuple(proofs))
 
 
 def _bases(entries: Sequence[Entry]) -> dict[str, tuple[BaseName, bool]]:
@@ -265,16 +260,6 @@ def _base_of(
     base = resolve(own, valid, txns, mode=mode).base
     assert base is not None
     return base
-
-
-def last_overwrite(entries: Sequence[Entry]) -> int:
-    """The highest write id of a base that no compaction made; 0 where there is none.
-
-    Raises:
-        FormatError: a ``_metadata_acid`` is not one.
-    """
-    found = (name.write_id for name, is_compacted in _bases(entries).values() if not is_compacted)
-    return max((int(one) for one in found), default=0)
 
 
 def _log(

@@ -39,8 +39,6 @@ NO_TXN: Final = TxnId(0)
 STAGING_PREFIX: Final = "_hiveacid_staging_"
 """What the hidden directories begin with in which files wait for publication."""
 
-CLEANED_PREFIX: Final = "_hiveacid_cleaned_"
-"""A hidden file of a partition: what an overwrite of this write id replaced was removed."""
 
 _STAGING = re.compile(r"_hiveacid_staging_([0-9]+)_.+", re.ASCII | re.DOTALL)
 _BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?", re.ASCII)
@@ -284,17 +282,6 @@ def parse_staging_name(name: str) -> TxnId | None:
     """The transaction whose files wait in a hidden directory, None for any other name."""
     found = _STAGING.fullmatch(name)
     return None if found is None or int(found[1]) > LONG_MAX else TxnId(int(found[1]))
-
-
-def cleaned_name(write_id: int) -> str:
-    """The file that says that what the overwrite ``write_id`` replaced was removed."""
-    return f"{CLEANED_PREFIX}{_long(write_id)}"
-
-
-def parse_cleaned_name(name: str) -> int:
-    """The write id in such a file's name; 0 for any other name."""
-    text = name.removeprefix(CLEANED_PREFIX)
-    return int(text) if text != name and text.isascii() and text.isdigit() else 0
 
 
 def _long(value: int) -> str:

@@ -62,7 +62,6 @@ def change_units(
         fs, path = files.at(partition.location)
         entries = list_partition(fs, path)
         found = changes_of(entries, versions, txns, mode=table.acid_mode)
-        oldest = max(oldest, found.cleaned)
         lost = [one for one in found.proofs if not is_complete(fs, path, table, one)]
         if lost:
             oldest = max([oldest, *(one.write_id for one in lost)])
