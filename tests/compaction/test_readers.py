@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,6 +58,16 @@ def test_a_reader_by_path_of_an_insert_only_table_is_told(world: World) -> None:
         opened.read_all()
 
 
+@pytest.fixture
+def no_threads() -> Iterator[None]:
+    """Nothing is read before it is asked for."""
+    before = pa.cpu_count()
+    pa.set_cpu_count(1)
+    yield
+    pa.set_cpu_count(before)
+
+
+@pytest.mark.usefixtures("no_threads")
 def test_a_reader_in_the_middle_of_its_batches_is_told(world: World) -> None:
     three(world)
     opened = hiveacid.read_arrow(str(location(world)))

@@ -83,8 +83,9 @@ class Step:
     """A part of what happened to a partition.
 
     A log (``overwrite`` is 0): ``before`` is the state before, ``changed`` has the deltas and
-    delete deltas of ``versions``; ``compacted`` are bases that compactions made meanwhile: a
-    rebalance gave their rows ids of their own, by which later events delete them.
+    delete deltas of ``versions``; ``rebalanced`` are bases that compactions made meanwhile and
+    that may have given their rows other ids, by which later events delete them (a listing does not
+    tell a rebalance from other compactions: who reads files may leave bases out).
 
     An overwrite, by the write id ``overwrite``: ``before`` has the directories whose rows it took
     away (and all delete deltas), ``changed`` the base that it wrote.
@@ -94,7 +95,7 @@ class Step:
     before: AcidDirectory
     changed: AcidDirectory
     overwrite: int = 0
-    compacted: tuple[BaseDirectory, ...] = ()
+    rebalanced: tuple[BaseDirectory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,8 @@ def changes_of(
         if is_compacted and not versions.low.is_valid_base(name.write_id)
     }
     mixed = _mixed_deltas(entries, versions, txns) if mode is AcidMode.INSERT_ONLY else frozenset()
-    listing = [one for one in entries if one.path.partition("/")[0] not in {*later, *mixed}]
+    whole = [one for one in entries if one.path.partition("/")[0] not in mixed]
+    listing = [one for one in whole if one.path.partition("/")[0] not in later]
     overwrites = sorted(
         (
             name.write_id
@@ -156,20 +158,21 @@ def changes_of(
     seen = {path: name for path, name in later.items() if txns.is_valid(name.visibility_txn)}
     compacted = {path: _base_of(entries, path, name, txns, mode) for path, name in seen.items()}
     ordered = sorted(compacted.values(), key=lambda base: _order(base.name))
-    rebased = tuple(base for base in ordered if base.name.write_id <= versions.high.hwm)
+    rebalanced = tuple(base for base in ordered if base.name.write_id <= versions.high.hwm)
     steps: list[Step] = []
     low = versions.low
     for write_id in overwrites:
         before = versions.within(write_id, included=False)
         after = versions.within(write_id, included=True)
-        steps.append(_log(state(low), state(before), versions.between(low, before), rebased))
-        taken, came = state(before), state(after)
+        steps.append(_log(state(low), state(before), versions.between(low, before), rebalanced))
+        # With the bases: an event after a rebalance names its row by the id that it has there.
+        taken, came = resolve(whole, before, txns, mode=mode), state(after)
         if came.base is not None and came.base.name.write_id == write_id:
             between = versions.between(before, after)
             steps.append(Step(between, _gone(taken, came), _only_base(came), write_id))
         low = after
     last = versions.between(low, versions.high)
-    steps.append(_log(state(low), state(versions.high), last, rebased))
+    steps.append(_log(state(low), state(versions.high), last, rebalanced))
     kept = tuple(step for step in steps if step.overwrite or step.changed.deltas)
     proofs = _proofs(seen, compacted, versions, state)
     proofs += [_proof_of_delta(entries, path, versions, txns, state) for path in sorted(mixed)]
@@ -266,7 +269,7 @@ def _log(
     before: AcidDirectory,
     after: AcidDirectory,
     versions: Versions,
-    compacted: tuple[BaseDirectory, ...],
+    rebalanced: tuple[BaseDirectory, ...],
 ) -> Step:
     changed = tuple(
         one
@@ -274,7 +277,7 @@ def _log(
         if versions.count(one.name.min_write_id, one.name.max_write_id) > 0
     )
     log = replace(after, base=None, originals=(), deltas=changed)
-    return Step(versions, before, log, compacted=compacted)
+    return Step(versions, before, log, rebalanced=rebalanced)
 
 
 def _gone(before: AcidDirectory, after: AcidDirectory) -> AcidDirectory:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hiveacid.errors import SnapshotExpiredError
 from hiveacid.layout.changes import Proof, Step, Versions, changes_of
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.resolve import Entry
-from hiveacid.layout.snapshot import AcidDirectory, DataFile
+from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile
 from hiveacid.model.history import Floor
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import list_partition, with_logical_lengths
 from hiveacid.storage.merge.merge_read import merge_read
-from hiveacid.storage.merge.sources import DirectorySources
+from hiveacid.storage.merge.sources import DirectorySources, key_bounds
 from hiveacid.storage.orc.tails import tail_of
 
 
@@ -126,7 +128,43 @@ def _with_lengths(fs: FileSystem, path: str, step: Step, entries: Sequence[Entry
     def whole(directory: AcidDirectory) -> AcidDirectory:
         return with_logical_lengths(fs, path, directory, entries=entries)
 
-    return replace(step, before=whole(step.before), changed=whole(step.changed))
+    step = replace(step, before=whole(step.before), changed=whole(step.changed))
+    if not step.changed.delete_deltas:
+        return replace(step, rebalanced=())
+    rebalanced = (base for base in step.rebalanced if _may_have_new_ids(fs, path, base, step))
+    return replace(step, rebalanced=tuple(rebalanced))
+
+
+def _may_have_new_ids(fs: FileSystem, path: str, base: BaseDirectory, step: Step) -> bool:
+    """Whether a rebalance may have given the rows of a base other ids: they count its rows through
+    (format.md 10.3), and are not those of the one file that was there before.
+    """
+    alone = replace(step.before, base=base, originals=(), deltas=())
+    sources = DirectorySources(fs, path, alone, valid=step.versions.high)
+    rows = 0
+    bounds = []
+    for file in sorted(base.files, key=lambda file: file.bucket):
+        with sources.open(file) as reader:
+            if not reader.rows:
+                continue
+            first, last = key_bounds(reader)
+            end = rows + reader.rows
+            if (first[2], last[2]) != (rows, end - 1):
+                return False
+            row_ids = np.concatenate([ids.numbers()[2] for ids in reader.identities()])
+            if not np.array_equal(row_ids, np.arange(rows, end)):
+                return False
+            rows = end
+            bounds.append((first, last, reader.rows))
+    changed = [d for d in step.changed.insert_deltas if d.name.min_write_id <= base.name.write_id]
+    before = replace(step.before, deltas=(*step.before.insert_deltas, *changed))
+    older = DirectorySources(fs, path, before, valid=step.versions.high)
+    files = [source for source, _ in older.sources() if _size(source.file)]
+    if len(bounds) != 1 or len(files) != 1:
+        return bool(bounds)
+    with older.open(files[0].file) as reader:
+        raw = None if reader.is_acid else older.raw_rows(files[0])
+        return bounds != [(*key_bounds(reader, raw), reader.rows)]
 
 
 def _by_bucket(

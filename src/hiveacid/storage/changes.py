@@ -103,17 +103,20 @@ class ChangeReader:
     def _logged(self, fs: FileSystem, path: str, unit: ChangeUnit) -> Iterator[_Events]:
         step = unit.step
         log = DirectorySources(fs, path, step.changed, valid=step.versions.high)
+        bases = {int(base.name.write_id): base for base in step.rebalanced}
         for bucket in _buckets(log, step.changed, unit.bucket):
-            deleted = DeletedRows(log, bucket, step.versions)
+            events = _delete_events(log, bucket, step.versions)
+            rebased = _rebased(events, sorted(bases))
+            deleted = DeletedRows(events.where(rebased == 0), step.versions)
             for source in log.rows_of(bucket):
                 yield from self._appended(log, source, deleted, step.versions)
             if len(deleted):
                 yield from self._removed(fs, path, step.before, bucket, deleted, step.versions.low)
-            for base in step.compacted:
-                if not deleted.all_found():
-                    alone = replace(step.before, base=base, originals=(), deltas=())
-                    valid = step.versions.high
-                    yield from self._removed(fs, path, alone, bucket, deleted, valid)
+            for write_id in np.unique(rebased[rebased > 0]):
+                deleted = DeletedRows(events.where(rebased == write_id), step.versions)
+                alone = replace(step.before, base=bases[write_id], originals=(), deltas=())
+                valid = step.versions.high
+                yield from self._removed(fs, path, alone, bucket, deleted, valid)
 
     def _appended(
         self, log: DirectorySources, source: Source, deleted: DeletedRows, versions: Versions
@@ -308,28 +311,57 @@ def _picked(batch: EventBatch, chosen: Bools) -> list[pa.Array]:
     return [column.take(places) for column in batch.columns]
 
 
+@dataclass(frozen=True, slots=True)
+class DeleteEvents:
+    """Delete events, as arrays of one length: which rows, and which write ids deleted them."""
+
+    ids: tuple[Int64s, Int32s, Int64s]
+    write_ids: Int64s
+
+    def where(self, chosen: Bools | Int64s) -> DeleteEvents:
+        """Those that are chosen, or those at some places in that order."""
+        write_id, bucket, row_id = self.ids
+        return DeleteEvents(
+            (write_id[chosen], bucket[chosen], row_id[chosen]), self.write_ids[chosen]
+        )
+
+
+def _delete_events(log: DirectorySources, bucket: int, versions: Versions) -> DeleteEvents:
+    """The delete events of a bucket that some versions wrote.
+
+    Raises:
+        FormatError, MissingFileError: a delete file is damaged or not there.
+    """
+    parts = [part for file in log.delete_files_of(bucket) for part in _events_of(log, file)]
+    keys = [np.concatenate([part[i] for part in parts] or [_NONE]) for i in range(4)]
+    chosen = is_among(keys[3], versions)
+    if bucket >= 0:
+        chosen &= bucket_numbers(keys[1]) == bucket
+    return DeleteEvents((keys[0], keys[1].astype(np.int32), keys[2]), keys[3]).where(chosen)
+
+
+def _rebased(events: DeleteEvents, bases: Sequence[int]) -> Int64s:
+    """For each event the write id of the base by whose ids it names its row, 0 where it is by the
+    ids that rows were written with. ``bases`` are the write ids of bases that gave rows other ids,
+    ascending: what was deleted after such a base is one of its rows, or younger than it.
+    """
+    numbers = np.array([0, *bases], np.int64)
+    last = numbers[np.searchsorted(numbers[1:], events.write_ids, side="left")]
+    return np.where(events.ids[0] <= last, last, 0)
+
+
 class DeletedRows:
-    """The rows of a bucket that some versions deleted, each with the write id that was first."""
+    """Rows that some versions deleted, each with the write id that was first."""
 
-    def __init__(self, log: DirectorySources, bucket: int, versions: Versions) -> None:
-        """Reads the delete events.
-
-        Raises:
-            FormatError, MissingFileError: a delete file is damaged or not there.
-        """
-        parts = [part for file in log.delete_files_of(bucket) for part in _events_of(log, file)]
-        keys = [np.concatenate([part[i] for part in parts] or [_NONE]) for i in range(4)]
-        chosen = is_among(keys[3], versions)
-        if bucket >= 0:
-            chosen &= bucket_numbers(keys[1]) == bucket
-        places = positions(keys[3][chosen], versions)
-        order = np.argsort(-places, kind="stable")  # the first one is assigned last
-        ids = tuple(key[chosen][order] for key in keys[:3])
-        self._ids = (ids[0], ids[1].astype(np.int32), ids[2])
+    def __init__(self, events: DeleteEvents, versions: Versions) -> None:
+        """Of events of one bucket whose ids name the rows of one numbering."""
+        order = np.argsort(-positions(events.write_ids, versions), kind="stable")
+        last = events.where(order)  # the first one is assigned last
+        self._ids = last.ids
         self._set = DeleteSet([self._ids])
         self._write_ids = np.zeros(len(self._set), np.int64)
         self._taken = np.zeros(len(self._set), np.bool_)
-        self._write_ids[self._set.places(*self._ids)] = keys[3][chosen][order]
+        self._write_ids[self._set.places(*self._ids)] = last.write_ids
 
     def __len__(self) -> int:
         return len(self._set)
@@ -347,10 +379,6 @@ class DeletedRows:
         fresh = chosen & ~self._taken[places] if len(self) else chosen
         self._taken[places[fresh]] = True
         return fresh
-
-    def all_found(self) -> bool:
-        """Whether each of them was taken."""
-        return bool(self._taken.all())
 
     def may_be_in(self, delta: DeltaDirectory) -> bool:
         """Whether one of them may lie in the delta, or what deleted it before in a delete delta."""

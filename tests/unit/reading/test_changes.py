@@ -141,3 +141,29 @@ def test_wrong_versions_are_refused(acid: Session, plain: AcidTable) -> None:
     acid.sql("create table flat (id int) stored as orc tblproperties ('transactional'='false')")
     with pytest.raises(InvalidInputError, match="not transactional"):
         read_changes(acid.table("flat"), since=1)
+
+
+def test_deletes_name_rows_by_the_ids_of_their_time(acid: Session) -> None:
+    """A rebalance gives rows other ids, and some of those were other rows' before."""
+    acid.sql(f"create table r (id int, v string) {ACID}")
+    table = acid.table("r")
+    table.write_arrow([{"id": n, "v": "first"} for n in range(3)])
+    table.delete_arrow("id = 0")
+    table.write_arrow([{"id": n, "v": "second"} for n in range(3, 6)])
+    table.compact("rebalance", wait=True)
+    table.delete_arrow("id in (2, 4)")  # their row ids were those of 1 and 5
+    expected = [(4, "delete", 2, "first"), (4, "delete", 4, "second")]
+    assert events(table, since=3) == expected
+    assert events(table, since=1)[-2:] == events(table, since=0)[-2:] == expected
+    table.write_arrow([{"id": 9, "v": "third"}], overwrite=True)
+    overwritten = [(5, "delete", n, v) for n, v in ((1, "first"), (3, "second"), (5, "second"))]
+    assert events(table, since=1)[-4:] == [*overwritten, (5, "insert", 9, "third")]
+
+
+def test_an_ordinary_compaction_between_an_insert_and_its_delete_tells_no_less(
+    plain: AcidTable,
+) -> None:
+    plain.compact("major", wait=True)
+    plain.delete_arrow("id = 3")
+    net = {"deduplication": "netChanges"}
+    assert events(plain, since=0, **net) == [(2, "insert", 4, "d"), (4, "insert", 2, "BB")]

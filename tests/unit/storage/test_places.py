@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,13 +23,18 @@ NAMES = ["p=a%2Fb/f", "p=1+1/f g", "p=é/f%41", "p='\"&/f"]
 
 
 class InPassing(ScriptedFaults):
-    """Each request fails three times, in each way, before it succeeds."""
+    """Each request fails three times, in each way, before it succeeds, in each thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.local()
 
     def before(self, operation: str, subject: str) -> Fault | None:
         """See ``Faults``."""
         super().before(operation, subject)
-        kinds = (Fault.LOST, Fault.REFUSED, Fault.TORN, None)
-        return kinds[(len(self.seen) - 1) % len(kinds)]
+        asked = getattr(self._thread, "asked", 0)
+        self._thread.asked = asked + 1
+        return (Fault.LOST, Fault.REFUSED, Fault.TORN, None)[asked % 4]
 
 
 @pytest.fixture(
@@ -44,8 +50,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, s
     if request.param == "local":
         return Files().at(str(tmp_path / "a b%2B+é"))
     if request.param == "busy":
-        files = FaultyFiles(ScriptedFaults(), InPassing(), retries=Retries(60, clock=ManualClock()))
-        return files.at(str(tmp_path / "a b%2B+é"))
+        endless = Retries(1e9, clock=ManualClock())  # all threads move this clock on
+        faulty = FaultyFiles(ScriptedFaults(), InPassing(), retries=endless)
+        return faulty.at(str(tmp_path / "a b%2B+é"))
     if request.param == "hdfs":
         return Files().at(f"{request.getfixturevalue('hdfs')}/{tmp_path.name}/a b%2B+é")
     server: S3Server = request.getfixturevalue("s3")
