@@ -26,22 +26,24 @@ def write_arrow(
     *,
     target: WriteTarget,
     statement: StatementId | None = None,
+    bucket: int = 0,
 ) -> WriteResult:
     """Write rows: data columns, then the dynamic partition columns; order of rows is kept within a
-    bucket. ``statement`` is the target's insert statement where none is given.
+    bucket. ``statement`` is the target's insert statement where none is given, ``bucket`` the
+    number of the file of a table without buckets.
 
     Raises:
         ConversionError: a value does not fit its column.
         StorageError: a file could not be written.
     """
-    rows, dynamic = in_places(arrays, target.table, static=target.static_partition)
+    rows, dynamic = in_places(arrays, target.table, static=target.static_partition, bucket=bucket)
     statement = target.insert_statement if statement is None else statement
     stage = RowStage(target, dynamic, bucketed=True, statement=statement)
-    return staged_here(stage, [rows], name=f"rows-{statement}")
+    return staged_here(stage, [rows], name=f"rows-{statement}-{bucket}")
 
 
 def in_places(
-    arrays: Sequence[pa.Array], table: Table, *, static: Collection[str]
+    arrays: Sequence[pa.Array], table: Table, *, static: Collection[str], bucket: int = 0
 ) -> tuple[pa.RecordBatch, tuple[str, ...]]:
     """The rows with their places behind the data columns, those of one place together: a text for
     each dynamic partition column (their names come second), then the bucket number.
@@ -51,7 +53,7 @@ def in_places(
     data, keys = list(arrays[: len(table.columns)]), arrays[len(table.columns) :]
     dynamic = [c for c in table.partition_columns if c.name not in static]
     texts = [_texts(array, column) for array, column in zip(keys, dynamic, strict=True)]
-    buckets = _buckets(arrays, table)
+    buckets = _buckets(arrays, table, bucket)
     names = [c.name for c in table.columns]
     places = [f"_{n}" for n in range(len(texts) + 1)]
     rows = pa.RecordBatch.from_arrays([*data, *texts, pa.array(buckets)], names=[*names, *places])
@@ -81,10 +83,10 @@ def _sorted(arrays: Sequence[pa.Array], table: Table) -> list[pa.Array]:
     return [array.take(order) for array in arrays]
 
 
-def _buckets(arrays: Sequence[pa.Array], table: Table) -> npt.NDArray[np.int32]:
-    """The bucket number of each row; 0 in a table without buckets."""
+def _buckets(arrays: Sequence[pa.Array], table: Table, bucket: int) -> npt.NDArray[np.int32]:
+    """The bucket number of each row; ``bucket`` in a table without buckets."""
     if table.bucket is None:
-        return np.zeros(len(arrays[0]), dtype=np.int32)
+        return np.full(len(arrays[0]), bucket, dtype=np.int32)
     by_name = {c.name: i for i, c in enumerate(table.columns)}
     keys = [by_name[name.lower()] for name in table.bucket.columns]
     found: npt.NDArray[np.int32] = bucket_ids(

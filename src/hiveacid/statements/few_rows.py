@@ -16,9 +16,9 @@ from hiveacid.model.predicates import And, Anything, Compare, In, IsNull, Or, Pr
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.types import INTEGER_BITS
 from hiveacid.spark.arrow_read import ROWS_MAX, is_for_driver
-from hiveacid.statements.arrow_changes import Gone, stored
 from hiveacid.statements.arrow_rows import literal_columns
 from hiveacid.statements.constraints import checks, not_null_columns
+from hiveacid.statements.driver_merge import Gone, stored
 from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.storage.plan.arrow_conditions import expression_of, filtered
 from hiveacid.storage.read import TableReader

@@ -1,0 +1,292 @@
+"""MERGE by the driver: source rows that are here, keys of the table that are read, new files.
+
+    source rows --> keys, sorted --+
+    table: key columns, row ids ---+--> pairs --> delete events, new images, new rows --> files
+
+Of the table only the columns compared are read, with row ids, and those that new images keep: in
+threads, and only the stripes that the keys' range can be in. Memory is one stripe a thread, the
+source, and the rows that change. Files are written in threads, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import InvalidInputError, cardinality_error
+from hiveacid.layout.names import default_partition_value
+from hiveacid.model.ids import StatementId
+from hiveacid.model.predicates import (
+    ANYTHING,
+    NOTHING,
+    Compare,
+    In,
+    Op,
+    Predicate,
+    conjunction,
+    typed,
+)
+from hiveacid.model.tables import AcidMode, Table
+from hiveacid.statements.arrow_rows import check_not_null, stored_arrays
+from hiveacid.statements.checks import check_has_partition_columns
+from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_deletes
+from hiveacid.statements.job import Job
+from hiveacid.statements.matching import Keys, Places
+from hiveacid.storage.merge.merge_read import ROW_ID_NAME, in_order
+from hiveacid.storage.read import TableReader
+from hiveacid.storage.stage import DELETE, UPDATE, make_staging
+from hiveacid.storage.target import WriteResult, WriteTarget, write_result
+
+_LISTED_KEYS_MAX: Final = 200
+"""Up to so many different keys the table's places are chosen by each, else by the range."""
+_ROWS_A_FILE: Final = 100_000
+"""New rows of an unbucketed table are spread over files of at least so many, for threads."""
+Values = tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRows:
+    """``rows`` has the columns ``on`` and those ``assigned`` by an update, by the table's names and
+    types. ``actions`` say of each row what happens to the table's row that it matches (DELETE,
+    UPDATE, TOUCH); ``fresh`` which of ``inserted`` are inserted where they match nothing.
+    """
+
+    rows: pa.Table
+    on: tuple[str, ...]
+    assigned: tuple[str, ...]
+    actions: npt.NDArray[np.int8]
+    inserted: pa.Table
+    fresh: npt.NDArray[np.bool_]
+    matches_once: bool
+    """Whether it is an error that two rows match one of the table."""
+
+
+def merge_rows(
+    job: Job, table: Table, source: SourceRows, *, predicate: Predicate, target: WriteTarget
+) -> WriteResult:
+    """Stage the files of a MERGE into a table, of which rows that do not meet ``predicate`` match
+    nothing.
+
+    Raises:
+        CardinalityError: two source rows match one row.
+        InvalidInputError: 10292, 10302 a match would move a row.
+        ConversionError, StorageError: as the writers.
+    """
+    found = _matched(job, table, source, predicate)
+    make_staging(target)
+    tasks: list[Callable[[], WriteResult]] = []
+    for gone, action in ((found.deleted, DELETE), (found.replaced, UPDATE)):
+        if len(gone):
+            tasks.append(partial(write_deletes, list(gone.keys()), target=target, action=action))
+    if len(found.replaced) and target.update_insert_statement is not None:
+        images = _images(table, source, found)
+        arrays = stored(table, images)
+        given = [(c.name, a) for c, a in zip(table.all_columns, arrays, strict=True)]
+        check_not_null(table, [one for one in given if one[0] in source.assigned])
+        tasks += _writes(table, arrays, target=target, statement=target.update_insert_statement)
+    new = source.inserted.filter(pa.array(~found.seen & source.fresh))
+    if new.num_rows:
+        check_has_partition_columns(new.schema.names, table)
+        arrays = stored_arrays(table, new, table.all_columns)
+        tasks += _writes(table, arrays, target=target, statement=target.insert_statement)
+    results = in_order(tasks, threads=pa.cpu_count())
+    return write_result(target, [file for one in results for file in one.files])
+
+
+def _writes(
+    table: Table, arrays: list[pa.Array], *, target: WriteTarget, statement: StatementId | None
+) -> Iterator[Callable[[], WriteResult]]:
+    """What writes the rows, each call a file of its own where the table lets rows lie anywhere."""
+    count = 1
+    if table.bucket is None and not table.partition_columns:
+        count = max(1, min(len(arrays[0]) // _ROWS_A_FILE, pa.cpu_count()))
+    size = -(-len(arrays[0]) // count)
+    for number in range(count):
+        part = [array.slice(number * size, size) for array in arrays]
+        yield partial(write_arrow, part, target=target, statement=statement, bucket=number)
+
+
+class Gone:
+    """Identities of rows that go, by partition."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Values, list[pa.StructArray]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, partition: Values, rows: pa.Table) -> None:
+        """The rows of one partition, with ``row__id``."""
+        if rows.num_rows:
+            self._count += rows.num_rows
+            self._parts.setdefault(partition, []).extend(rows.column(ROW_ID_NAME).chunks)
+
+    def keys(self) -> Iterator[tuple[Values, DeleteKeys]]:
+        """The identities as numbers."""
+        for partition, chunks in self._parts.items():
+            write_id, bucket, row_id = pa.concat_arrays(chunks).flatten()
+            yield partition, (write_id.to_numpy(), bucket.to_numpy(), row_id.to_numpy())
+
+
+@dataclass(slots=True)
+class _Matched:
+    """What a MERGE found; ``seen`` marks the source rows that match something, ``kept`` and
+    ``sources`` are the two halves of the new images.
+    """
+
+    seen: npt.NDArray[np.bool_]
+    deleted: Gone = field(default_factory=Gone)
+    replaced: Gone = field(default_factory=Gone)
+    kept: list[pa.Table] = field(default_factory=list)
+    sources: list[Places] = field(default_factory=list)
+
+
+def _matched(job: Job, table: Table, source: SourceRows, predicate: Predicate) -> _Matched:
+    """Join the table with the source; no row of the table may be taken twice."""
+    found = _Matched(np.zeros(source.rows.num_rows, dtype=np.bool_))
+    updates = bool((source.actions == UPDATE).any())
+    kept = _kept_columns(table, source)
+    keys = source.rows.select(list(source.on))
+    index = Keys(keys, source.on)
+    where = conjunction((predicate, key_predicate(keys, table)))
+    columns = {*source.on, *(kept if updates else ())}
+    for values, rows in target_rows(job, table, where, columns=columns):
+        at, by = index.matches(rows)
+        found.seen[by] = True
+        if not source.matches_once or not len(at):
+            continue
+        _check_once(rows, at, source.on)
+        actions = source.actions[by]
+        found.deleted.add(values, rows.take(pa.array(at[actions == DELETE])))
+        chosen = actions == UPDATE
+        if chosen.any():
+            old = rows.take(pa.array(at[chosen]))
+            _check_fixed(table, source, old, by[chosen])
+            found.replaced.add(values, old)
+            found.kept.append(old.select(kept))
+            found.sources.append(by[chosen])
+    return found
+
+
+def _kept_columns(table: Table, source: SourceRows) -> list[str]:
+    """Columns that new images take from the old ones, or that must be equal."""
+    assigned = set(source.assigned).difference(_fixed(table, source))
+    return [column.name for column in table.all_columns if column.name not in assigned]
+
+
+def _images(table: Table, source: SourceRows, found: _Matched) -> pa.Table:
+    """The new rows, made of the source and of what was kept of the old ones."""
+    kept = pa.concat_tables(found.kept)
+    new = source.rows.select(list(source.assigned)).combine_chunks()
+    new = new.take(pa.array(np.concatenate(found.sources)))
+    names = [column.name for column in table.all_columns]
+    return pa.table(
+        {name: (new if name in source.assigned else kept).column(name) for name in names}
+    )
+
+
+def _fixed(table: Table, source: SourceRows) -> list[str]:
+    """Partition and bucketing columns that the source has and a match may not change."""
+    buckets = () if table.bucket is None else table.bucket.columns
+    names = [*(column.name for column in table.partition_columns), *buckets]
+    given = source.rows.schema.names
+    return [one for one in names if one in given and one not in source.on]
+
+
+def _check_fixed(table: Table, source: SourceRows, old: pa.Table, by: Places) -> None:
+    """Partition and bucketing columns stay as they are: a row does not move.
+
+    Raises:
+        InvalidInputError: 10292, 10302 as Hive.
+    """
+    partition = [column.name for column in table.partition_columns]
+    defaults = {c.name: default_partition_value(c.type) for c in table.partition_columns}
+    for name in _fixed(table, source):
+        given = source.rows.column(name).take(pa.array(by))
+        default = defaults.get(name)
+        if default is not None:  # NULL is another word for the default partition
+            given = pc.fill_null(given, default)
+        if not _same(old.column(name), given):
+            kind, code = ("partition", 10292) if name in partition else ("bucketing", 10302)
+            raise InvalidInputError(
+                f"Updating values of {kind} columns is not supported. Column {name}.",
+                code=code,
+                table=str(table.name),
+                column=name,
+            )
+
+
+def target_rows(
+    job: Job, table: Table, predicate: Predicate, *, columns: Iterable[str]
+) -> Iterator[tuple[Values, pa.Table]]:
+    """The live rows of the table that may meet the predicate, partition by partition: ``columns``,
+    and of a full ACID table ``row__id``.
+    """
+    has_ids = table.acid_mode is AcidMode.FULL
+    wanted = frozenset(columns)
+    plan = job.plan(table, predicate=predicate, columns=wanted)
+    threads = pa.cpu_count()
+    reader = TableReader(
+        plan.files, table, wanted, plan.snapshot.valid, row_ids=has_ids, threads=threads
+    )
+    for part in plan.parts:
+        partition, selection = part.part.partition, part.selection if has_ids else None
+        for batch in reader.rows(partition, part.part.directory, selection):
+            yield partition.values, pa.Table.from_batches([batch])
+
+
+def key_predicate(keys: pa.Table | None, table: Table) -> Predicate:
+    """What a row must meet to equal one of the keys: where to look for it."""
+    if keys is None:
+        return ANYTHING
+    kinds = {column.name: column.type for column in table.all_columns}
+    parts = [_column_predicate(name, keys.column(name)) for name in keys.schema.names]
+    return typed(conjunction(tuple(parts)), kinds)
+
+
+def _column_predicate(name: str, values: pa.ChunkedArray) -> Predicate:
+    kind = values.type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date(kind)):
+        return ANYTHING
+    distinct = pc.drop_null(values.unique())
+    if not len(distinct):
+        return NOTHING
+    if len(distinct) <= _LISTED_KEYS_MAX:
+        return In(name, frozenset(distinct.to_pylist()))
+    found = pc.min_max(distinct).as_py()
+    low, high = Compare(name, Op.GE, found["min"]), Compare(name, Op.LE, found["max"])
+    return conjunction((low, high))
+
+
+def _check_once(rows: pa.Table, at: Places, on: Sequence[str]) -> None:
+    ordered = np.sort(at)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        place = int(twice[0])
+        first = rows.column(ROW_ID_NAME)[place].as_py()
+        row = [first["writeid"], first["bucketid"], first["rowid"]]
+        raise cardinality_error(row, {name: rows.column(name)[place].as_py() for name in on})
+
+
+def _same(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:
+    """Equal row by row, NULL to NULL."""
+    unequal = pc.fill_null(pc.not_equal(old, new), False)
+    null = pc.not_equal(old.is_null(), new.is_null())
+    return not pc.any(pc.or_(unequal, null)).as_py()
+
+
+def stored(table: Table, rows: pa.Table) -> list[pa.Array]:
+    """One array for each column of the table, partition columns included."""
+    return [_one(rows.column(column.name)) for column in table.all_columns]
+
+
+def _one(chunks: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(chunks.chunks) if chunks.num_chunks != 1 else chunks.chunk(0)
