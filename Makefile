@@ -15,7 +15,7 @@ export TZ := UTC
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-txn bench-stream bench-rounds size sim soak test-spark-versions clean
+.PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-growth bench-stream size sim soak test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,12 +72,14 @@ accept: java $(STAMP)  ## tables and SQL answers of real Hive, recorded in tests
 interop: java $(STAMP)  ## what we write, real Hive reads, and the other way (INTEROP='--version 3.1', INTEROP=--ci)
 	$(BIN)/python -m tests.interop.run $(INTEROP)
 
-bench: java $(STAMP)  ## speed and memory against flat ORC (BENCH='--scale 0.1 --only scan'), then the peers where they are installed
-	@met=0; $(BIN)/python -m benchmarks.run $(BENCH) || met=1; \
-	test ! -e .venv-peers/.installed || $(BIN)/python -m benchmarks.peers $(PEERS) || met=1; exit $$met
+bench: java $(STAMP)  ## speed and memory against flat ORC and, where they are installed, the peers (BENCH='--scale 0.1 --only load,clean')
+	$(BIN)/python -m benchmarks.run $(BENCH)
 
-bench-peers: java $(STAMP)  ## MERGE, DELETE, small INSERTs beside Delta Lake and Iceberg, in one run
+bench-peers: java $(STAMP)  ## install Delta Lake and Iceberg, then the same beside them
 	$(BIN)/python -m benchmarks.peers $(BENCH)
+
+bench-growth: $(STAMP)  ## time, CPU and memory by rows, partitions, deltas ... (BENCH='--only rows --large --spark')
+	$(BIN)/python -m benchmarks.growth $(BENCH)
 
 sim: $(STAMP)  ## seeded histories of writers, readers, compactors, deaths, faults (SEED=1 RUNS=1000 DATABASE=sqlite)
 	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),1) --runs $(or $(RUNS),1000) --database $(or $(DATABASE),sqlite)
@@ -85,14 +87,8 @@ sim: $(STAMP)  ## seeded histories of writers, readers, compactors, deaths, faul
 soak: $(STAMP)  ## 8 writer processes killed at random, on both databases (SECONDS=300)
 	$(BIN)/python -m tests.soak.run --seconds $(or $(SECONDS),300)
 
-bench-txn: $(STAMP)  ## transactions a second on SQLite and PostgreSQL (BENCH='--only sqlite --part snapshot')
-	$(BIN)/python -m benchmarks.txn $(BENCH)
-
 bench-stream: java $(STAMP)  ## streams: rows, commits, visibility, micro-batches (BENCH='--part commits' or '--part upsert --seconds 600')
 	$(BIN)/python -m benchmarks.streaming $(BENCH)
-
-bench-rounds: java $(STAMP)  ## queries, commits and statements beside automatic compaction (BENCH='--scale 0.02 --rounds 3')
-	$(BIN)/python -m benchmarks.rounds $(BENCH)
 
 test-spark-versions: java $(STAMP)  ## the Spark tests on each supported PySpark, one environment each
 	@for version in $(SPARK_VERSIONS); do scripts/test-spark-version $$version || exit 1; done

@@ -1,5 +1,4 @@
-"""Benchmarks: ``benchmarks.run`` against flat ORC, ``benchmarks.peers`` beside other table formats.
+"""Benchmarks: ``benchmarks.run`` against flat ORC and the peers, ``benchmarks.growth`` by size.
 
-Workloads are data (``workloads.py``), what they measure is in ``stages.py``, and every one checks
-its result. Not part of the package.
+Workloads and goals are data, and every result is checked. Not part of the package.
 """

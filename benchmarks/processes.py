@@ -22,7 +22,6 @@ class Process:
     pid: int
     began: int
     parent: int
-    name: str
     ticks: int
     resident_bytes: int
 
@@ -74,8 +73,6 @@ class PeakMemory:
 
     def __init__(self, *, every_s: float) -> None:
         self._every_s = every_s
-        self.jvm_bytes = 0
-        self.python_bytes = 0
         self.total_bytes = 0
         self._done = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -95,26 +92,21 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while True:
-            members = family()
-            jvm = sum(one.resident_bytes for one in members if one.name == "java")
-            python = sum(one.resident_bytes for one in members if one.name != "java")
-            self.jvm_bytes = max(self.jvm_bytes, jvm)
-            self.python_bytes = max(self.python_bytes, python)
-            self.total_bytes = max(self.total_bytes, jvm + python)
+            resident = sum(one.resident_bytes for one in family())
+            self.total_bytes = max(self.total_bytes, resident)
             if self._done.wait(self._every_s):
                 break
 
 
 def _read(entry: Path) -> Process | None:
     try:
-        head, _, tail = (entry / "stat").read_text().rpartition(")")
+        _, _, tail = (entry / "stat").read_text().rpartition(")")
     except OSError:
         return None
     fields = tail.split()
     return Process(
         pid=int(entry.name),
         parent=int(fields[1]),
-        name=head.partition("(")[2],
         ticks=int(fields[11]) + int(fields[12]),
         began=int(fields[19]),
         resident_bytes=int(fields[21]) * _PAGE,
