@@ -1,5 +1,5 @@
-"""What users hold of tags: names for versions of one table or of many at one moment, whose files
-cleaners keep.
+"""What users hold of tags, names for versions of one table or of many at one moment, and of
+consumers of changes: cleaners keep their files.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.history import Pin, as_of
 from hiveacid.model.tables import TableName
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.consumers import Consumer, DropConsumer, consumers
+from hiveacid.statements.consumers import drop as drop_consumer
 from hiveacid.statements.tags import CreateTag, DropTag, create, drop, tags
 from hiveacid.txn.pins import make_tags, tag_name
 
@@ -80,6 +82,14 @@ class TableTags:
         """
         drop(self.session.client.metastore, DropTag(name, self.name, if_exists))
 
+    def drop_consumer(self, name: str, *, if_exists: bool = False) -> None:
+        """DROP CONSUMER: nobody knows any more how far it has read, and its files may go.
+
+        Raises:
+            NotFoundError: there is no such consumer.
+        """
+        drop_consumer(self.session.client.metastore, DropConsumer(name, self.name, if_exists))
+
 
 class TagMethods:
     """The part of ``Session`` about tags."""
@@ -113,6 +123,16 @@ class TagMethods:
     def tags(self) -> tuple[Pin, ...]:
         """SHOW TAGS: those of all tables."""
         return tags(cast("Travelling", self).client.metastore)
+
+    def show_consumers(self, table: str | None = None) -> tuple[Consumer, ...]:
+        """SHOW CONSUMERS: who reads changes of a table by a name, or of all, and how far.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        session = cast("Travelling", self)
+        name = None if table is None else session.table_name(table)
+        return consumers(session.client, name)
 
     def drop_tag(self, name: str) -> tuple[Pin, ...]:
         """Drop a tag from all tables that have it.

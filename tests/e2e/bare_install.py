@@ -163,6 +163,8 @@ def of_the_past(table: Any) -> Mapping[str, Callable[[Any], object]]:
         "Session.drop_tag": lambda f: f("no such tag"),
         "tag": lambda f: f("q3", retain=60.0),
         "drop_tag": lambda f: f("q3", if_exists=True),
+        "drop_consumer": lambda f: f("crm", if_exists=True),
+        "show_consumers": lambda f: f("t"),
         "tags": lambda f: f(),
     }
 

@@ -68,6 +68,22 @@ def tags(table: str | None, url: str | None, as_json: bool) -> None:
 
 
 @app.command()
+@click.argument("table", required=False)
+@metastore_option
+@json_option
+def consumers(table: str | None, url: str | None, as_json: bool) -> None:
+    """List who reads the changes of TABLE, or of all tables, by a name: how far, and until when its
+    files are kept.
+    """
+    from hiveacid.statements.consumers import ShowConsumers, consumers_listing
+
+    with open_session(url) as session:
+        name = None if table is None else session.table(table).name
+        found = consumers_listing(session.client, ShowConsumers(name))
+    print_answer(found.columns, found.rows, as_json=as_json)
+
+
+@app.command()
 @click.argument("table")
 @click.option("--where", metavar="TEXT", help="Delete these rows first; else no row is deleted.")
 @click.option("--wait", type=click.FloatRange(0), metavar="S", help="For who needs the files.")

@@ -32,7 +32,6 @@ from hiveacid.compaction.cleaning import (
     keeps_all,
     lists_of,
     old_aborts,
-    pinned_lists,
     removable,
 )
 from hiveacid.compaction.rewrites import find_partition, find_table
@@ -265,7 +264,7 @@ class Cleaner:
             if floor is not None and gone and not (aborted_only or self._dry):
                 self._store.note_floor(table.name, entry.partition, floor)
                 # Who makes a pin looks at the floors after it: at this one, or it is seen here.
-                late = replace(seen, pinned=pinned_lists(self._store, table.name))
+                late = replace(seen, pinned=self._store.pins(table.name, in_force=True))
                 gone = removable(entries, table, late, today, aborted_only=False)
             for path in gone:
                 self._remove(fs, root, path, entries)

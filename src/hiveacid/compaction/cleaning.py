@@ -13,9 +13,10 @@ from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionInfo
+from hiveacid.model.history import Pin
 from hiveacid.model.ids import TxnId
 from hiveacid.model.properties import NO_CLEANUP, check_mode, is_true
-from hiveacid.model.tables import Partition, Table, TableName
+from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo
@@ -27,7 +28,7 @@ class Lists:
 
     valid: ValidWriteIdList
     txns: ValidTxnList
-    pinned: tuple[ValidWriteIdList, ...] = ()
+    pinned: tuple[Pin, ...] = ()
 
     def plan(self, entries: Iterable[Entry], table: Table, *, aborted_only: bool) -> CleaningPlan:
         """What would go of a directory by these lists.
@@ -65,13 +66,8 @@ def lists_of(store: OwnDatabase, entry: CompactionInfo, txns: ValidTxnList | Non
     """The lists for an entry, up to what its compaction saw; ``txns`` None for those of now."""
     chosen = store.valid_txns() if txns is None else txns
     valid = store.cleaner_write_ids(entry.table, chosen)
-    pinned = pinned_lists(store, entry.table)
+    pinned = store.pins(entry.table, in_force=True)
     return Lists(valid.for_cleaner(hwm=entry.highest_write_id), chosen, pinned)
-
-
-def pinned_lists(store: OwnDatabase, table: TableName) -> tuple[ValidWriteIdList, ...]:
-    """What tags and consumers of a table need to read."""
-    return tuple(one.valid for one in store.pins(table, in_force=True))
 
 
 def removable(

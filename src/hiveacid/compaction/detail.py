@@ -21,7 +21,6 @@ from hiveacid.layout.names import parse_directory
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
-from hiveacid.model.history import PinKind
 from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.readable import HtmlFields
 from hiveacid.model.tables import AcidMode, Table, TableName
@@ -262,14 +261,13 @@ def _pinning(client: Client, table: Table) -> Iterable[Holder]:
     (now,) = client.metastore.valid_write_ids((table.name,))
     for one in pins:
         if not one.shows(now):
-            is_tag = one.kind is PinKind.TAG
-            mend = f"DROP TAG `{one.name}` ON {table.name}"
+            mend = f"DROP {one.kind.name} `{one.name}` ON {table.name}"
             yield Holder(
                 one.kind.value,
                 f"{one} of version {one.write_id}",
                 one.made_ms or None,
                 one.expires_ms,
-                mend if is_tag else f"PURGE TABLE {table.name} DROP PINS",
+                mend,
             )
 
 

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from hiveacid.errors import SnapshotExpiredError
+from hiveacid.layout.changes import Versions, changes_of, write_ids_of
 from hiveacid.layout.names import (
     NO_TXN,
     BaseName,
@@ -24,7 +26,7 @@ from hiveacid.layout.names import (
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.compactions import CompactionType
-from hiveacid.model.history import Floor
+from hiveacid.model.history import Floor, Pin, PinKind
 from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, TxnId, WriteId
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
@@ -113,13 +115,13 @@ def plan_cleaning(
 def keep_pinned(
     plan: CleaningPlan,
     entries: Iterable[Entry],
-    pinned: Iterable[ValidWriteIdList],
+    pinned: Iterable[Pin],
     valid: ValidWriteIdList,
     valid_txns: ValidTxnList,
     *,
     mode: AcidMode = AcidMode.FULL,
 ) -> CleaningPlan:
-    """The plan without what readers of these lists would read.
+    """The plan without what readers of these states would read, and consumers of the changes since.
 
     Raises:
         FormatError: a ``_metadata_acid`` that decides is not one.
@@ -127,7 +129,9 @@ def keep_pinned(
     listing = tuple(entries)
     needed: set[str] = set()
     for one in pinned:
-        needed.update(_current(resolve(listing, one, valid_txns, mode=mode, is_kept=True)))
+        needed.update(_current(resolve(listing, one.valid, valid_txns, mode=mode, is_kept=True)))
+        if one.kind is PinKind.CONSUMER:
+            needed.update(_telling_changes(listing, one.valid, valid, valid_txns, mode))
     held = needed.intersection(plan.remove).difference(plan.aborted)
     if not held:
         return plan
@@ -143,6 +147,27 @@ def keep_pinned(
         ),
         aborted=plan.aborted,
     )
+
+
+def _telling_changes(
+    listing: tuple[Entry, ...],
+    since: ValidWriteIdList,
+    valid: ValidWriteIdList,
+    valid_txns: ValidTxnList,
+    mode: AcidMode,
+) -> list[str]:
+    """What is read for all changes since a state; nothing where they cannot be told any more."""
+    names = (_named(entry.path) for entry in listing)
+    last = max((write_ids_of(one)[1] for one in names if one is not None), default=0)
+    top = ValidWriteIdList.of(since.table, hwm=max(since.hwm, last), aborted=valid.aborted)
+    try:
+        found = changes_of(listing, Versions(since, top, top, last=top.hwm), valid_txns, mode=mode)
+    except SnapshotExpiredError:
+        return []
+    read = [each for step in found.steps for each in (step.before, step.changed)]
+    read += [one.inputs for one in found.proofs]
+    bases = [base.path for step in found.steps for base in step.compacted]
+    return [*bases, *(path for each in read for path in _current(each))]
 
 
 def floor_of(plan: CleaningPlan) -> Floor | None:

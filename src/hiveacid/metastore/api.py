@@ -18,7 +18,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.metastore.compaction_queue import CompactionQueue, CompactionUpkeep
 from hiveacid.metastore.past import Past
 from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Written
-from hiveacid.model.history import CommitNote
+from hiveacid.model.history import CommitNote, ConsumerMove
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
@@ -383,6 +383,7 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
         statistics: Sequence[StatisticsChange] = (),
         columns: Sequence[tuple[TableName, Column]] = (),
         batches: Sequence[StreamBatch] = (),
+        moves: Sequence[ConsumerMove] = (),
         note: CommitNote | None = None,
     ) -> tuple[CommittedWrite, ...]:
         """Commit; a repeated commit of a committed transaction succeeds (metastore.md 2.9).
@@ -392,13 +393,12 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
         one, nothing is done and its changes are returned. Else the answer is empty, and it is
         committed.
 
-        ``statistics`` change with the commit; those of what was written without are given up.
-        ``columns`` are appended to their tables, which the transaction holds exclusively.
-        ``batches`` are kept as the last ones of their streams: ConflictError where one is there
-        already, or was overtaken (the transaction is then aborted). ``note`` is kept of it. With
-        ``reads``, what a serializable transaction read, it is aborted where it wrote anything and
-        another transaction committed a write to what it read that it does not see; such commits
-        take place one after the other.
+        ``statistics`` change with it; those of what was written without are given up. ``columns``
+        are appended to tables that it holds exclusively. ``batches`` are kept as the last ones of
+        their streams, ``moves`` as where consumers go on: ConflictError, and nothing is done, where
+        one was overtaken by somebody else. ``note`` is kept of it. With ``reads``, what a
+        serializable transaction read, it is aborted where it wrote anything and another committed a
+        write to what it read that it does not see; such commits take place one after the other.
 
         Raises: ConflictError: another transaction committed first (this one is then aborted; with
         ``ROW`` only because of ``reads``); TransactionError: aborted or unknown; UnsupportedError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from hiveacid.model.history import Commit, Floor, Pin, Version
+from hiveacid.model.history import Commit, ConsumerMove, Floor, Pin, Version
 from hiveacid.model.ids import TxnId
 from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import TableName
@@ -64,6 +64,13 @@ class Past(Protocol):
         """Let readers rely on them: their files were there after the pins were made.
 
         Raises: NotFoundError: no such table.
+        """
+
+    def move_consumers(self, moves: Sequence[ConsumerMove]) -> None:
+        """Let consumers go on, all of them or none. A pin that readers could rely on up to now is
+        one that they can rely on afterwards, for its time begins anew; another is to be confirmed.
+
+        Raises: ConflictError: a pin is gone, or not the one that was read from.
         """
 
     def drop_pins(self, pins: Sequence[Pin]) -> int:

@@ -39,18 +39,24 @@ class ChangeRange:
 
     ``key`` pairs deletes and inserts into updates: None takes the table's PRIMARY KEY, if any, and
     no names pair nothing; nor does anything without ``computes_updates``.
+
+    A ``consumer`` goes on from where it has read to. Then ``since`` is where a new one begins
+    (None: there is to be one), and ``keep_ms`` how long it may stay away before its files go.
     """
 
-    since: int
+    since: int | None
     until: int | None = None
     key: tuple[str, ...] | None = None
     deduplication: Deduplication = Deduplication.DROP_CARRYOVERS
     computes_updates: bool = True
     includes_since: bool = False
     includes_until: bool = True
+    consumer: str | None = None
+    keep_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if self.since < 0 or (self.until is not None and self.until < self.since):
+        since = self.since or 0
+        if since < 0 or (self.until is not None and self.until < since):
             raise InvalidInputError(
                 f"Changes since {self.since} until {self.until} are none: versions begin with 1,"
                 " and the first comes first",

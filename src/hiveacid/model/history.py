@@ -253,3 +253,15 @@ class Pin:
 
     def __str__(self) -> str:
         return f"{self.kind.value} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMove:
+    """What a consumer of changes has read: from the state that its pin ``before`` shows to that of
+    ``after``; the new pin is kept for ``keep_ms``. Where the pin is another one by then, somebody
+    else has read under that name.
+    """
+
+    before: Pin
+    after: Pin
+    keep_ms: int

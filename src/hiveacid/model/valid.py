@@ -232,6 +232,11 @@ class ValidWriteIdList:
         """Whether a *compacted* base of this write id holds nothing open."""
         return write_id < self.min_open and write_id <= self.hwm
 
+    def covers(self, other: ValidWriteIdList) -> bool:
+        """Whether all that ``other`` sees is seen here."""
+        within = self.exceptions[: bisect_right(self.exceptions, other.hwm)]
+        return other.hwm <= self.hwm and set(within) <= set(other.exceptions)
+
     def range_validity(self, first: int, last: int) -> RangeValidity:
         """How many of ``first..last`` (both inclusive) are valid, by the rules of ``kind``."""
         if self.kind is ListKind.COMPACTOR:

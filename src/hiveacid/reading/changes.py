@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.changes import ChangeRange, Deduplication
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.consumers import check_moves
+from hiveacid.tagging import kept_ms
+from hiveacid.txn.consumers import consumer_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hiveacid.metastore.api import OwnDatabase
     from hiveacid.statements.changes import ChangeScan
     from hiveacid.statements.context import ExecutionContext
     from hiveacid.statements.select import Keep, Lease
@@ -41,13 +46,15 @@ class SessionTable(Protocol):
 def read_changes(
     table: SessionTable,
     *,
-    since: int,
+    since: int | None = None,
     until: int | None = None,
     bounds: str = "(]",
     columns: str | Sequence[str] | None = None,
     key: str | Sequence[str] | None = None,
     deduplication: str = Deduplication.DROP_CARRYOVERS.value,
     updates: bool = True,
+    consumer: str | None = None,
+    retain: timedelta | float | None = None,
 ) -> pa.RecordBatchReader:
     """The changes of a session's table after version ``since``, up to and with ``until`` (None: all
     that is committed), as Arrow batches; the state at ``since`` with them is that at ``until``.
@@ -64,15 +71,30 @@ def read_changes(
     Without a key, events come as they lie in the files; with one, ordered by version and all at
     once in memory.
 
+    A ``consumer`` goes on from where it has read to, and ``since`` is where a new one begins. It
+    moves with the commit of the transaction that the table's handle belongs to; outside of one once
+    its last batch was taken and the next one asked for: who stops before reads the same again. The
+    files that it needs are kept until it has been away for ``retain`` (a timedelta, or days; 7).
+
     Raises:
-        NotFoundError: the table, or a column, is not there.
+        NotFoundError: the table, a column, or the consumer is not there.
+        ConflictError: somebody else has read under the consumer's name.
         InvalidInputError: a version that is yet to come, or ends the wrong way round.
         SnapshotExpiredError: files that told the changes are cleaned; ``write_id`` is the oldest
             version since which they can be told.
     """
-    wanted = change_range(since, until, bounds, key, deduplication, updates=updates)
+    wanted = change_range(
+        since,
+        until,
+        bounds,
+        key,
+        deduplication,
+        updates=updates,
+        consumer=consumer,
+        retain=retain,
+    )
     scan = _opened(table, wanted, columns)
-    return _reader(scan)
+    return _reader(scan, table.session.reading_context().client.own)
 
 
 def _opened(
@@ -84,12 +106,14 @@ def _opened(
     return open_changes(table.session.reading_context(), table.definition, wanted, names)
 
 
-def _reader(scan: ChangeScan) -> pa.RecordBatchReader:
+def _reader(scan: ChangeScan, store: OwnDatabase) -> pa.RecordBatchReader:
     import pyarrow as pa
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
             yield from scan.read().to_batches() if scan.key else scan.batches()
+            if scan.move is not None:
+                store.move_consumers([scan.move])
         finally:
             scan.close()
 
@@ -97,21 +121,26 @@ def _reader(scan: ChangeScan) -> pa.RecordBatchReader:
 
 
 def change_range(
-    since: int,
+    since: int | None,
     until: int | None,
     bounds: str,
     key: str | Sequence[str] | None,
     deduplication: str,
     *,
     updates: bool,
+    consumer: str | None,
+    retain: timedelta | float | None,
 ) -> ChangeRange:
     """What a user's arguments mean.
 
     Raises:
         InvalidInputError: they mean nothing.
     """
+    if retain is not None and consumer is None:
+        raise InvalidInputError("retain= is of a consumer: consumer=... names it")
+    is_needed = consumer is None
     for name, value in (("since", since), ("until", until)):
-        if (value is not None or name == "since") and (
+        if (value is not None or (name == "since" and is_needed)) and (
             not isinstance(value, int) or isinstance(value, bool)
         ):
             raise InvalidInputError(f"{name} is a version, a whole number, not {value!r}")
@@ -126,6 +155,8 @@ def change_range(
         computes_updates=updates,
         includes_since=bounds[0] == "[",
         includes_until=bounds[1] == "]",
+        consumer=None if consumer is None else consumer_name(consumer),
+        keep_ms=kept_ms(retain),
     )
 
 
@@ -151,23 +182,37 @@ class TableChanges:
     def changes(
         self,
         *,
-        since: int,
+        since: int | None = None,
         until: int | None = None,
         bounds: str = "(]",
         columns: str | Sequence[str] | None = None,
         key: str | Sequence[str] | None = None,
         deduplication: str = Deduplication.DROP_CARRYOVERS.value,
         updates: bool = True,
+        consumer: str | None = None,
+        retain: timedelta | float | None = None,
     ) -> Any:
         """What changed after version ``since``, up to and with ``until``: a DataFrame, in a session
-        without Spark an Arrow table; the arguments are those of ``hiveacid.read_changes``.
+        without Spark an Arrow table; the arguments are those of ``hiveacid.read_changes``. A
+        ``consumer`` reads in a transaction, and moves with its commit.
 
         Raises:
             NotFoundError, InvalidInputError, SnapshotExpiredError: as there.
+            InvalidInputError: a consumer, and no transaction.
         """
-        wanted = change_range(since, until, bounds, key, deduplication, updates=updates)
-        scan = _opened(self, wanted, columns)  # type: ignore[arg-type]
+        wanted = change_range(
+            since,
+            until,
+            bounds,
+            key,
+            deduplication,
+            updates=updates,
+            consumer=consumer,
+            retain=retain,
+        )
         context = self.session.reading_context()
+        check_moves(wanted, read_only=context.unit is None)
+        scan = _opened(self, wanted, columns)  # type: ignore[arg-type]
         if context.spark is None:
             try:
                 return scan.read()

@@ -3,29 +3,44 @@ and ``table_changes('emp', 3, 9)``, Delta's.
 
 Both bounds belong to what is read, unless EXCLUSIVE says otherwise; without the second one it is
 all that is committed. ``WITH (deduplicationMode = 'none', computeUpdates = false, key = 'id')``
-says in which form.
+says in which form. ``emp CHANGES FOR CONSUMER crm`` goes on from where that one has read to; FROM
+VERSION is then where a new one begins.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.changes import ChangeRange, Deduplication
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of, tokenize
+from hiveacid.sql.tags import pin_name, retained_ms
 
 TABLE_CHANGES = "table_changes"
 _OPTIONS = ("deduplicationmode", "computeupdates", "key")
 
 
 def changes_clause(cursor: Cursor) -> ChangeRange | None:
-    """Reads ``CHANGES FROM ...`` after the name of a table, if it is there."""
-    if not cursor.looking_at("CHANGES", "FROM"):
+    """Reads ``CHANGES FROM ...`` or ``CHANGES FOR CONSUMER ...`` after a table's name, if it is
+    there.
+    """
+    consumer = None
+    if cursor.looking_at("CHANGES", "FOR", "CONSUMER"):
+        cursor.expect("CHANGES", "FOR", "CONSUMER")
+        consumer = pin_name(cursor, "consumer").lower()
+    elif not cursor.looking_at("CHANGES", "FROM"):
         return None
-    cursor.expect("CHANGES", "FROM")
-    since, includes_since = _bound(cursor)
-    until, includes_until = None, True
+    else:
+        cursor.expect("CHANGES")
+    since, until = None, None
+    includes_since = includes_until = True
+    if cursor.accept("FROM"):
+        since, includes_since = _bound(cursor)
     if cursor.accept("TO"):
         until, includes_until = _bound(cursor)
-    return _range(since, until, includes_since, includes_until, _options(cursor))
+    keep_ms = None if consumer is None else retained_ms(cursor)
+    found = _range(since, until, includes_since, includes_until, _options(cursor))
+    return replace(found, consumer=consumer, keep_ms=keep_ms)
 
 
 def table_changes(cursor: Cursor) -> tuple[tuple[str, ...], ChangeRange]:
@@ -70,7 +85,7 @@ def _options(cursor: Cursor) -> dict[str, str]:
 
 
 def _range(
-    since: int,
+    since: int | None,
     until: int | None,
     includes_since: bool,
     includes_until: bool,

@@ -16,7 +16,7 @@ from hiveacid.model.transactions import Isolation
 from hiveacid.sql.columns import property_keys, property_list
 from hiveacid.sql.cursor import Cursor, TokenKind, after, form, refused, said, tokenize
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
-from hiveacid.sql.tags import show_tags
+from hiveacid.sql.tags import show_consumers, show_tags
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Clean, Compact, ShowCompactions, SortItem
 from hiveacid.statements.ddl.partitions import RepairTable
@@ -387,6 +387,7 @@ _SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
     ("TBLPROPERTIES",): _shown_properties,
     ("CREATE", "TABLE"): lambda cursor: ShowCreateTable(cursor.table_name()),
     ("TAGS",): show_tags,
+    ("CONSUMERS",): show_consumers,
     ("TRANSACTIONS",): lambda _: ShowTransactions(),
     ("LOCKS",): _locks,
     ("COMPACTIONS", "COMPACTIONID"): _compaction,

@@ -58,7 +58,7 @@ from hiveacid.sql.parameters import (
     with_arguments,
 )
 from hiveacid.sql.query import QueryParser
-from hiveacid.sql.tags import parse_create_tag, parse_drop_tag
+from hiveacid.sql.tags import parse_create_tag, parse_drop_pin
 from hiveacid.statements.session_state import (
     ResetProperties,
     Savepoint,
@@ -115,7 +115,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
         parse_create_tag(cursor) if cursor.accept("TAG") else parse_create(cursor)
     ),
     "REPLACE": parse_replace,
-    "DROP": lambda cursor: parse_drop_tag(cursor) if cursor.accept("TAG") else parse_drop(cursor),
+    "DROP": lambda cursor: parse_drop_pin(cursor) or parse_drop(cursor),
     "TRUNCATE": parse_truncate,
     "ALTER": parse_alter,
     "USE": lambda cursor: UseDatabase(cursor.small_name("use statement")),

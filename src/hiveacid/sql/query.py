@@ -341,8 +341,8 @@ class QueryParser(ExpressionParser):
             label, _ = self._alias()
             scope.relations.append(Relation((), label))
             return
-        if cursor.looking_at("CHANGES", "FROM"):
-            found = changes_clause(cursor)
+        found = changes_clause(cursor)
+        if found is not None:
             end = cursor.tokens[cursor.at - 1].end
             label, aliased = self._alias()
             where = None if aliased else end

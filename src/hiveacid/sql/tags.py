@@ -1,4 +1,4 @@
-"""CREATE TAG and DROP TAG."""
+"""CREATE TAG, DROP TAG, DROP CONSUMER."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, moment_ms
 from hiveacid.sql.cursor import Cursor, TokenKind
+from hiveacid.statements.consumers import DropConsumer, ShowConsumers
 from hiveacid.statements.tags import CreateTag, DropTag, ShowTags
 
 _UNITS_MS: Final = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
@@ -15,20 +16,29 @@ _UNITS_MS: Final = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 def parse_create_tag(cursor: Cursor) -> CreateTag:
     """What follows CREATE TAG."""
     if_not_exists = cursor.if_not_exists()
-    tag = _name(cursor)
+    tag = pin_name(cursor, "tag")
     cursor.expect("ON")
     table = cursor.table_name()
     wanted = _version(cursor) if cursor.accept("AS", "OF") else None
-    keep_ms = _duration_ms(cursor) if cursor.accept("RETAIN") else None
+    keep_ms = retained_ms(cursor)
     return CreateTag(tag, table, wanted, keep_ms, if_not_exists)
 
 
-def parse_drop_tag(cursor: Cursor) -> DropTag:
-    """What follows DROP TAG."""
+def parse_drop_pin(cursor: Cursor) -> DropTag | DropConsumer | None:
+    """What follows DROP, if it is a tag or a consumer."""
+    kind = cursor.accept_any("TAG", "CONSUMER")
+    if kind is None:
+        return None
     if_exists = cursor.accept("IF", "EXISTS")
-    tag = _name(cursor)
+    name = pin_name(cursor, kind.lower())
     cursor.expect("ON")
-    return DropTag(tag, cursor.table_name(), if_exists)
+    made = DropTag if kind == "TAG" else DropConsumer
+    return made(name, cursor.table_name(), if_exists)
+
+
+def show_consumers(cursor: Cursor) -> ShowConsumers:
+    """What follows SHOW CONSUMERS."""
+    return ShowConsumers(cursor.table_name() if cursor.accept("ON") else None)
 
 
 def show_tags(cursor: Cursor) -> ShowTags:
@@ -36,8 +46,9 @@ def show_tags(cursor: Cursor) -> ShowTags:
     return ShowTags(cursor.table_name() if cursor.accept("ON") else None)
 
 
-def _name(cursor: Cursor) -> str:
-    return cursor.string() if cursor.token.kind is TokenKind.STRING else cursor.name("tag")
+def pin_name(cursor: Cursor, kind: str) -> str:
+    """The name of a tag or a consumer, with or without quotes."""
+    return cursor.string() if cursor.token.kind is TokenKind.STRING else cursor.name(kind)
 
 
 def _version(cursor: Cursor) -> AsOf:
@@ -48,7 +59,10 @@ def _version(cursor: Cursor) -> AsOf:
     return AsOf(time_ms=moment_ms(cursor.string()))
 
 
-def _duration_ms(cursor: Cursor) -> int:
+def retained_ms(cursor: Cursor) -> int | None:
+    """RETAIN n DAYS, if it is there."""
+    if not cursor.accept("RETAIN"):
+        return None
     count = cursor.integer("retain")
     unit = cursor.name("unit of time").upper().removesuffix("S")
     if unit not in _UNITS_MS:

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hiveacid.errors import InvalidInputError, NotFoundError, SnapshotExpiredError
+from hiveacid.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    SnapshotExpiredError,
+)
 from hiveacid.layout.changes import Versions
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.changes import ChangeRange, Deduplication
-from hiveacid.model.history import Commit, Floor, Version
+from hiveacid.model.history import Commit, ConsumerMove, Floor, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.constraints import key_constraints
@@ -29,6 +34,12 @@ from hiveacid.storage.change_plan import ChangeUnit, change_units
 from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.read import TableReader
+from hiveacid.txn.consumers import (
+    consumer_name,
+    consumer_pin,
+    keeps_changes_since,
+    kept_for_ms,
+)
 from hiveacid.txn.past import partitions_then
 from hiveacid.txn.transaction import Transaction
 
@@ -46,6 +57,8 @@ class ChangeScan:
     reader: ChangeReader
     key: tuple[str, ...]
     close: Callable[[], None] = lambda: None
+    move: ConsumerMove | None = None
+    """What its consumer has read with it, where no transaction will say so in its commit."""
 
     @property
     def until(self) -> int:
@@ -115,54 +128,124 @@ def plan_changes(
         InvalidInputError: a version that the table does not have yet.
         SnapshotExpiredError: files that tell the changes are cleaned; ``write_id`` is the oldest
             version from which they can be told.
+        ConflictError: somebody else read under the name of the consumer at this moment.
     """
     if table.acid_mode is AcidMode.NONE:
         raise InvalidInputError(
             f"{table.name} is not transactional: nothing tells what changed", table=str(table.name)
         )
+    plan = _Plan(txn, table, wanted, own, files, columns, _others(txn, table))
+    if wanted.consumer is None:
+        return plan.since(plan.first())[0]
+    name, keep_ms = consumer_name(wanted.consumer), wanted.keep_ms
+    first = None if wanted.since is None else plan.first
+    with consumer_pin(own, table, name, keep_ms=keep_ms, first=first) as pin:
+        scan, high = plan.since(plan.of_consumer(pin))
+    after = Pin(PinKind.CONSUMER, name, table.name, high.write_id, high.valid)
+    move = ConsumerMove(pin, after, kept_for_ms(pin, keep_ms))
+    if txn.is_read_only:
+        return replace(scan, move=move)
+    txn.pending.consumed.append(move)
+    return scan
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Plans changes; ``now`` are the write ids that others committed."""
+
+    txn: Transaction
+    table: Table
+    wanted: ChangeRange
+    own: OwnDatabase
+    files: Files
+    columns: Iterable[str] | None
+    now: ValidWriteIdList
+
+    def first(self) -> Version:
+        """The state that the first version of the range begins with."""
+        wanted = self.wanted
+        assert wanted.since is not None
+        included = not wanted.includes_since
+        return _state(self.own, self.table, self.now, wanted.since, included=included)
+
+    def of_consumer(self, pin: Pin) -> Version:
+        """The state that a consumer has read to; what committed unrecorded since is no part of it.
+
+        Raises:
+            ConflictError: it went beyond what the transaction sees.
+        """
+        if pin.write_id > self.now.hwm or pin.write_id in self.now.open:
+            raise ConflictError(
+                f"The consumer {pin.name} of {self.table.name} was moved to version {pin.write_id}"
+                " by somebody else, after the transaction began",
+                table=str(self.table.name),
+                consumer=pin.name,
+                version=int(pin.write_id),
+            )
+        there = self.own.version(self.table.name, write_id=pin.write_id)
+        return replace(there, valid=replace(pin.valid, table=self.now.table))
+
+    def since(self, low: Version) -> tuple[ChangeScan, Version]:
+        """The changes from a state on, and the state that they end with."""
+        own, table, txn, wanted = self.own, self.table, self.txn, self.wanted
+        versions, high = _versions(own, table, self.now, wanted, low)
+        _check_partitions(own, table, low, high)
+        key = _key(table, wanted)
+        names = _columns(table, self.columns)
+        units = change_units(
+            table,
+            partitions_then(table, high, txn.partitions(table)),
+            versions,
+            txn.valid_txns,
+            files=self.files,
+            floors=partial(self._floors, low, high),
+        )
+        reader = ChangeReader(
+            TableReader(self.files, table, names.union(key), versions.high),
+            times_ms=versions.times_ms,
+            keeps_passing=wanted.deduplication is Deduplication.NONE,
+            is_net=wanted.deduplication is Deduplication.NET_CHANGES,
+        )
+        return ChangeScan(table, versions, tuple(units), reader, key), high
+
+    def _floors(self, low: Version, high: Version) -> dict[str, Floor]:
+        """What cleaners have begun to remove, by the names that partitions had in a version."""
+        name = self.table.name
+        floors = self.own.floors(name)
+        if floors and keeps_changes_since(
+            self.own, name, low.valid, hive_cleans=self.txn.hive_cleans
+        ):
+            return {}
+        return {then: floors[now] for now, then in high.names_of_then(floors).items()}
+
+
+def _others(txn: Transaction, table: Table) -> ValidWriteIdList:
+    """The write ids that a transaction sees, without its own."""
     now = txn.valid_write_ids(table)
-    versions, low, high = _versions(own, table, now, wanted)
-    _check_partitions(own, table, low, high)
-    key = _key(table, wanted)
-    names = _columns(table, columns)
-    units = change_units(
-        table,
-        partitions_then(table, high, txn.partitions(table)),
-        versions,
-        txn.valid_txns,
-        files=files,
-        floors=partial(_floors, own, table, high),
-    )
-    reader = ChangeReader(
-        TableReader(files, table, names.union(key), versions.high),
-        times_ms=versions.times_ms,
-        keeps_passing=wanted.deduplication is Deduplication.NONE,
-        is_net=wanted.deduplication is Deduplication.NET_CHANGES,
-    )
-    return ChangeScan(table, versions, tuple(units), reader, key)
-
-
-def _floors(own: OwnDatabase, table: Table, version: Version) -> dict[str, Floor]:
-    """What cleaners have begun to remove, by the names that partitions had in a version."""
-    floors = own.floors(table.name)
-    return {then: floors[name] for name, then in version.names_of_then(floors).items()}
+    if not txn.has_written(table.name):
+        return now
+    opened = (*now.open, txn.write_id(table.name))
+    return ValidWriteIdList.of(now.table, hwm=now.hwm, open=opened, aborted=now.aborted)
 
 
 def _versions(
-    own: OwnDatabase, table: Table, now: ValidWriteIdList, wanted: ChangeRange
-) -> tuple[Versions, Version, Version]:
-    low = _state(own, table, now, wanted.since, included=not wanted.includes_since)
+    own: OwnDatabase, table: Table, now: ValidWriteIdList, wanted: ChangeRange, low: Version
+) -> tuple[Versions, Version]:
     found = own.commits(table.name, after=low.sequence or 0)
-    commits = [one for one in found if now.is_valid(one.write_id)]
+    commits = [
+        one for one in found if now.is_valid(one.write_id) and not low.valid.is_valid(one.write_id)
+    ]
     if wanted.until is not None:
         high = _state(own, table, now, wanted.until, included=wanted.includes_until)
     elif commits and not _has_strangers(commits, low, now):
         high = _state(own, table, now, int(commits[-1].write_id))
     else:  # what is open may be of somebody who records no commits, and must not be missed
         high = _state(own, table, now, max(min(now.hwm, now.min_open - 1), int(low.write_id)))
-    if (high.sequence or low.sequence or 0) < (low.sequence or 0):
+        if _is_before(high, low):
+            high = own.version(table.name, write_id=low.write_id)
+    if _is_before(high, low):
         raise InvalidInputError(
-            f"Version {wanted.until} of {table.name} committed before version {wanted.since}",
+            f"Version {wanted.until} of {table.name} committed before version {low.write_id}",
             table=str(table.name),
         )
     versions = Versions(
@@ -173,7 +256,13 @@ def _versions(
         positions=_positions(commits, low.valid, high.valid),
         times_ms={int(one.write_id): one.committed_ms for one in commits},
     )
-    return versions, low, high
+    return versions, high
+
+
+def _is_before(first: Version, second: Version) -> bool:
+    if first.sequence is not None and second.sequence is not None:
+        return first.sequence < second.sequence
+    return int(first.write_id) < int(second.write_id)
 
 
 def _check_partitions(own: OwnDatabase, table: Table, low: Version, high: Version) -> None:

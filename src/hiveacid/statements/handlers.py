@@ -21,6 +21,7 @@ from hiveacid.statements import (
     analyze,
     arrow_changes,
     compact,
+    consumers,
     create_as,
     describe,
     health,
@@ -327,6 +328,12 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
     tags.CreateTag: _says(_tagged),
     tags.DropTag: _says(lambda context, value: tags.drop(context.client.metastore, value)),
     tags.ShowTags: _says(lambda context, value: tags.tags_listing(context.client.metastore, value)),
+    consumers.DropConsumer: _says(
+        lambda context, value: consumers.drop(context.client.metastore, value)
+    ),
+    consumers.ShowConsumers: _says(
+        lambda context, value: consumers.consumers_listing(context.client, value)
+    ),
     history.DescribeHistory: _says(
         lambda context, value: history.history_listing(context.client.metastore, value)
     ),

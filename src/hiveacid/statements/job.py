@@ -15,6 +15,7 @@ from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
+from hiveacid.statements.consumers import check_moves
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.values import Result, TableRef
 from hiveacid.storage.filesystem import Files
@@ -150,6 +151,7 @@ class Reader:
     def _changes_frame(self, name: TableName, wanted: ChangeRange) -> DataFrame:
         from hiveacid.statements.changes import plan_changes
 
+        check_moves(wanted, read_only=self.txn.is_read_only)
         own, table = self.context.client.own, self.view.definition(name)
         scan = plan_changes(self.txn, table, wanted, own=own, files=self.files)
         self.reads_later = True

@@ -23,7 +23,7 @@ from hiveacid.model.conflicts import (
     by_partition,
     describe_conflict,
 )
-from hiveacid.model.history import CommitNote
+from hiveacid.model.history import CommitNote, ConsumerMove
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.streams import StreamBatch
@@ -171,6 +171,7 @@ def commit_or_look_up(
     statistics: Sequence[StatisticsChange],
     columns: Sequence[tuple[TableName, Column]],
     batches: Sequence[StreamBatch],
+    moves: Sequence[ConsumerMove],
     note: CommitNote,
     clock: Clock,
     retries: int,
@@ -199,6 +200,7 @@ def commit_or_look_up(
                 statistics=statistics,
                 columns=columns,
                 batches=batches,
+                moves=moves,
                 note=note,
             )
         except MetastoreError as error:

@@ -18,6 +18,7 @@ from hiveacid.txn.past import find_version, partitions_then, past_snapshot
 
 if TYPE_CHECKING:
     from hiveacid.client import Client
+    from hiveacid.metastore.api import OwnDatabase
 
 _NAME_MAX: Final = 256
 
@@ -54,12 +55,7 @@ def make_tags(
             raise InvalidInputError(
                 f"{table.name} is not transactional: it has no versions", table=str(table.name)
             )
-    if store.is_served_by_hive():
-        raise UnsupportedError(
-            "A tag keeps files from cleaners, and Hive's own cleaner, which has worked on this "
-            "metastore, knows of none",
-            note="The table property no_cleanup=true keeps all files of a table from it.",
-        )
+    check_no_other_cleaner(store, "A tag")
     names = [table.name for table in tables]
     floors = {one: store.floors(one) for one in names} if wanted is None else {}
     if wanted is None:
@@ -78,6 +74,16 @@ def make_tags(
     except BaseException:
         store.drop_pins(made)
         raise
+
+
+def check_no_other_cleaner(store: OwnDatabase, what: str) -> None:
+    """Raises: UnsupportedError: a service of Hive cleans, too."""
+    if store.is_served_by_hive():
+        raise UnsupportedError(
+            f"{what} keeps files from cleaners, and Hive's own cleaner, which has worked on this "
+            "metastore, knows of none",
+            note="The table property no_cleanup=true keeps all files of a table from it.",
+        )
 
 
 def _check_files(

@@ -12,7 +12,7 @@ from hiveacid.errors import ConflictError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.conflicts import ReadSet, ReadTable, Written
-from hiveacid.model.history import CommitFacts, CommitNote
+from hiveacid.model.history import CommitFacts, CommitNote, ConsumerMove
 from hiveacid.model.ids import WriteId
 from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import StatisticsChange
@@ -151,6 +151,8 @@ class Pending:
     """What is done to tables of which no statement tells more."""
     batches: list[StreamBatch] = field(default_factory=list)
     """Micro-batches of streams that the whole transaction is: they stay where a part goes."""
+    consumed: list[ConsumerMove] = field(default_factory=list)
+    """What was read under the names of consumers."""
 
     def note_statement(self, text: str | None) -> None:
         """The text of a statement of the transaction, where it has one."""
@@ -158,7 +160,8 @@ class Pending:
             self.statements.append(text)
 
     def _parts(self) -> tuple[list[Any], ...]:
-        return self.statistics, self.partitions, self.columns, self.facts, self.statements
+        made = self.statistics, self.partitions, self.columns, self.facts
+        return *made, self.statements, self.consumed
 
     def mark(self) -> tuple[int, ...]:
         """What ``back_to`` needs to forget what comes after now."""
@@ -168,6 +171,15 @@ class Pending:
         """Forget what came after the mark; an empty one stands for the beginning."""
         for at, part in enumerate(self._parts()):
             del part[mark[at] if mark else 0 :]
+
+    def moves(self) -> tuple[ConsumerMove, ...]:
+        """Where consumers go on; of what one has read twice, the more."""
+        found: dict[tuple[TableName, str], ConsumerMove] = {}
+        for one in self.consumed:
+            known = found.setdefault((one.after.table, one.after.name), one)
+            if one.after.valid.covers(known.after.valid):
+                found[one.after.table, one.after.name] = one
+        return tuple(found.values())
 
     def note(self, write_ids: Mapping[TableName, WriteId], *, application: str) -> CommitNote:
         """What the commit keeps of itself: each table with a write id, told of or not."""

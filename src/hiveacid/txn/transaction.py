@@ -462,6 +462,7 @@ class Transaction:
             statistics=tuple(self.pending.statistics),
             columns=tuple(self.pending.columns),
             batches=tuple(self.pending.batches),
+            moves=self.pending.moves(),
             note=self.pending.note(self._write_ids, application=self._manager.application),
             clock=self._manager.clock,
             retries=self._manager.settings.commit_retries,

@@ -51,6 +51,17 @@ def asked(text: str) -> tuple[str, ChangeRange | None]:
                 includes_since=True,
             ),
         ),
+        (
+            "select * from t changes for consumer CRM where x = 1",
+            "select * from P0 as `t` where x = 1",
+            ChangeRange(None, None, includes_since=True, consumer="crm"),
+        ),
+        (
+            "select * from t changes for consumer 'c 1' from version 3 to version 9"
+            " retain 2 hours with (key = a) c",
+            "select * from P0 c",
+            ChangeRange(3, 9, ("a",), includes_since=True, consumer="c 1", keep_ms=2 * 3_600_000),
+        ),
     ],
 )
 def test_words_become_a_placeholder(text: str, expected: str, wanted: ChangeRange) -> None:
@@ -63,6 +74,8 @@ def test_words_become_a_placeholder(text: str, expected: str, wanted: ChangeRang
         ("select * from table_changes('t')", SqlSyntaxError),
         ("select * from t changes from 3", SqlSyntaxError),
         ("select * from t changes from timestamp '2026-01-01'", UnsupportedError),
+        ("select * from t changes for consumer", SqlSyntaxError),
+        ("select * from t changes for consumer c from 3", SqlSyntaxError),
         ("select * from t changes from version 9 to version 3", InvalidInputError),
         ("select * from t changes from version 1 with (mode = 'x')", InvalidInputError),
         ("select * from t changes from version 1 with (computeUpdates = 'x')", InvalidInputError),

@@ -20,6 +20,7 @@ from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.history import note_commit
 from hiveacid.metastore.sql.locks import insert_components, insert_writes
 from hiveacid.metastore.sql.overwrites import NEWER_OVERWRITE, OVERLAPPING
+from hiveacid.metastore.sql.pins import note_moves
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
     COMPLETED_TXN_COMPONENTS,
@@ -47,7 +48,7 @@ from hiveacid.model.conflicts import (
     Written,
     describe_unseen,
 )
-from hiveacid.model.history import CommitNote
+from hiveacid.model.history import CommitNote, ConsumerMove
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.locks import LockState
 from hiveacid.model.statistics import StatisticsChange
@@ -235,6 +236,15 @@ _LATEST_OVERWRITE: Final = _LATEST_IN_CONFLICT.where(
 )
 
 
+def _note_streams(
+    unit: Unit, batches: Sequence[StreamBatch], moves: Sequence[ConsumerMove]
+) -> None:
+    """Raises: ConflictError: one was overtaken; the unit is to be rolled back, with all others."""
+    overtaken = note_batches(unit, batches) or note_moves(unit, moves)
+    if overtaken is not None:
+        raise overtaken
+
+
 class SqlCommits(OwnDatabase, TxnStore):
     """The part of ``TxnStore`` and ``OwnDatabase`` about what was written, and the commit."""
 
@@ -251,6 +261,7 @@ class SqlCommits(OwnDatabase, TxnStore):
         statistics: Sequence[StatisticsChange] = (),
         columns: Sequence[tuple[TableName, Column]] = (),
         batches: Sequence[StreamBatch] = (),
+        moves: Sequence[ConsumerMove] = (),
         note: CommitNote | None = None,
     ) -> tuple[CommittedWrite, ...]:
         if reads is not None and not self._db.options.use_min_history_level:
@@ -285,8 +296,8 @@ class SqlCommits(OwnDatabase, TxnStore):
                 check=not excl_write_enabled and not by_row,
                 only_changes=self._db.options.use_min_history_level,
             )
-            conflict = conflict or note_batches(unit, batches)
             if conflict is None:
+                _note_streams(unit, batches, moves)
                 for table, column in columns:
                     append_column(unit, table, column)
                 if kind is not TxnType.READ_ONLY:

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import and_, bindparam, case, delete, insert, or_, select, update
 from sqlalchemy.sql import Select
 
-from hiveacid.errors import AlreadyExistsError
+from hiveacid.errors import AlreadyExistsError, ConflictError
 from hiveacid.metastore.past import Past
 from hiveacid.metastore.sql.catalog_schema import DBS, TBLS
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.history_schema import HIVEACID_PINS
-from hiveacid.metastore.sql.objects import NAMED_TABLE, locked_table_ids
-from hiveacid.model.history import Pin, PinKind
+from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, locked_table_ids
+from hiveacid.model.history import ConsumerMove, Pin, PinKind
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import TableName
 from hiveacid.model.valid import ValidWriteIdList
@@ -55,6 +55,16 @@ _ONE: Final = and_(
 _THERE: Final = select(_P.HP_EXPIRES).where(_ONE, _IN_FORCE)
 _DROP: Final = delete(HIVEACID_PINS).where(_ONE)
 _CONFIRM: Final = update(HIVEACID_PINS).where(_ONE).values(HP_MADE=bindparam("made"))
+_MOVE: Final = (
+    update(HIVEACID_PINS)
+    .where(_ONE, _P.HP_WRITEID == bindparam("old_id"), _P.HP_VALID == bindparam("old_valid"))
+    .values(
+        HP_WRITEID=bindparam("write_id"),
+        HP_VALID=bindparam("valid"),
+        HP_MADE=case((and_(_P.HP_MADE > 0, _IN_FORCE), bindparam("now")), else_=0),
+        HP_EXPIRES=bindparam("expires"),
+    )
+)
 _NEW: Final = insert(HIVEACID_PINS).values(
     HP_KIND=bindparam("kind"),
     HP_NAME=bindparam("name"),
@@ -99,6 +109,12 @@ class SqlPins(Past):
                 unit.ask(_CONFIRM, **_key(unit, one), made=one.made_ms)
         return made
 
+    def move_consumers(self, moves: Sequence[ConsumerMove]) -> None:
+        with self._db.write() as unit:
+            conflict = note_moves(unit, moves)
+            if conflict is not None:
+                raise conflict
+
     def drop_pins(self, pins: Sequence[Pin]) -> int:
         with self._db.write() as unit:
             count = 0
@@ -129,7 +145,7 @@ def put_pin(unit: Unit, pin: Pin, *, replacing: bool) -> None:
             f"{pin.table} has a {pin.kind.value} {pin.name} already",
             table=str(pin.table),
             tag=pin.name,
-            note=f"DROP TAG {pin.name} ON {pin.table}",
+            note=f"DROP {pin.kind.name} {pin.name} ON {pin.table}",
         )
     unit.ask(_DROP, **where)
     unit.ask(
@@ -140,6 +156,34 @@ def put_pin(unit: Unit, pin: Pin, *, replacing: bool) -> None:
         made=pin.made_ms,
         expires=pin.expires_ms,
     )
+
+
+def note_moves(unit: Unit, moves: Sequence[ConsumerMove]) -> ConflictError | None:
+    """Let consumers go on; the error of one that somebody else has moved."""
+    for move in sorted(moves, key=lambda one: _table_of(one.after)):
+        before, after = move.before, move.after
+        ids = find_table(unit, after.table)
+        moved = ids is not None and unit.count(
+            _MOVE,
+            kind=after.kind.value,
+            name=after.name,
+            id=ids.table,
+            old_id=before.write_id,
+            old_valid=str(before.valid),
+            write_id=after.write_id,
+            valid=str(after.valid),
+            now=unit.now_ms,
+            expires=unit.now_ms + move.keep_ms,
+        )
+        if not moved:
+            return ConflictError(
+                f"The consumer {after.name} of {after.table} is not at version {before.write_id}"
+                " any more: somebody else has read under its name, or dropped it",
+                table=str(after.table),
+                consumer=after.name,
+                version=int(before.write_id),
+            )
+    return None
 
 
 def _pin(row: Row) -> Pin:
