@@ -90,7 +90,7 @@ def sql(
             text, values = _identified(text, args)
         if words[:1] == ("TABLE",):  # all of it
             text = _TABLE.sub("SELECT * FROM", text, count=1)
-        if _PATH.search(text):
+        if "hiveacid" in text.lower() and _PATH.search(text):
             text = with_names(acid, text)
         if is_of_both(words):
             return both(acid, original, text)
@@ -109,12 +109,15 @@ def sql(
 
 def _names_ours(look: Look, text: str) -> bool:
     """Whether one of the names in the text could be a table of ours."""
-    named = (tuple(name.split(".")) for name in _TABLE_CHANGES.findall(text))
-    names = (parts for parts in (*relation_names(text), *named) if len(parts) <= 2)
-    return any(
-        look.table(TableName(parts[0] if len(parts) == 2 else look.current_database, parts[-1]))
-        for parts in names
-    )
+    feeds = _TABLE_CHANGES.findall(text) if "table_changes" in text.lower() else ()
+    named = (tuple(name.split(".")) for name in feeds)
+    names = [
+        TableName(parts[0] if len(parts) == 2 else look.current_database, parts[-1])
+        for parts in (*relation_names(text), *named)
+        if len(parts) <= 2
+    ]
+    look.ask(names)
+    return any(look.table(name) for name in names)
 
 
 def _creates_ours(words: Sequence[str], text: str) -> bool:

@@ -9,7 +9,7 @@ under its locks; from the second everything else follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -106,6 +106,12 @@ class Look:
             self._tables[name] = self._catalog.get_tables((name,)).get(name)
         table, pending = self._tables[name], self._pending()
         return table if table is None or pending is None else pending.with_columns(table)
+
+    def ask(self, names: Iterable[TableName]) -> None:
+        """Ask for the tables and views of these names at once."""
+        new = tuple(dict.fromkeys(name for name in names if name not in self._tables))
+        found = self._catalog.get_tables(new) if new else {}
+        self._tables.update({name: found.get(name) for name in new})
 
     def database(self, name: str) -> Database:
         """The database of this name.

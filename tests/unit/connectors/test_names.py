@@ -47,6 +47,7 @@ CASES = {
     "/* from x */ select * from {df} join t": ["t"],
     "select * from `hiveacid`.`/data/t`": ["hiveacid./data/t"],
     "select * from `d.t`": ["d.t"],
+    "Select 'ß' fRoM Straße jOiN ü_1 on true": ["Straße", "ü_1"],
     "select 1": [],
     "select x from t where y in (z, 1) and w not in (1, 2)": ["t"],
     "set x = from": [],
