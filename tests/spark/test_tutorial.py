@@ -23,7 +23,7 @@ def enabled(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
 
 @pytest.mark.parametrize("step", STEPS, ids=[step.code.__name__ for step in STEPS])
 def test_a_step_of_the_tutorial(enabled: SparkSession, tmp_path: Path, step: Step) -> None:
-    if step.waits or int(enabled.version[0]) < step.spark or (step.here and OVER_CONNECT):
+    if int(enabled.version[0]) < step.spark or (step.here and OVER_CONNECT):
         with pytest.raises(Exception):  # noqa: B017 - ours, or Spark's that knows no such source
             step.code(enabled, str(tmp_path))
         return
@@ -35,7 +35,5 @@ def test_the_list_is_documented(project: Path) -> None:
     text = (project / "docs" / "spark.md").read_text("utf-8")
     for number, step in enumerate(STEPS, 1):
         since = f", Spark {step.spark}" if step.spark > 3 else ", not on Connect" * step.here
-        outcome = f"waits: {step.waits}" if step.waits else f"runs{since}"
-        assert f"| {number} | {step.part} | {step.title} | {outcome} |" in text
+        assert f"| {number} | {step.part} | {step.title} | runs{since} |" in text
     assert len(STEPS) == 30
-    assert sum(not step.waits for step in STEPS) >= 25

@@ -22,16 +22,14 @@ PEOPLE = "id int, firstName string, country string, salary int"
 
 @dataclass(frozen=True)
 class Step:
-    """One step: what it does, its code, the rows at its end; what it ``waits`` for where it does
-    not run, and from which version of Spark on it does; whether
-    it does ``here`` only, not where Spark Connect runs a function in its server.
+    """One step: what it does, its code, the rows at its end; from which version of Spark on it
+    runs, and whether it does ``here`` only, not where Spark Connect runs a function in its server.
     """
 
     part: str
     title: str
     code: Snippet
     rows: list[tuple[Any, ...]]
-    waits: str = ""
     spark: int = 3
     here: bool = False
 
@@ -44,14 +42,13 @@ def step(
     title: str,
     rows: list[tuple[Any, ...]],
     *,
-    waits: str = "",
     spark: int = 3,
     here: bool = False,
 ) -> Callable[[Snippet], Snippet]:
     """Puts a function into the list."""
 
     def put(code: Snippet) -> Snippet:
-        STEPS.append(Step(part, title, code, rows, waits, spark, here))
+        STEPS.append(Step(part, title, code, rows, spark, here))
         return code
 
     return put
