@@ -1,12 +1,13 @@
 """``python -m tests.soak.queries --kills 20``: streaming queries of Spark that are killed at
-random, JVM and Python, and started again on their checkpoint, until all is in; then a writer of
-``acid.stream`` that is killed as often. A table says what came of each; 1 where anything was lost.
+random, JVM and Python, and started again on their checkpoints, until all is in; then a writer of
+``acid.stream`` that is killed as often. A line says what came of each; 1 where anything was lost.
 Another PySpark is tried by its Python, PostgreSQL by ``--database postgres``.
 
-The source is a directory of small files, one a micro-batch, that grows while the query runs. Each
-file has ids of its own and changes one row that all files share; a sink that upserts writes its
-number to a second table in the same transaction, so a batch that was done twice shows even where
-that changes no row.
+All sinks run in one process, a query each, so that a kill is one for each of them. Their source is
+a directory of small files, one a micro-batch, that grows while the queries run. Each file has ids
+of its own and changes one row that all files share; a sink that upserts writes its number to a
+second table in the same transaction, so a batch that was done twice shows even where that changes
+no row.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -48,11 +50,13 @@ SHARED: Final = -1
 """id of the row that each file changes"""
 _AHEAD: Final = 15
 """Files that lie there unread when a query begins."""
+_WINDOW_S: Final = 10.0
+"""A kill comes within so long after the queries have started."""
 _ACID: Final = "stored as orc tblproperties ('transactional'='true')"
 
 
 def _append(acid: Session, rows: DataFrame) -> DataStreamWriter:
-    return rows.writeStream.foreachBatch(hiveacid.foreach_batch(acid, "t"))
+    return rows.writeStream.foreachBatch(hiveacid.foreach_batch(acid, "append"))
 
 
 def _upsert(acid: Session, rows: DataFrame) -> DataStreamWriter:
@@ -62,13 +66,13 @@ def _upsert(acid: Session, rows: DataFrame) -> DataStreamWriter:
         for file in files:
             txn.sql(f"insert into batches values ({file})")
 
-    upsert = hiveacid.foreach_batch(acid, "t", mode="upsert", on="id", also=note)
+    upsert = hiveacid.foreach_batch(acid, "upsert", mode="upsert", on="id", also=note)
     return rows.writeStream.foreachBatch(upsert)
 
 
 def _sink(acid: Session, rows: DataFrame) -> DataStreamWriter:
     return rows.writeStream.format("hiveacid").options(
-        table="t", metastore=acid.client.metastore.url
+        table="sink", metastore=acid.client.metastore.url
     )
 
 
@@ -77,17 +81,18 @@ SINKS: Final[Mapping[str, Callable[[Session, DataFrame], DataStreamWriter]]] = {
     "upsert": _upsert,
     "sink": _sink,
 }
-"""What is tried, by name; one more is one line."""
+"""What is tried, by name, which is that of its table; one more is one line."""
 NEEDS_SPARK_4: Final = frozenset({"sink"})
 API: Final = "acid.stream"
 CHANGES_ROWS: Final = frozenset({"upsert"})
 """Sinks that change a row of their key; the others add one."""
 
 
-def make_tables(url: str, directory: Path) -> None:
-    """The table of the rows and that of the numbers of files."""
+def make_tables(url: str, directory: Path, sinks: Iterable[str]) -> None:
+    """The tables of the rows and that of the numbers of files."""
     with open_session(url, str(directory)) as session:
-        session.sql(f"create table t (id int, file int) {_ACID}")
+        for sink in sinks:
+            session.sql(f"create table {sink} (id int, file int) {_ACID}")
         session.sql(f"create table batches (file int) {_ACID}")
 
 
@@ -106,8 +111,8 @@ def add_files(directory: Path, count: int) -> None:
         hidden.rename(source / f"{file:05d}.json")
 
 
-def query(url: str, directory: str, sink: str, *, ends: bool) -> None:
-    """The query, until it has all there is, or until it is killed."""
+def queries(url: str, directory: str, sinks: Sequence[str], *, ends: bool) -> None:
+    """The queries, until they have all there is, or until they are killed."""
     spark = local_session("killed", conf={"spark.master": "local[2]"})
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     with open_session(url, directory, spark=spark) as acid:
@@ -116,16 +121,19 @@ def query(url: str, directory: str, sink: str, *, ends: bool) -> None:
             .option("maxFilesPerTrigger", 1)
             .json(f"{directory}/in")
         )
-        writer = SINKS[sink](acid, rows).option("checkpointLocation", f"{directory}/checkpoint")
-        writer = writer.trigger(availableNow=True) if ends else writer
-        started = writer.start()
+        started = []
+        for sink in sinks:
+            writer = SINKS[sink](acid, rows).option("checkpointLocation", f"{directory}/at/{sink}")
+            started.append((writer.trigger(availableNow=True) if ends else writer).start())
         print("started", flush=True)
-        started.awaitTermination()
+        for one in started:
+            one.awaitTermination()
     spark.stop()
 
 
-def _start(url: str, directory: Path, sink: str, *, ends: bool) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.soak.queries", "--query", url, str(directory), sink]
+def _start(url: str, directory: Path, sinks: Sequence[str], *, ends: bool) -> subprocess.Popen[str]:
+    own = ["--query", url, str(directory), "--sink", *sinks]
+    command = [sys.executable, "-m", "tests.soak.queries", *own]
     with (directory / "errors").open("a") as errors:
         return subprocess.Popen(
             [*command, *(["--ends"] if ends else [])],
@@ -136,33 +144,49 @@ def _start(url: str, directory: Path, sink: str, *, ends: bool) -> subprocess.Po
         )
 
 
-def killed(url: str, directory: Path, *, sink: str, kills: int, seed: int) -> int:
-    """Kill, start, and look at what is there at the end: how many batches, or transactions."""
-    if sink == API:
-        return _killed_writer(url, directory, kills=kills, seed=seed)
+def killed(url: str, directory: Path, *, sinks: Sequence[str], kills: int, seed: int) -> str:
+    """Kill, start, and look at what is there at the end: how much was written.
+
+    Raises:
+        AssertionError: something is lost, there twice or left open; it names the sinks.
+    """
     chance = random.Random(seed)
-    make_tables(url, directory)
+    make_tables(url, directory, sinks)
+    at_work = 0
     for _ in range(kills):
         add_files(directory, _AHEAD)
-        process = _start(url, directory, sink, ends=False)
+        before = _batches(directory)
+        process = _start(url, directory, sinks, ends=False)
         assert process.stdout is not None
         assert process.stdout.readline(), (directory / "errors").read_text()[-3000:]
-        time.sleep(chance.uniform(0, 6))
+        time.sleep(chance.uniform(0, _WINDOW_S))
         assert process.poll() is None, (directory / "errors").read_text()[-3000:]
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-    process = _start(url, directory, sink, ends=True)
+        at_work += _batches(directory) > before
+    process = _start(url, directory, sinks, ends=True)
     process.communicate()
     assert process.returncode == 0, (directory / "errors").read_text()[-3000:]
     files = len(list((directory / "in").iterdir()))
     with open_session(url, str(directory)) as session:
-        _check_rows(session, files, sink)
+        wrong = [found for sink in sinks if (found := _wrong_rows(session, files, sink))]
+        assert not wrong, "; ".join(wrong)
         _check_what_is_left(session)
-    return files
+    return f"{files} batches each, {at_work} of {kills} killed after others of the same run"
 
 
-def _killed_writer(url: str, directory: Path, *, kills: int, seed: int) -> int:
+def _batches(directory: Path) -> int:
+    """How many batches the checkpoints know of."""
+    return len(list(directory.glob("at/*/commits/[0-9]*")))
+
+
+def killed_writer(url: str, directory: Path, *, kills: int, seed: int) -> str:
+    """The same with a writer of ``acid.stream``.
+
+    Raises:
+        AssertionError: something is lost, there twice or left open.
+    """
     chance = random.Random(seed)
     with open_session(url, str(directory)) as session:
         make_events(session)
@@ -182,10 +206,12 @@ def _killed_writer(url: str, directory: Path, *, kills: int, seed: int) -> int:
     with open_session(url, str(directory)) as session:
         check_events(session, told)
         _check_what_is_left(session)
-    return len(told)
+    return f"{len(told)} transactions"
 
 
-def _check_rows(session: Session, files: int, sink: str) -> None:
+def _wrong_rows(session: Session, files: int, sink: str) -> str:
+    """What is wrong with the rows of a sink; nothing where they are all there, once."""
+
     def values(table: str) -> list[tuple[Any, ...]]:
         rows = read_arrow(session.table(table)).read_all().to_pylist()
         return sorted(tuple(row.values()) for row in rows)
@@ -193,9 +219,13 @@ def _check_rows(session: Session, files: int, sink: str) -> None:
     own = [(id, id // ROWS) for id in range(files * ROWS) if id % ROWS < ROWS - 1]
     changes = sink in CHANGES_ROWS
     shared = [(SHARED, files - 1)] if changes else [(SHARED, file) for file in range(files)]
-    assert values("t") == shared + own, "rows are lost, or there twice"
-    if changes:
-        assert values("batches") == [(file,) for file in range(files)], "a batch was done twice"
+    found, expected = Counter(values(sink)), Counter(shared + own)
+    if found != expected:
+        lost, more = list((expected - found).items()), list((found - expected).items())
+        return f"{sink}: {len(lost)} rows lost {lost[:5]}, {len(more)} too many {more[:5]}"
+    if changes and values("batches") != [(file,) for file in range(files)]:
+        return f"{sink}: a batch was done twice, or not at all"
+    return ""
 
 
 def _check_what_is_left(session: Session) -> None:
@@ -214,37 +244,38 @@ def main() -> int:
     parser.add_argument("--sink", choices=[*SINKS, API], nargs="+", default=[*SINKS, API])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
-    parser.add_argument("--query", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--query", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--ends", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.query:
-        url, made, sink = chosen.query
-        query(url, made, sink, ends=chosen.ends)
+        url, made = chosen.query
+        queries(url, made, chosen.sink, ends=chosen.ends)
         return 0
+    is_old = pyspark.__version__.startswith("3.")
+    sinks = [one for one in chosen.sink if one != API and not (is_old and one in NEEDS_SPARK_4)]
     print(f"PySpark {pyspark.__version__}, {chosen.database}, {chosen.kills} kills each")
-    print(f"{'killed':<12} {'written':>8}  outcome", flush=True)
     failures = 0
-    for sink in chosen.sink:
-        if sink in NEEDS_SPARK_4 and pyspark.__version__.startswith("3."):
-            print(f"{sink:<12} {'':>8}  PySpark 3 has no data sources in Python", flush=True)
-            continue
+    for tried in ([sinks] if sinks else []) + [[one] for one in chosen.sink if one == API]:
+        what = ", ".join(tried)
         try:
-            written = _tried(sink, chosen.database, kills=chosen.kills, seed=chosen.seed)
+            written = _tried(tried, chosen.database, kills=chosen.kills, seed=chosen.seed)
         except (AssertionError, AcidError, OSError) as error:
             failures += 1
-            print(f"{sink:<12} {'':>8}  FAILED: {error}", flush=True)
+            print(f"{what}: FAILED: {error}", flush=True)
         else:
-            print(f"{sink:<12} {written:>8}  nothing lost, twice or left open", flush=True)
+            print(f"{what}: {written}; nothing lost, twice or left open", flush=True)
     return 1 if failures else 0
 
 
-def _tried(sink: str, database: str, *, kills: int, seed: int) -> int:
+def _tried(sinks: Sequence[str], database: str, *, kills: int, seed: int) -> str:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         url = f"sqlite:///{directory}/metastore.db"
         if database == "postgres":
             url = stack.enter_context(postgres_server()).metastore()
-        return killed(url, directory, sink=sink, kills=kills, seed=seed)
+        if API in sinks:
+            return killed_writer(url, directory, kills=kills, seed=seed)
+        return killed(url, directory, sinks=sinks, kills=kills, seed=seed)
 
 
 if __name__ == "__main__":
