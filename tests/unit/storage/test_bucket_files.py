@@ -28,6 +28,7 @@ from hiveacid.model.types import parse_type
 from hiveacid.reading.export import dump
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.orc import output
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter, write_empty_file
 from hiveacid.storage.orc.output import _Sink
@@ -470,6 +471,7 @@ def test_ctrl_c_while_a_file_is_written_waits_for_the_orc_writer(
     plain = _Sink.write
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(_Sink, "write", interrupted)
+        patch.setattr(output, "_BUFFER_BYTES", 1)
         write(path, [batch(3)])
     assert not path.exists()
     assert len(calls) >= call

@@ -112,6 +112,43 @@ def test_rows_given_up_are_dead_bytes(path: Path, tmp_path: Path) -> None:
     assert {one[0] for one in found} == {1, 3} and len(found) == 100_000
 
 
+@pytest.mark.parametrize(
+    ("codec", "counts", "expected"),
+    [
+        ("ZSTD", (10, 50_000), "SNAPPY"),
+        ("ZSTD", (50_000, 10), "ZSTD"),
+        ("zstd", (1,), "SNAPPY"),
+        ("ZLIB", (10,), "ZLIB"),
+        ("NONE", (10,), "NONE"),
+    ],
+)
+def test_few_rows_of_the_first_transaction_are_compressed_by_a_codec_that_begins_quickly(
+    path: Path, tmp_path: Path, codec: str, counts: tuple[int, ...], expected: str
+) -> None:
+    file = opened(path, **{"orc.compress": codec})
+    for write_id, count in enumerate(counts, start=1):
+        file.begin(write_id)
+        file.write_rows(rows(0, count))
+        file.flush()
+    file.close()
+
+    assert read_tail(FileSystem("/"), str(path)).compression.name == expected
+    assert len(ids_of(path, path.stat().st_size, tmp_path / "copy")) == sum(counts)
+
+
+def test_rows_that_were_given_up_decide_no_codec(path: Path) -> None:
+    file = opened(path, **{"orc.compress": "ZSTD"})
+    file.begin(1)
+    file.write_rows(rows(0, 1))
+    file.drop()
+    file.begin(2)
+    file.write_rows(rows(0, 50_000))
+    file.flush()
+    file.close()
+
+    assert read_tail(FileSystem("/"), str(path)).compression.name == "ZSTD"
+
+
 def test_nothing_flushed_leaves_no_file(path: Path) -> None:
     file = opened(path)
     file.begin(1)

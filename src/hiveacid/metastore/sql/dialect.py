@@ -163,6 +163,9 @@ def _time_of_server(element: Any, compiler: Any, **how: Any) -> str:
 class Dialect(Protocol):
     """What the units of work ask of a database."""
 
+    has_row_locks: bool
+    """whether several may write at once, each to rows of its own"""
+
     def create_engine(self) -> Engine:
         """An engine whose connections run statements outside any implicit transaction."""
 

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -106,6 +107,11 @@ class Unit:
         """Send a statement whose answer is looked at later, or never."""
         return self.channel.send(*self._prepare(statement, params))
 
+    def hold(self, statement: ClauseElement, **params: object) -> None:
+        """Keep the rows of a query from other writers to the end of the unit."""
+        if self.dialect.has_row_locks:
+            self.ask(statement, **params)
+
     def run_many(self, statement: ClauseElement, params: Sequence[Mapping[str, object]]) -> None:
         """Run it once for each of ``params``."""
         if params:
@@ -143,11 +149,11 @@ class Unit:
 class _Compiled:
     """A statement as the driver wants it."""
 
-    __slots__ = ("_defaults", "_order", "sql")
+    __slots__ = ("_defaults", "_in_order", "sql")
 
     def __init__(self, sql: str, order: tuple[str, ...] | None, defaults: dict[str, Any]) -> None:
         self.sql = sql
-        self._order = order
+        self._in_order = None if order is None else _getter(order)
         self._defaults = defaults
 
     @classmethod
@@ -160,7 +166,13 @@ class _Compiled:
 
     def bind(self, params: Mapping[str, object]) -> Any:
         values = {**self._defaults, **params}
-        return values if self._order is None else tuple(values[name] for name in self._order)
+        return values if self._in_order is None else self._in_order(values)
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Mapping[str, object]], tuple[object, ...]]:
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple(values[name] for name in names)
 
 
 _COMPILED: Final[dict[str, WeakKeyDictionary[ClauseElement, _Compiled]]] = {}

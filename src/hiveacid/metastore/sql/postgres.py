@@ -51,6 +51,8 @@ class PostgresDialect:
     ``server_time``: the time is the server's, so that a client whose clock is wrong harms nobody.
     """
 
+    has_row_locks = True
+
     def __init__(self, url: URL, *, durable: bool, server_time: bool) -> None:
         self._url = url
         self._durable = durable

@@ -45,6 +45,8 @@ class SqliteDialect:
     ``<database>-turn``, which the kernel hands on at once and takes from a process that dies.
     """
 
+    has_row_locks = False
+
     def __init__(self, path: str, *, clock: Clock, durable: bool) -> None:
         self._path = path
         self._clock = clock

@@ -132,9 +132,9 @@ class _Kept:
         self.column_stats = column_stats
         self.owner = key
         self.sequence = sequence
-        self.forget: Final = delete(params).where(
-            params.c[key] == bindparam("owner"), one_of(params.c.PARAM_KEY, STATISTICS_KEYS)
-        )
+        of_owner = (params.c[key] == bindparam("owner"), params.c.PARAM_KEY == bindparam("key"))
+        self.forget: Final = delete(params).where(*of_owner)
+        self.change: Final = update(params).where(*of_owner).values(PARAM_VALUE=bindparam("value"))
         self.insert: Final = insert(params).values(
             **{
                 key: bindparam("owner"),
@@ -317,17 +317,17 @@ def _ask_facts(
         one for one in {*recorded, *(change.partition for change in changes)} if one is not None
     )
     if not partitions:
-        unit.ask(_HOLD_TABLE, **where)
+        unit.hold(_HOLD_TABLE, **where)
         of_table = [unit.ask(_TABLE_FACTS, **where, txn=txn)]
         if changes or None not in recorded:
             return of_table, []
-        unit.ask(_HOLD_PARTS, **where)
+        unit.hold(_HOLD_PARTS, **where)
         return of_table, [unit.ask(_PARTS_FACTS, **where, txn=txn)]
     if None in recorded and not changes:
-        unit.ask(_HOLD_PARTS, **where)
+        unit.hold(_HOLD_PARTS, **where)
         return [], [unit.ask(_PARTS_FACTS, **where, txn=txn)]
     for one in partitions:
-        unit.ask(_HOLD_PART, **where, part=one)
+        unit.hold(_HOLD_PART, **where, part=one)
     return [], [unit.ask(_PART_FACTS, **where, txn=txn, part=one) for one in partitions]
 
 
@@ -348,7 +348,7 @@ def _unknown(name: TableName) -> StatisticsChange:
 
 
 def _apply(unit: Unit, kept: _Kept, facts: _Facts, changes: Sequence[StatisticsChange]) -> None:
-    parameters, before = facts.parameters, facts.before
+    parameters, before = dict(facts.parameters), facts.before
     if before and facts.state not in (None, TxnState.COMMITTED.value):  # forgotten: committed
         parameters.pop(STATISTICS_KEYS[0], None)
     done = False
@@ -361,11 +361,23 @@ def _apply(unit: Unit, kept: _Kept, facts: _Facts, changes: Sequence[StatisticsC
             _set_columns(unit, kept, facts.owner, change.columns)
     if not done:
         return
-    unit.ask(kept.forget, owner=facts.owner)
-    rows = [{"owner": facts.owner, "key": key, "value": text} for key, text in parameters.items()]
-    unit.run_many(kept.insert, rows)
+    _set_parameters(unit, kept, facts, parameters)
     if facts.write_id:
         unit.ask(kept.set_write_id, owner=facts.owner, write_id=facts.write_id)
+
+
+def _set_parameters(unit: Unit, kept: _Kept, facts: _Facts, parameters: Mapping[str, str]) -> None:
+    """Write what is not there yet: most commits change two of five."""
+    known, owner = facts.parameters, facts.owner
+    unit.run_many(kept.forget, [{"owner": owner, "key": key} for key in known.keys() - parameters])
+    changed_rows: list[dict[str, object]] = []
+    new_rows: list[dict[str, object]] = []
+    for key, text in parameters.items():
+        if known.get(key) != text:
+            row = {"owner": owner, "key": key, "value": text}
+            (changed_rows if key in known else new_rows).append(row)
+    unit.run_many(kept.change, changed_rows)
+    unit.run_many(kept.insert, new_rows)
 
 
 def _set_columns(unit: Unit, kept: _Kept, owner: int, columns: Sequence[ColumnStatistics]) -> None:

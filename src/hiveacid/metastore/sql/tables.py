@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -280,8 +281,23 @@ def _ask_definition(unit: Unit, name: TableName) -> Answer:
 
 def _definition(name: TableName, asked: Answer) -> Table | None:
     """The table's definition, None where there is none of the name."""
+    rows = asked.rows()
+    statistics = {row[2]: row[3] for row in rows if _is_statistic(row)}
+    definition = _built(name, tuple(tuple(row) for row in rows if not _is_statistic(row)))
+    if definition is None:
+        return None
+    return replace(definition, properties={**definition.properties, **statistics})
+
+
+def _is_statistic(row: Row) -> bool:
+    return row[0] == _PARAM and row[2] in STATISTICS_KEYS
+
+
+@functools.lru_cache(maxsize=256)
+def _built(name: TableName, rows: tuple[Row, ...]) -> Table | None:
+    """A definition without statistics: it changes seldom, and is asked for by each statement."""
     kinds: tuple[list[Row], ...] = ([], [], [], [], [], [])
-    for kind, _, *values in sorted(asked.rows(), key=itemgetter(0, 1)):
+    for kind, _, *values in sorted(rows, key=itemgetter(0, 1)):
         kinds[kind].append(tuple(values))
     if not kinds[_HEAD]:
         return None

@@ -294,7 +294,7 @@ class BucketFileWriter:
             return pa.array([{}] * count, type=self._row_type)
         return struct_of(user, self._names, mask=mask)
 
-    def _write(self, table: pa.Table) -> bool:
+    def _write(self, table: pa.Table) -> None:
         """Write with the first batch's schema (timestamps of any unit are as good, but one per
         file).
         """
@@ -311,7 +311,7 @@ class BucketFileWriter:
             self._has_times
             and any(holds_postponed(chunk) for column in table.columns for chunk in column.chunks)
         )
-        return self._output.write(table, postponed=postponed)
+        self._output.write(table, postponed=postponed)
 
     def _write_keyed(self, table: pa.Table) -> None:
         """Write events and remember the identities where a stripe may end."""
@@ -359,7 +359,7 @@ def write_empty_file(
 
 
 def _constant(value: int, kind: pa.DataType, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), count)
+    return pa.array(np.full(count, value, kind.to_pandas_dtype()), kind)
 
 
 def _event_table(*arrays: pa.Array) -> pa.Table:

@@ -27,12 +27,16 @@ from hiveacid.storage.failures import storage_error
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.joined_tail import JoinedTail
-from hiveacid.storage.orc.output import held_back
+from hiveacid.storage.orc.output import held_back, quick_codec
 from hiveacid.storage.orc.tail import MAGIC, rewrite_tail
 from hiveacid.storage.target import FileKind
 
 _LENGTH_BYTES: Final = 8
 _KEPT_BYTES: Final = 31 << 20
+_FEW_ROWS: Final = 1_000
+"""Of a transaction: a stripe of these is no smaller by a better codec, whose contexts take longer
+to make than the rows to write. Compaction, which decodes small stripes, brings the table's codec.
+"""
 
 
 class FlushedFile:
@@ -62,7 +66,8 @@ class FlushedFile:
         self._path = path
         self._columns = tuple(columns)
         self._bucket_property = bucket_property
-        self._properties = properties
+        self._properties = self._codec = properties
+        self._write_id: int | None = None
         self._writer: BucketFileWriter | None = None
         self._part: _Part | None = None
         self._joined: JoinedTail | None = None
@@ -78,22 +83,13 @@ class FlushedFile:
 
     def begin(self, write_id: int) -> None:
         """The rows that come belong to this write id; their row ids begin at 0."""
-        assert self._writer is None
-        self._part = _Part(self)
-        self._writer = BucketFileWriter(
-            self._part,
-            self._path,
-            columns=self._columns,
-            kind=FileKind.INSERT,
-            write_id=write_id,
-            bucket_property=self._bucket_property,
-            properties=self._properties,
-        )
+        assert self._write_id is None
+        self._write_id = write_id
 
     @property
     def is_begun(self) -> bool:
         """Whether a transaction writes to it."""
-        return self._writer is not None
+        return self._write_id is not None
 
     def write_rows(self, batch: pa.RecordBatch) -> None:
         """Append rows, as ``BucketFileWriter.write_rows``; at most a stripe of them is in memory.
@@ -102,8 +98,26 @@ class FlushedFile:
             ConversionError: a value does not fit its column.
             StorageError: writing failed.
         """
-        assert self._writer is not None
+        assert self._write_id is not None
+        if self._writer is None:
+            self._writer = self._opened(self._write_id, batch.num_rows)
         self._writer.write_rows(batch)
+
+    def _opened(self, write_id: int, rows: int) -> BucketFileWriter:
+        """The writer of a transaction; the first one that is flushed decides the file's codec."""
+        if self._joined is None:
+            few = rows <= _FEW_ROWS
+            self._codec = quick_codec(self._properties) if few else self._properties
+        self._part = _Part(self)
+        return BucketFileWriter(
+            self._part,
+            self._path,
+            columns=self._columns,
+            kind=FileKind.INSERT,
+            write_id=write_id,
+            bucket_property=self._bucket_property,
+            properties=self._codec,
+        )
 
     def flush(self) -> None:
         """Make the rows since ``begin`` readable; nothing is written where there are none.
@@ -115,7 +129,7 @@ class FlushedFile:
             self._flush()
 
     def _flush(self) -> None:
-        writer, part, self._writer = self._writer, self._part, None
+        writer, part, self._writer, self._write_id = self._writer, self._part, None, None
         stripes = None if writer is None else writer.end_stripes()
         if stripes is None or part is None:
             return
@@ -137,7 +151,7 @@ class FlushedFile:
         Raises:
             StorageError: writing failed.
         """
-        writer, self._writer = self._writer, None
+        writer, self._writer, self._write_id = self._writer, None, None
         if writer is not None:
             writer.abort()
 

@@ -1,10 +1,12 @@
 """One ORC file written in one sequential pass, whose tail is changed before it reaches the file
 system.
 
-    ORCWriter --> _Sink --> file system
-                   |  while the ORC writer closes, the sink keeps what it is given (the last stripe
-                   and the
-                   +- tail); then the tail is rewritten in memory and all of it goes out
+    ORCWriter --> buffer --> _Sink --> file system
+                              |  while the ORC writer closes, the sink keeps what it is given (the
+                              |  last stripe and the tail); then the tail is rewritten in memory
+                              +- and all of it goes out
+
+The ORC writer hands over each stream of a column by itself; the buffer saves most calls of Python.
 
 Nothing is read back or written twice, so it works on object stores. Memory: what the ORC writer
 buffers for one stripe, and that stripe once more, compressed, while closing.
@@ -18,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import pyarrow as pa
 from pyarrow import orc
@@ -34,7 +36,7 @@ from hiveacid.storage.target import FileKind
 _BATCH_ROWS = 1024
 _DICTIONARY_THRESHOLD = 0.8
 """Hive's own (``hive.exec.orc.dictionary.key.size.threshold``)."""
-_HEADER_BYTES = 3
+_BUFFER_BYTES = 64 * 1024
 
 
 class Stream(Protocol):
@@ -74,6 +76,7 @@ class OrcOutput:
         self._settings = settings
         self._batch_rows = batch_rows
         self._sink: _Sink | None = None
+        self._buffer: pa.BufferedOutputStream | None = None
         self._writer: orc.ORCWriter | None = None
         self._held_from: int | None = None
 
@@ -82,8 +85,8 @@ class OrcOutput:
         """Whether something was written and the file is not closed."""
         return self._sink is not None
 
-    def write(self, table: pa.Table, *, postponed: bool = False) -> bool:
-        """Append rows; True where the ORC writer wrote a stripe out.
+    def write(self, table: pa.Table, *, postponed: bool = False) -> None:
+        """Append rows.
 
         ``postponed`` says that some timestamps are to be set back (``early_times``): from then on
         the file stays in memory until it is closed.
@@ -94,11 +97,10 @@ class OrcOutput:
         if self._sink is None:
             self._sink = _Sink(self._fs, self._path)
         if postponed and self._held_from is None:
+            self._send_buffered()
             self._held_from = self._sink.size_bytes
             self._sink.hold()
-        before = max(self._sink.tell(), _HEADER_BYTES)
         self._guarded(lambda: self._begun().write(table))
-        return self._sink.tell() > before
 
     def end_stripes(self, *, fractions: Mapping[int, Int16s] | None = None) -> OrcTail:
         """Send out all stripes and end without a tail: the tail as Arrow would have written it.
@@ -113,7 +115,7 @@ class OrcOutput:
         except BaseException:
             self.abort()
             raise
-        self._sink = self._writer = None
+        self._sink = self._writer = self._buffer = None
         return tail
 
     def close(
@@ -148,7 +150,7 @@ class OrcOutput:
         except BaseException:
             self.abort()
             raise
-        self._sink = self._writer = None
+        self._sink = self._writer = self._buffer = None
         return tail, sink.size_bytes
 
     def _last_stripes(self, fractions: Mapping[int, Int16s] | None) -> OrcTail:
@@ -158,6 +160,7 @@ class OrcOutput:
         if self._held_from is None:
             sink.hold()
         self._guarded(writer.close)
+        self._send_buffered()
         held = sink.take_held()
         tail = parse_tail(held[-tail_bytes_needed(held[-_POSTSCRIPT_MAX:]) :], own=True)
         body = memoryview(held)[: len(held) - tail.tail_bytes]
@@ -170,7 +173,7 @@ class OrcOutput:
     def abort(self) -> None:
         """Give up: remove what there is; nothing happens where the file is not open."""
         sink, writer = self._sink, self._writer
-        self._sink = self._writer = None
+        self._sink = self._writer = self._buffer = None
         if sink is None:
             return
         sink.discard()
@@ -183,8 +186,10 @@ class OrcOutput:
 
     def _begun(self) -> orc.ORCWriter:
         if self._writer is None:
+            raw = pa.PythonFile(self._sink, mode="w")
+            self._buffer = pa.BufferedOutputStream(raw, _BUFFER_BYTES)
             self._writer = orc.ORCWriter(
-                self._sink,
+                self._buffer,
                 batch_size=self._batch_rows,
                 stripe_size=self._settings.stripe_bytes,
                 compression=self._settings.compression,
@@ -194,6 +199,10 @@ class OrcOutput:
                 dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
             )
         return self._writer
+
+    def _send_buffered(self) -> None:
+        if self._buffer is not None:
+            self._guarded(self._buffer.flush)
 
     def _guarded(self, step: Callable[[], object]) -> None:
         """Run one step; the sink remembers the file system's error, which the ORC writer
@@ -217,7 +226,7 @@ _POSTSCRIPT_MAX = 256
 
 
 class _Sink:
-    """The file object given to the ORC writer."""
+    """The file object behind the ORC writer's buffer."""
 
     def __init__(self, fs: Destination, path: str) -> None:
         self._out = fs.open_output(path)
@@ -228,7 +237,7 @@ class _Sink:
         self.closed = False
 
     def write(self, data: bytes) -> int:
-        """Called by the ORC writer."""
+        """Called by the buffer."""
         if self._held is not None:
             self._held += data
         elif not self._discarding:
@@ -269,14 +278,14 @@ class _Sink:
             self.error = self.error or error
 
     def tell(self) -> int:
-        """Called by the ORC writer."""
+        """Called by the buffer."""
         return self.size_bytes + len(self._held or b"")
 
     def flush(self) -> None:
-        """Called by the ORC writer; the file system is not flushed before the end."""
+        """Called by the buffer; the file system is not flushed before the end."""
 
     def close(self) -> None:
-        """Called by the ORC writer when it is done; ``finish`` closes the file."""
+        """Called by the buffer when it is done; ``finish`` closes the file."""
 
 
 # -------------------------------------------------------------------- settings
@@ -330,6 +339,14 @@ def writer_settings(kind: FileKind, *, properties: Mapping[str, str]) -> WriterS
     )
 
 
+def quick_codec(properties: Mapping[str, str]) -> dict[str, str]:
+    """A table's properties with the codec for stripes of a few rows, where it takes ZSTD."""
+    return {
+        key: "SNAPPY" if key.lower() == "orc.compress" and text.upper() == "ZSTD" else text
+        for key, text in properties.items()
+    }
+
+
 def _compression(name: str) -> str:
     if name in ("LZO", "BROTLI"):
         raise UnsupportedError(f"orc.compress={name} cannot be written", property="orc.compress")
@@ -360,18 +377,21 @@ def held_back() -> Iterator[None]:
     ORC's writer calls a file object of ours. Of what that raises it keeps no more than the text,
     and where it is just cleaning up, the process ends (``std::terminate``).
     """
+    if _Came.is_set or threading.current_thread() is not threading.main_thread():
+        yield
+        return
     handler = signal.getsignal(signal.SIGINT)
-    is_held = isinstance(handler, _Came)
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_held or not callable(handler) or not is_main:
+    if not callable(handler):
         yield
         return
     came = _Came()
-    signal.signal(signal.SIGINT, came)
     try:
+        signal.signal(signal.SIGINT, came)
+        _Came.is_set = True
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
+        _Came.is_set = False
         if came.first is not None:
             handler(*came.first)
 
@@ -379,6 +399,8 @@ def held_back() -> Iterator[None]:
 class _Came:
     """Keeps what the handler is to be called with."""
 
+    is_set: ClassVar[bool] = False
+    """whether one is SIGINT's handler now; only the main thread sets one"""
     first: tuple[int, FrameType | None] | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
