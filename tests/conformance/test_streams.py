@@ -11,6 +11,7 @@ import pytest
 import hiveacid
 from hiveacid import read_arrow
 from hiveacid.errors import ConflictError, InvalidInputError
+from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
@@ -36,6 +37,21 @@ def batch(acid: Session, app_id: str, number: int, table: str, *, checkpoint: bo
             return False
         txn.table(table).write_arrow([{"id": number}])
         return True
+
+
+def test_the_open_transactions_of_an_agent_are_aborted(acid: Session) -> None:
+    transactions = acid.client.transactions
+    mine, others = (
+        transactions.begin_for_another(TableName("default", "t"), agent=agent)
+        for agent in ("mine", "others")
+    )
+    transactions.take_over(
+        transactions.begin_for_another(TableName("default", "t"), agent="mine")
+    ).commit()
+
+    assert transactions.abort_of("mine") == (mine.txn,)
+    assert transactions.abort_of("mine") == ()
+    assert acid.client.metastore.get_open_txns().open == (others.txn,)
 
 
 def test_a_batch_is_there_once_and_in_the_table_of_those_before(acid: Session) -> None:

@@ -39,11 +39,12 @@ class Stream:
             rows = (json.dumps({"id": id, "p": p}) + "\n" for id, p in batch)
             (self._root / "in" / f"{number:03d}.json").write_text("".join(rows))
 
-    def run(self, table: str) -> list[int]:
+    def run(self, table: str, *, id: str = "id") -> list[int]:
         """The numbers of the batches that were run."""
         read = self._spark.readStream.schema("id int, p int").option("maxFilesPerTrigger", 1)
         query = (
             read.json(str(self._root / "in"))
+            .selectExpr(f"{id} as id", "p")
             .writeStream.format("hiveacid")
             .options(table=table, metastore=f"sqlite:///{self._root}/metastore.db")
             .option("checkpointLocation", str(self._root / "checkpoint"))
@@ -102,6 +103,48 @@ def test_a_table_that_changes_under_the_stream(
     acid.sql("alter table u rename to t")
     assert stream.run("t") == [2]
     assert len(rows("select * from t")) == 3
+
+
+def test_a_batch_whose_tasks_all_fail_leaves_nothing_open(
+    acid: Session, stream: Stream, rows: Callable[[str], list[Any]], tmp_path: Path
+) -> None:
+    acid.sql(f"create table t (id int, p int) {ACID}")
+    stream.feed([(1, 1)], [(2, 2)])
+    with pytest.raises(Exception, match="no id is good"):
+        stream.run("t", id="if(p < 0, id, int(raise_error('no id is good')))")
+    assert "OPEN" not in str(acid.sql("show transactions").collect())
+    assert not list((tmp_path / "wh").rglob("*staging*"))
+    assert stream.run("t") == [0, 1]
+    assert rows("select id from t") == [(1,), (2,)]
+
+
+def test_an_abort_of_which_no_task_tells_ends_what_the_checkpoint_began(tmp_path: Path) -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as acid:
+        acid.sql(f"create table t (id int) {ACID}")
+        schema = StructType([StructField("id", IntegerType())])
+
+        def writer(checkpoint: str | None) -> Any:
+            given = {} if checkpoint is None else {"checkpointLocation": checkpoint}
+            source = HiveAcidDataSource({"table": "t", "metastore": url, **given})
+            return source.streamWriter(schema, overwrite=False)
+
+        begun = {one: pickle.loads(pickle.dumps(writer(one))) for one in ("a", "b", None)}
+        txns = {one: writer._work.handed.txn for one, writer in begun.items()}
+
+        def open_txns() -> set[int]:
+            return set(acid.client.metastore.get_open_txns().open)
+
+        writer(None).abort([None], 0)
+        assert open_txns() == set(txns.values())
+        writer("a").abort([None, None], 0)
+        assert open_txns() == {txns["b"], txns[None]}
+        writer("b").abort([], 0)
+        assert open_txns() == {txns[None]}
+    (left,) = (tmp_path / "wh").rglob("*staging*")
+    assert f"_{txns[None]}_" in left.name
 
 
 def test_a_stream_that_would_replace_the_table_is_refused() -> None:

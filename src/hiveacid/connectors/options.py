@@ -41,7 +41,8 @@ SOURCE: Final = (
 _HIDDEN: Final = "***"
 _SETTINGS: Final = ("hiveacid.", "hive.")
 _SECRET: Final = ("hiveacid.s3.access_key", "hiveacid.s3.secret_key", "hiveacid.s3.session_token")
-_SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "pathoptionenabled"})
+_CHECKPOINT: Final = "checkpointlocation"
+_SPARKS_OWN: Final = frozenset({"path", _CHECKPOINT, "queryname", "pathoptionenabled"})
 """What Spark itself adds: the argument of ``load`` and ``save``, and options of its streams."""
 
 
@@ -57,6 +58,8 @@ class Options:
     metastore: str | None
     settings: Mapping[str, str]
     more: Mapping[str, str]
+    checkpoint: str = ""
+    """where Spark keeps the state of a stream, as far as it is an option"""
 
     @staticmethod
     def of(given: Mapping[str, str], known: tuple[str, ...]) -> Options:
@@ -84,7 +87,8 @@ class Options:
                     option=key,
                 )
         more = {k: v for k, v in values.items() if k in names and k not in _EVERYWHERE}
-        return Options(_table(values), _without_password(values.get("metastore")), settings, more)
+        metastore = _without_password(values.get("metastore"))
+        return Options(_table(values), metastore, settings, more, values.get(_CHECKPOINT, ""))
 
     def connect(self) -> Session:
         """A session without Spark, with the settings that are given.

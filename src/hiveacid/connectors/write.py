@@ -5,8 +5,9 @@
     commit, in the driver's Python  an INSERT of the staged files, as any other        ``commit``
 
 These are three processes, which share nothing but ``Work``. Between them the transaction is kept
-alive by the tasks. An abort takes back what it is told of; a write of which nobody tells times out,
-and the cleaner takes its files.
+alive by the tasks. An abort takes back what it is told of; where no task of a sink tells anything,
+what was begun for its checkpoint. A write of which nobody tells times out, and the cleaner takes
+its files.
 
 A sink's micro-batch is known by the query's id and its number, which a task has as its local
 properties. The commit keeps them with the rows: a batch that comes again is left out.
@@ -14,6 +15,7 @@ properties. The commit keeps them with the rows: a batch that comes again is lef
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -51,6 +53,7 @@ from hiveacid.statements.arrow_rows import lower_names, refuse_what_needs_spark,
 from hiveacid.statements.checks import check_has_partition_columns, extra_columns
 from hiveacid.statements.driver_write import in_places
 from hiveacid.statements.values import Insert, Staged
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.stage import RowStage, make_staging
 from hiveacid.storage.target import WriteTarget, WrittenFile
 from hiveacid.txn.manager import HandedOn
@@ -107,7 +110,7 @@ def begin(options: Options, schema: StructType, *, overwrite: bool) -> Work:
         table = readable_table(session, options)
         _check_writable(table, [name.lower() for name in schema.names])
         client = session.client
-        handed = client.transactions.begin_for_another(table.name)
+        handed = client.transactions.begin_for_another(table.name, agent=_agent(options))
         target = WriteTarget(
             files=client.files,
             table=table,
@@ -305,12 +308,43 @@ def abort(work: Work) -> None:
         _drop_staging(work)
 
 
+def abort_unheard(options: Options) -> None:
+    """Give up what was begun for a sink's micro-batch of which no task tells. What began it knew
+    the checkpoint, which one query at a time has.
+
+    Raises:
+        MetastoreError: the metastore could not be told; the transaction will time out.
+    """
+    agent = _agent(options)
+    if not agent:
+        return
+    with options.connect() as session:
+        aborted = session.client.transactions.abort_of(agent)
+        if not aborted:
+            return
+        table = readable_table(session, options)
+        for txn in aborted:
+            _drop(session.client.files, f"{table.location}/{staging_name(txn, '0')}")
+
+
+def _agent(options: Options) -> str:
+    """What a sink's transactions are found by."""
+    if not options.checkpoint:
+        return ""
+    named = f"{options.checkpoint}\0{options.table}".encode()
+    return f"hiveacid-sink-{hashlib.sha256(named).hexdigest()[:32]}"
+
+
 def _drop_staging(work: Work) -> None:
+    _drop(work.target.files, work.target.staging)
+
+
+def _drop(files: Files, staging: str) -> None:
     try:
-        fs, staging = work.target.files.at(work.target.staging)
-        fs.delete_directory(staging)
+        fs, path = files.at(staging)
+        fs.delete_directory(path)
     except AcidError as error:
-        _LOG.warning("Staging directory stays: %s", error, extra={"path": work.target.staging})
+        _LOG.warning("Staging directory stays: %s", error, extra={"path": staging})
 
 
 def _tell_done(work: Work, batch: tuple[str, int]) -> None:
@@ -359,6 +393,7 @@ class StreamWriter(DataSourceStreamWriter):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._schema = schema
+        self._options = options
         self._begin = partial(begin, options, schema, overwrite=False)
         self._work: Work | None = None
 
@@ -399,10 +434,13 @@ class StreamWriter(DataSourceStreamWriter):
         commit(first.work, written, batch=(first.query, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Give the rows up; where no task tells of them, their transaction times out."""
+        """Give the rows up."""
         del batchId
-        for one in _of_ours(messages)[:1]:
-            abort(one.work)
+        written = _of_ours(messages)
+        if written:
+            abort(written[0].work)
+        else:
+            abort_unheard(self._options)
 
 
 if hasattr(datasource, "DataSourceStreamArrowWriter"):  # from Spark 4.1 on

@@ -202,14 +202,9 @@ class TxnStore(Protocol):
     """Transactions, write ids and what they wrote."""
 
     def open_txns(
-        self,
-        n: int,
-        *,
-        user: str,
-        host: str,
-        txn_type: TxnType = TxnType.DEFAULT,
+        self, n: int, *, user: str, host: str, txn_type: TxnType = TxnType.DEFAULT, agent: str = ""
     ) -> tuple[TxnId, ...]:
-        """Open ``n`` transactions (at most the configured batch).
+        """Open ``n`` transactions (at most the configured batch); ``agent`` is kept with them.
 
         Raises: InvalidInputError; MetastoreError with ``retryable=True`` where it took so long that
         a reader may have taken the ids for holes (metastore.md 2.1): the ids are lost, call again.

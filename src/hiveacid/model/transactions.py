@@ -93,7 +93,7 @@ class HeartbeatResult:
 
 @dataclass(frozen=True, slots=True)
 class TxnInfo:
-    """One stored transaction; ``reason`` is why it was aborted."""
+    """One stored transaction; ``reason`` is why it was aborted, ``agent`` for whom it was opened."""
 
     id: TxnId
     state: TxnState
@@ -103,3 +103,4 @@ class TxnInfo:
     user: str
     host: str
     reason: str | None = None
+    agent: str = ""

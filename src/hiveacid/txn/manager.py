@@ -26,7 +26,7 @@ from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import SESSION_PREFIX, LockComponent
 from hiveacid.model.tables import RETENTION, AcidMode, Table, TableName
-from hiveacid.model.transactions import Isolation, TxnType
+from hiveacid.model.transactions import AbortReason, Isolation, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.setting import parse_seconds
 from hiveacid.settings import Settings
@@ -273,18 +273,28 @@ class TransactionManager:
             txn.in_batch(valid, {table: write_ids[txn.id]})
         return tuple(batch)
 
-    def begin_for_another(self, table: TableName) -> HandedOn:
+    def begin_for_another(self, table: TableName, *, agent: str = "") -> HandedOn:
         """Open a transaction that writes to a table, for another process to end; no heartbeat is
-        sent from here.
+        sent from here. ``abort_of`` finds it by its ``agent``.
 
         Raises:
             MetastoreError: the metastore failed; what was opened will time out.
         """
         self._housekeeping_if_due()
-        txn = self.open_txn(read_only=False)
+        (txn,) = self._opened(1, TxnType.DEFAULT, agent)
         valid = self.metastore.valid_txns(txn)
         write_id = self.metastore.allocate_write_ids((txn,), table)[txn]
         return HandedOn(table, txn, write_id, valid)
+
+    def abort_of(self, agent: str) -> tuple[TxnId, ...]:
+        """Abort the open transactions of an agent, of which nobody knows more: which they were.
+
+        Raises:
+            MetastoreError: the metastore failed; they will time out.
+        """
+        known = self.metastore.show_txns()
+        found = [one.id for one in known if one.agent == agent and one.state is TxnState.OPEN]
+        return self.metastore.abort_txns(found, reason=AbortReason.ROLLBACK) if found else ()
 
     def take_over(self, handed: HandedOn) -> Transaction:
         """The transaction that another process began, to be ended by this one."""
@@ -310,12 +320,14 @@ class TransactionManager:
     def _open(self, kind: TxnType) -> TxnId:
         return self._opened(1, kind)[0]
 
-    def _opened(self, n: int, kind: TxnType) -> tuple[TxnId, ...]:
+    def _opened(self, n: int, kind: TxnType, agent: str = "") -> tuple[TxnId, ...]:
         tries_left = _OPEN_TRIES
         while True:
             tries_left -= 1
             try:
-                return self.metastore.open_txns(n, user=self.user, host=self.host, txn_type=kind)
+                return self.metastore.open_txns(
+                    n, user=self.user, host=self.host, txn_type=kind, agent=agent
+                )
             except MetastoreError as error:
                 if not error.context.get("retryable") or tries_left == 0:
                     raise

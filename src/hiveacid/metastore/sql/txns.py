@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Final, cast
@@ -66,6 +66,7 @@ _INSERT: Final = (
         TXN_USER=bindparam("user"),
         TXN_HOST=bindparam("host"),
         TXN_TYPE=bindparam("type"),
+        TXN_AGENT_INFO=bindparam("agent"),
     )
     .returning(_T.TXN_ID)
 )
@@ -141,6 +142,7 @@ _INFO_COLUMNS: Final = (
     _T.TXN_USER,
     _T.TXN_HOST,
     _T.TXN_META_INFO,
+    _T.TXN_AGENT_INFO,
 )
 _INFO: Final = select(*_INFO_COLUMNS).where(_T.TXN_ID == bindparam("txn"))
 _SHOW: Final = (
@@ -162,6 +164,7 @@ class SqlTxns(TxnStore):
         user: str,
         host: str,
         txn_type: TxnType = TxnType.DEFAULT,
+        agent: str = "",
         repl_policy: str | None = None,
         source_ids: Sequence[int] = (),
     ) -> tuple[TxnId, ...]:
@@ -173,7 +176,8 @@ class SqlTxns(TxnStore):
                 found = _replicated(unit, repl_policy, source_ids)
                 if found:
                     return found
-            txns = _insert_txns(unit, min(n, options.open_batch_max), user, host, txn_type, options)
+            who = {"user": user, "host": host, "type": int(txn_type), "agent": agent or None}
+            txns = _insert_txns(unit, min(n, options.open_batch_max), who, options)
             if repl_policy is not None:
                 unit.run_many(
                     _INSERT_REPL_MAP,
@@ -292,13 +296,12 @@ def highest_txn(unit: Unit) -> int:
 
 
 def _insert_txns(
-    unit: Unit, n: int, user: str, host: str, txn_type: TxnType, options: MetastoreOptions
+    unit: Unit, n: int, who: Mapping[str, object], options: MetastoreOptions
 ) -> tuple[TxnId, ...]:
     # Readers take a hole below a row for open until the row is a second old: it must not look older
     # than its id.
     now_ms = unit.statement_time_ms
-    who = {"now": now_ms, "user": user, "host": host, "type": int(txn_type)}
-    asked = [unit.ask(_INSERT, **who) for _ in range(n)]
+    asked = [unit.ask(_INSERT, now=now_ms, **who) for _ in range(n)]
     txns = tuple(TxnId(one.scalar()) for one in asked)
     if options.use_min_history_level:
         # With these rows there the lowest is the same as without: theirs are young.
@@ -489,4 +492,5 @@ def _info(row: Row) -> TxnInfo:
         user=row[5],
         host=row[6],
         reason=row[7],
+        agent=row[8] or "",
     )
