@@ -93,7 +93,7 @@ class HeartbeatResult:
 
 @dataclass(frozen=True, slots=True)
 class TxnInfo:
-    """One stored transaction; ``reason`` is why it was aborted, ``agent`` for whom it was opened."""
+    """One stored transaction; ``reason`` is why it was aborted, ``agent`` whom it is for."""
 
     id: TxnId
     state: TxnState
