@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import (
-    Select,
     bindparam,
     delete,
     insert,
-    literal_column,
     select,
-    union_all,
     update,
 )
 from sqlalchemy.schema import Table as SqlTable
-from sqlalchemy.sql import ColumnElement
 
 from hiveacid.errors import AlreadyExistsError, ConflictError
 from hiveacid.metastore.api import Catalog, Claim, OwnDatabase
@@ -38,12 +32,11 @@ from hiveacid.metastore.sql.catalog_schema import (
     TABLE_PARAMS,
     TBLS,
 )
-from hiveacid.metastore.sql.dialect import Answer, Row
+from hiveacid.metastore.sql.definitions import ask_definition, read_definition
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.history import keep_columns
 from hiveacid.metastore.sql.history_schema import HIVEACID_PINS
 from hiveacid.metastore.sql.objects import (
-    NAMED_TABLE,
     TableIds,
     claim_place,
     database_id,
@@ -53,7 +46,6 @@ from hiveacid.metastore.sql.objects import (
     no_such_table,
     rename_table,
     stored_parameters,
-    table_from_rows,
     take_ids,
 )
 from hiveacid.metastore.sql.partition_changes import keep_dropped, note_added
@@ -64,80 +56,6 @@ from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName
 
 _T = TBLS.c
-_NOTHING: Final[ColumnElement[Any]] = literal_column("NULL")
-_HEAD, _COLUMN, _KEY, _PARAM, _BUCKET, _SORT = range(6)
-_FACTS: Final = (
-    _T.TBL_ID,
-    _T.OWNER,
-    _T.CREATE_TIME,
-    _T.TBL_TYPE,
-    _T.VIEW_ORIGINAL_TEXT,
-    _T.VIEW_EXPANDED_TEXT,
-    SDS.c.LOCATION,
-    SDS.c.INPUT_FORMAT,
-    SDS.c.NUM_BUCKETS,
-)
-
-
-def _part_of_definition(
-    kind: int, table: SqlTable | None, *columns: ColumnElement[Any], on: ColumnElement[bool] | None
-) -> Select[Any]:
-    """Rows of one kind: its number, an index and three values, then the facts of the table."""
-    source: Any = TBLS.join(SDS, SDS.c.SD_ID == _T.SD_ID)
-    if table is not None:
-        source = source.join(table, on)
-    padded = (*columns, *(_NOTHING,) * (4 - len(columns)))
-    facts = _FACTS if table is None else (_NOTHING,) * len(_FACTS)
-    return (
-        select(literal_column(str(kind)), *padded, *facts).select_from(source).where(*NAMED_TABLE)
-    )
-
-
-# One statement for all of a definition: definitions are read all the time, and a single statement
-# sees one state of the database.
-_DEFINITION: Final = union_all(
-    _part_of_definition(_HEAD, None, literal_column("0"), on=None),
-    _part_of_definition(
-        _COLUMN,
-        COLUMNS_V2,
-        COLUMNS_V2.c.INTEGER_IDX,
-        COLUMNS_V2.c.COLUMN_NAME,
-        COLUMNS_V2.c.TYPE_NAME,
-        COLUMNS_V2.c.COMMENT,
-        on=COLUMNS_V2.c.CD_ID == SDS.c.CD_ID,
-    ),
-    _part_of_definition(
-        _KEY,
-        PARTITION_KEYS,
-        PARTITION_KEYS.c.INTEGER_IDX,
-        PARTITION_KEYS.c.PKEY_NAME,
-        PARTITION_KEYS.c.PKEY_TYPE,
-        PARTITION_KEYS.c.PKEY_COMMENT,
-        on=PARTITION_KEYS.c.TBL_ID == _T.TBL_ID,
-    ),
-    _part_of_definition(
-        _PARAM,
-        TABLE_PARAMS,
-        literal_column("0"),
-        TABLE_PARAMS.c.PARAM_KEY,
-        TABLE_PARAMS.c.PARAM_VALUE,
-        on=TABLE_PARAMS.c.TBL_ID == _T.TBL_ID,
-    ),
-    _part_of_definition(
-        _BUCKET,
-        BUCKETING_COLS,
-        BUCKETING_COLS.c.INTEGER_IDX,
-        BUCKETING_COLS.c.BUCKET_COL_NAME,
-        on=BUCKETING_COLS.c.SD_ID == _T.SD_ID,
-    ),
-    _part_of_definition(
-        _SORT,
-        SORT_COLS,
-        SORT_COLS.c.INTEGER_IDX,
-        SORT_COLS.c.COLUMN_NAME,
-        on=SORT_COLS.c.SD_ID == _T.SD_ID,
-    ),
-)
 _MOVE: Final = (
     update(TBLS)
     .where(_T.TBL_ID == bindparam("id"))
@@ -188,8 +106,8 @@ class SqlTables(OwnDatabase, Catalog):
         if not names:
             return {}
         with self._db.query() if len(names) == 1 else self._db.read() as unit:
-            asked = {name: _ask_definition(unit, name) for name in names}
-        found = {name: _definition(name, rows) for name, rows in asked.items()}
+            asked = {name: ask_definition(unit, name) for name in names}
+        found = {name: read_definition(name, rows) for name, rows in asked.items()}
         return {name: table for name, table in found.items() if table is not None}
 
     def alter_table(
@@ -269,49 +187,10 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
 
 def read_table(unit: Unit, name: TableName) -> Table:
     """Raises: NotFoundError (Hive's 10001)."""
-    table = _definition(name, _ask_definition(unit, name))
+    table = read_definition(name, ask_definition(unit, name))
     if table is None:
         raise no_such_table(name)
     return table
-
-
-def _ask_definition(unit: Unit, name: TableName) -> Answer:
-    return unit.ask(_DEFINITION, database=name.database, table=name.table)
-
-
-def _definition(name: TableName, asked: Answer) -> Table | None:
-    """The table's definition, None where there is none of the name."""
-    rows = asked.rows()
-    statistics = {row[2]: row[3] for row in rows if _is_statistic(row)}
-    definition = _built(name, tuple(tuple(row) for row in rows if not _is_statistic(row)))
-    if definition is None:
-        return None
-    return replace(definition, properties={**definition.properties, **statistics})
-
-
-def _is_statistic(row: Row) -> bool:
-    return row[0] == _PARAM and row[2] in STATISTICS_KEYS
-
-
-@functools.lru_cache(maxsize=256)
-def _built(name: TableName, rows: tuple[Row, ...]) -> Table | None:
-    """A definition without statistics: it changes seldom, and is asked for by each statement."""
-    kinds: tuple[list[Row], ...] = ([], [], [], [], [], [])
-    for kind, _, *values in sorted(rows, key=itemgetter(0, 1)):
-        kinds[kind].append(tuple(values))
-    if not kinds[_HEAD]:
-        return None
-    number, *head = kinds[_HEAD][0][3:]
-    definition = table_from_rows(
-        name,
-        tuple(head),
-        columns=[row[:3] for row in kinds[_COLUMN]],
-        partition_columns=[row[:3] for row in kinds[_KEY]],
-        parameters={row[0]: row[1] for row in kinds[_PARAM]},
-        bucket_columns=kinds[_BUCKET],
-        sort_columns=kinds[_SORT],
-    )
-    return replace(definition, id=number)
 
 
 def delete_table(unit: Unit, name: TableName) -> bool:
