@@ -119,6 +119,8 @@ def open_client(
     options = MetastoreOptions(
         txn_timeout_ms=int(the_settings.txn_timeout_s * 1000),
         compaction=_compaction_options(the_settings),
+        history_ms=int(the_settings.history_retention_s * 1000),
+        retention_ms=int(the_settings.retention_s * 1000),
     )
     opening = Opening.EXISTING if warehouse is None else Opening.CREATE
     metastore = connect(url, clock=the_clock, options=options, opening=opening)

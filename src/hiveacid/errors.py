@@ -7,6 +7,7 @@ notes.
 
     AcidError
     +-- ConflictError            another transaction changed what this one changed; run it again
+    +-- ChangedSinceError        undo would overwrite what others did since
     +-- LockError                a lock is held by somebody else
     +-- TransactionError         the transaction is aborted or closed
     |   +-- CommitOutcomeUnknownError
@@ -69,6 +70,20 @@ class ConflictError(AcidError):
 
     kind = "conflict"
     retry = True
+
+
+class ChangedSinceError(AcidError):
+    """Rows that a transaction left have changed since, so it cannot be undone: ``rows`` are the
+    first of them (``undo.ChangedRow``), ``count`` is how many there are.
+    """
+
+    kind = "changed-since"
+
+    @property
+    def rows(self) -> tuple[object, ...]:
+        """The first of them, each with its table, as it was left and as it is."""
+        found = self.context.get("rows", ())
+        return found if isinstance(found, tuple) else ()
 
 
 class LockError(AcidError):

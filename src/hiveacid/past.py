@@ -4,6 +4,7 @@ tables are as they were at one moment.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -13,13 +14,23 @@ from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.sql import parse_one
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.history import RestoreTable
-from hiveacid.statements.values import InsertResult, Query, TableRef, VirtualColumn, shortened
+from hiveacid.statements.history import DescribeHistory, RestoreTable, UndoTransaction
+from hiveacid.statements.values import (
+    InsertResult,
+    Listing,
+    Query,
+    TableRef,
+    UndoResult,
+    VirtualColumn,
+    shortened,
+)
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from pyspark.sql import DataFrame
 
     from hiveacid.client import Client
+    from hiveacid.reading.row_history import RowHistory
     from hiveacid.sql import Arguments
     from hiveacid.statements.context import ExecutionContext
     from hiveacid.statements.select import Keep, Lease
@@ -237,6 +248,53 @@ class PastMethods:
         """Carries out RESTORE TABLE."""
         session = cast("Travelling", self)
         return restore(session, session.look().definition(statement.name), statement.wanted)
+
+    def undo(self, txn: int, *, key: str | Sequence[str] | None = None) -> tuple[UndoResult, ...]:
+        """UNDO TRANSACTION: a transaction that takes back what another one did, in all its tables:
+        what it inserted goes, what it deleted comes back, what it updated is set back. Without
+        ``key``, the columns that tell a row, the PRIMARY KEY does.
+
+        Raises:
+            ChangedSinceError: rows have changed since: its ``rows`` are these; nothing is done.
+            NotFoundError: no commit of this transaction was recorded, or a table is gone.
+            SnapshotExpiredError: the files that tell what it did are gone.
+        """
+        names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+        chosen = None if names is None else tuple(name.lower() for name in names)
+        session = cast("Travelling", self)
+        statement = UndoTransaction(TxnId(txn), chosen)
+        return cast("tuple[UndoResult, ...]", session.execute(statement))
+
+    def explain_row(
+        self,
+        table: str,
+        *,
+        where: str | pc.Expression,
+        key: str | Sequence[str] | None = None,
+    ) -> RowHistory:
+        """Which transactions inserted, updated and deleted the rows of a table that meet ``where``
+        (a condition as ``read_arrow`` takes it), or met it once. ``key`` names the columns that
+        tell a row; None: the PRIMARY KEY. Without one each state of a row is told by itself.
+
+        Example:
+            >>> acid.explain_row("emp", where="id = 5", key="id")  # doctest: +SKIP
+
+        Raises:
+            NotFoundError: no such table, or column.
+            InvalidInputError: a condition that is not understood; the table has no versions.
+        """
+        from hiveacid.reading.row_history import explain_row
+
+        session = cast("Travelling", self)
+        found = session.look().definition(session.table_name(table))
+        context, names = session.reading_context(), (key,) if isinstance(key, str) else key
+        return explain_row(context, found, where=where, key=names)
+
+    def rows_explained(self, statement: DescribeHistory) -> Listing:
+        """Carries out DESCRIBE HISTORY ... WHERE."""
+        name = statement.name
+        found = self.explain_row(f"`{name.database}`.`{name.table}`", where=statement.where or "")
+        return found.listing()
 
     def at(self, moment: object = None, *, tag: str | None = None) -> Past:
         """The tables just after a transaction committed (its id), or at a time (a datetime, or a

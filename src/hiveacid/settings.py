@@ -279,6 +279,13 @@ class Settings(S3Settings):
         "`changes`; the table property `hiveacid.retention` goes before it. 0: until no reader "
         "needs it.",
     )
+    history_retention_s: float = _setting(
+        30 * 86400.0,
+        "history.retention_s",
+        "How long the records of commits are kept that `history()`, versions and changes go by, "
+        "never shorter than the files, or than a tag needs them; the table property "
+        "`hiveacid.history.retention` goes before it. Give it to `hiveacid.connect(settings=...)`.",
+    )
     compactor_aborts_threshold: int = _setting(
         1000,
         "compactor.aborts_threshold",

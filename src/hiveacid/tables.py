@@ -6,7 +6,7 @@ code that is moved here; ``hiveacid.AcidTable`` is the same in Hive's words. Not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.connectors.enable import enabled_acid
 from hiveacid.connectors.frames import table_named
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     from hiveacid.table import AcidTable, MergeBuilder
 
 __all__ = ["HiveacidTable"]
-
-_HISTORY_TYPES: Final = {
-    **dict.fromkeys(("version", "transaction", "inserted", "updated", "deleted"), "bigint"),
-    **dict.fromkeys(("files", "bytes"), "bigint"),
-    "seconds": "double",
-}
 
 
 @checked
@@ -120,12 +114,7 @@ class HiveacidTable:
         """DESCRIBE HISTORY, with numbers and times: the commits that wrote to the table, the last
         first.
         """
-        frame = self._listed(DescribeHistory(self._acid.name, limit))
-        texts = [f"cast({name} as {kind}) as {name}" for name, kind in _HISTORY_TYPES.items()]
-        others = [name for name in frame.columns if name not in _HISTORY_TYPES]
-        typed = frame.selectExpr(*texts, "to_timestamp(concat(timestamp, 'Z')) as at", *others)
-        typed = typed.drop("timestamp").withColumnRenamed("at", "timestamp")
-        return typed.select(*frame.columns)
+        return self._listed(DescribeHistory(self._acid.name, limit))
 
     def detail(self) -> DataFrame:
         """DESCRIBE DETAIL: one row that says how the table is."""

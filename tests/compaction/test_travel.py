@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -289,5 +290,6 @@ def test_the_history_says_who_did_what(acid: Session) -> None:
     assert dropped.facts.kind == "DROP PARTITIONS"
     found = acid.sql("describe history t limit 1")
     row = dict(zip(found.columns, found.rows[0], strict=True))
-    assert row["version"] == str(dropped.write_id)
+    assert row["version"] == dropped.write_id
+    assert row["timestamp"] == datetime.fromtimestamp(dropped.committed_ms / 1000, timezone.utc)
     assert row["statement"] == "alter table t drop partition (k=?)"

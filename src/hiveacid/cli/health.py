@@ -53,6 +53,41 @@ def history(table: str, limit: int | None, url: str | None, as_json: bool) -> No
     print_answer(found.columns, found.rows, as_json=as_json)
 
 
+@app.command("explain-row")
+@click.argument("table")
+@click.option("--where", metavar="TEXT", required=True, help="Which rows: a condition.")
+@click.option("--key", metavar="COLUMNS", help="These tell a row, with commas between.")
+@metastore_option
+@json_option
+def explain_row(table: str, where: str, key: str | None, url: str | None, as_json: bool) -> None:
+    """List which transactions inserted, updated and deleted rows of TABLE."""
+    names = None if key is None else key.split(",")
+    with open_session(url) as session:
+        found = session.explain_row(table, where=where, key=names)
+    if as_json:
+        print(to_json(found, indent=1))
+        return
+    listing = found.listing()
+    print_answer(listing.columns, listing.rows, as_json=False)
+    if found.since:
+        print(f"what was before version {found.since} cannot be told")
+
+
+@app.command()
+@click.argument("transaction", type=click.IntRange(1))
+@click.option("--key", metavar="COLUMNS", help="These tell a row, with commas between.")
+@metastore_option
+@json_option
+def undo(transaction: int, key: str | None, url: str | None, as_json: bool) -> None:
+    """Take back what TRANSACTION did, in all its tables; refused where rows have changed since."""
+    names = None if key is None else key.split(",")
+    with open_session(url) as session:
+        found = session.undo(transaction, key=names)
+    columns = ("table", "deleted", "inserted", "version")
+    rows = ((one.table, str(one.deleted), str(one.inserted), str(one.write_id)) for one in found)
+    print_answer(columns, tuple(rows), as_json=as_json)
+
+
 @app.command()
 @click.argument("table", required=False)
 @metastore_option

@@ -60,6 +60,8 @@ def print_answer(names: Sequence[str], rows: Iterable[Sequence[object]], *, as_j
 
 
 def _told(cell: object, as_: Callable[[int], str | None] | None) -> object:
+    if isinstance(cell, datetime):
+        return cell.replace(tzinfo=None).isoformat(" ", "milliseconds")
     return as_(cell) if as_ is not None and isinstance(cell, int) else cell
 
 

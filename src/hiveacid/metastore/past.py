@@ -25,6 +25,12 @@ class Past(Protocol):
         Raises: NotFoundError: no such table.
         """
 
+    def commits_of(self, txn: TxnId) -> tuple[Commit, ...]:
+        """The parts of a transaction's commit, a table each; none where none was recorded.
+
+        Raises: NotFoundError: a table that it wrote to was dropped.
+        """
+
     def version(
         self,
         table: TableName,

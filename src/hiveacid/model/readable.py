@@ -19,11 +19,16 @@ def moment(epoch_ms: int | None, *, unit: str = "seconds") -> str | None:
         >>> moment(1_700_000_000_123), moment(1_700_000_000_123, unit="milliseconds")
         ('2023-11-14 22:13:20', '2023-11-14 22:13:20.123')
     """
+    found = at(epoch_ms)
+    return None if found is None else found.replace(tzinfo=None).isoformat(" ", unit)
+
+
+def at(epoch_ms: int | None) -> datetime | None:
+    """The time, in UTC."""
     if epoch_ms is None:
         return None
     whole, rest_ms = divmod(epoch_ms, 1000)
-    at = datetime.fromtimestamp(whole, timezone.utc).replace(microsecond=rest_ms * 1000)
-    return at.replace(tzinfo=None).isoformat(sep=" ", timespec=unit)
+    return datetime.fromtimestamp(whole, timezone.utc).replace(microsecond=rest_ms * 1000)
 
 
 def duration(elapsed_ms: int | None) -> str | None:

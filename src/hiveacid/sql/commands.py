@@ -407,6 +407,10 @@ def parse_describe(cursor: Cursor) -> Command:
     if cursor.key == "HISTORY" and named:
         cursor.next()
         name = cursor.table_name()
+        if cursor.accept("WHERE"):
+            start = cursor.at
+            cursor.at = len(cursor.tokens) - 1
+            return DescribeHistory(name, where=cursor.between(start, cursor.at))
         limit = cursor.integer("limit") if cursor.accept("LIMIT") else None
         return DescribeHistory(name, limit)
     if cursor.key == "DETAIL" and named:

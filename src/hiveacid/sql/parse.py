@@ -58,7 +58,7 @@ from hiveacid.sql.parameters import (
     with_arguments,
 )
 from hiveacid.sql.query import QueryParser
-from hiveacid.sql.tags import parse_create_tag, parse_drop_pin
+from hiveacid.sql.tags import parse_create_tag, parse_drop_pin, parse_undo
 from hiveacid.statements.session_state import (
     ResetProperties,
     Savepoint,
@@ -136,6 +136,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "LOCK": parse_lock,
     "UNLOCK": parse_unlock,
     "VACUUM": parse_vacuum,
+    "UNDO": parse_undo,
 }
 _UNSUPPORTED = {
     "EXPORT": "EXPORT TABLE is not supported",

@@ -1,4 +1,4 @@
-"""CREATE TAG, DROP TAG, DROP CONSUMER."""
+"""CREATE TAG, DROP TAG, DROP CONSUMER, UNDO TRANSACTION."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, moment_ms
+from hiveacid.model.ids import TxnId
 from hiveacid.sql.cursor import Cursor, TokenKind
 from hiveacid.statements.consumers import DropConsumer, ShowConsumers
+from hiveacid.statements.history import UndoTransaction
 from hiveacid.statements.tags import CreateTag, DropTag, ShowTags
 
 _UNITS_MS: Final = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
@@ -39,6 +41,12 @@ def parse_drop_pin(cursor: Cursor) -> DropTag | DropConsumer | None:
 def show_consumers(cursor: Cursor) -> ShowConsumers:
     """What follows SHOW CONSUMERS."""
     return ShowConsumers(cursor.table_name() if cursor.accept("ON") else None)
+
+
+def parse_undo(cursor: Cursor) -> UndoTransaction:
+    """What follows UNDO."""
+    cursor.expect("TRANSACTION")
+    return UndoTransaction(TxnId(cursor.integer("transaction")))
 
 
 def show_tags(cursor: Cursor) -> ShowTags:

@@ -25,7 +25,7 @@ from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import quoted
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.health import Purge
-from hiveacid.statements.history import RestoreTable
+from hiveacid.statements.history import DescribeHistory, RestoreTable
 from hiveacid.statements.values import Listing, Merge
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.unit import UnitOfWork
@@ -50,6 +50,9 @@ class Owner(Protocol):
 
     def restored(self, statement: RestoreTable) -> Any:
         """Carry out RESTORE."""
+
+    def rows_explained(self, statement: DescribeHistory) -> Listing:
+        """Carry out DESCRIBE HISTORY ... WHERE."""
 
     def purged(self, statement: Purge, *, has_spark: bool) -> Any:
         """Carry out PURGE."""

@@ -33,6 +33,7 @@ from hiveacid.statements import (
     session_state,
     show,
     tags,
+    undo,
 )
 from hiveacid.statements import values as dml
 from hiveacid.statements.checks import check_inserts
@@ -195,6 +196,13 @@ _ROWS: Final[Mapping[type, Handler]] = {
     ),
     arrow_changes.ArrowDelete: _changes(arrow_changes.plan, needs_spark=_no_spark),
     arrow_changes.ArrowMerge: _changes(arrow_changes.plan, needs_spark=_no_spark),
+    history.UndoTransaction: Handler(
+        carry_out=lambda context, bound: run.change(
+            context, bound, undo.plan, run.needs_of(undo.plan)
+        ),
+        needs=run.needs_of(undo.plan),
+        joins_transaction=True,
+    ),
 }
 
 
@@ -271,6 +279,12 @@ def _tagged(context: ExecutionContext, value: tags.CreateTag) -> None:
     tags.create(context.client, context.look(), value)
 
 
+def _history(context: ExecutionContext, value: history.DescribeHistory) -> Listing:
+    if value.where is not None:
+        return context.owner.rows_explained(value)
+    return history.history_listing(context.client.metastore, value)
+
+
 def _explain(context: ExecutionContext, bound: Bound) -> Listing:
     value: describe.Explain = bound.value
     handler = handler_of(value.statement)
@@ -334,9 +348,7 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
     consumers.ShowConsumers: _says(
         lambda context, value: consumers.consumers_listing(context.client, value)
     ),
-    history.DescribeHistory: _says(
-        lambda context, value: history.history_listing(context.client.metastore, value)
-    ),
+    history.DescribeHistory: _says(_history),
     **dict.fromkeys(
         show.ANSWERS,
         _says(lambda context, value: show.show(context.client.metastore, value)),

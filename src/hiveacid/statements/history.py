@@ -1,39 +1,44 @@
-"""DESCRIBE HISTORY: the commits of a table, the last first; RESTORE and VACUUM as values."""
+"""DESCRIBE HISTORY: the commits of a table, the last first; RESTORE and UNDO as values."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.history import AsOf, Commit
-from hiveacid.model.readable import moment
+from hiveacid.model.ids import TxnId
+from hiveacid.model.readable import at
 from hiveacid.model.tables import TableName
 from hiveacid.statements.values import Command, Listing
 
-COLUMNS = (
-    "version",
-    "timestamp",
-    "operation",
-    "user",
-    "host",
-    "application",
-    "statement",
-    "transaction",
-    "inserted",
-    "updated",
-    "deleted",
-    "files",
-    "bytes",
-    "seconds",
-)
+KINDS: Final[Mapping[str, str]] = {
+    "version": "bigint",
+    "timestamp": "timestamp",
+    "operation": "string",
+    "user": "string",
+    "host": "string",
+    "application": "string",
+    "statement": "string",
+    "transaction": "bigint",
+    "inserted": "bigint",
+    "updated": "bigint",
+    "deleted": "bigint",
+    "files": "bigint",
+    "bytes": "bigint",
+    "seconds": "double",
+}
+"""The columns, and their types."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeHistory(Command):
-    """DESCRIBE HISTORY name [LIMIT n]."""
+    """DESCRIBE HISTORY name [LIMIT n], or WHERE condition, of the rows that meet it."""
 
     name: TableName
     limit: int | None = None
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,14 @@ class RestoreTable(Command):
 
     name: TableName
     wanted: AsOf
+
+
+@dataclass(frozen=True, slots=True)
+class UndoTransaction(Command):
+    """UNDO TRANSACTION txn. ``key`` names the columns that tell a row; None: the PRIMARY KEY."""
+
+    txn: TxnId
+    key: tuple[str, ...] | None = None
 
 
 def history(metastore: Metastore, name: TableName, limit: int | None = None) -> tuple[Commit, ...]:
@@ -54,26 +67,27 @@ def history(metastore: Metastore, name: TableName, limit: int | None = None) -> 
 
 
 def history_listing(metastore: Metastore, statement: DescribeHistory) -> Listing:
-    """The same as text.
+    """The same as a listing.
 
     Raises:
         NotFoundError: there is no such table.
     """
-    return Listing(COLUMNS, tuple(map(_row, history(metastore, statement.name, statement.limit))))
+    rows = tuple(map(_row, history(metastore, statement.name, statement.limit)))
+    return Listing(tuple(KINDS), rows, tuple(KINDS.values()))
 
 
-def _row(one: Commit) -> tuple[str | None, ...]:
+def _row(one: Commit) -> tuple[object, ...]:
     facts = one.facts
     counts = (facts.inserted, facts.updated, facts.deleted, facts.files, facts.size_bytes)
     return (
-        str(one.write_id),
-        moment(one.committed_ms, unit="milliseconds"),
+        int(one.write_id),
+        at(one.committed_ms),
         facts.kind or None,
         one.user,
         one.host,
         one.application or None,
         one.statement,
-        str(one.txn),
-        *(None if count is None else str(count) for count in counts),
-        f"{max(0, one.committed_ms - one.started_ms) / 1000:.3f}",
+        int(one.txn),
+        *counts,
+        max(0, one.committed_ms - one.started_ms) / 1000,
     )

@@ -325,7 +325,18 @@ class LoadResult(HtmlFields):
     retries: int = field(default=0, repr=False, compare=False)
 
 
-Result = InsertResult | LoadResult | UpdateResult | DeleteResult | MergeResult
+@dataclass(frozen=True, slots=True)
+class UndoResult(HtmlFields):
+    """What was taken back in one table: rows that went, and rows that came back."""
+
+    table: str
+    deleted: int
+    inserted: int
+    write_id: WriteId
+    retries: int = field(default=0, repr=False, compare=False)
+
+
+Result = InsertResult | LoadResult | UpdateResult | DeleteResult | MergeResult | UndoResult
 
 
 _ROWS_AS_TEXT_MAX: Final = 1000
@@ -333,10 +344,13 @@ _ROWS_AS_TEXT_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Named columns and rows; every cell is text or None."""
+    """Named columns and rows; every cell is None, or a value of its column's type in Spark SQL
+    (``kinds``; without them all are texts): a number, a datetime in UTC, a text.
+    """
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | None, ...], ...]
+    rows: tuple[tuple[object, ...], ...]
+    kinds: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         assert all(len(row) == len(self.columns) for row in self.rows)
@@ -349,7 +363,8 @@ class Listing:
 
     def __str__(self) -> str:
         return "\n".join(
-            "\t".join(cell or "" for cell in row) for row in (self.columns, *self.rows)
+            "\t".join("" if cell is None else str(cell) for cell in row)
+            for row in (self.columns, *self.rows)
         )
 
 
@@ -376,17 +391,24 @@ def listing_frame(spark: SparkSession, listing: Listing) -> DataFrame:
     """The rows as a local relation, which Spark answers without a job (before Spark 4 a long one is
     distributed).
     """
+    kinds = listing.kinds or ("string",) * len(listing.columns)
+    typed = [
+        f"cast({quoted(name)} as {kind}) as {quoted(name)}"
+        for name, kind in zip(listing.columns, kinds, strict=True)
+    ]
     if not listing.rows:
-        empty = ", ".join(f"cast(null as string) as {quoted(name)}" for name in listing.columns)
-        return spark.sql(f"SELECT {empty} WHERE false")
-    if len(listing.rows) > _ROWS_AS_TEXT_MAX:
+        nulls = (
+            f"cast(null as {kind}) as {quoted(name)}"
+            for name, kind in zip(listing.columns, kinds, strict=True)
+        )
+        return spark.sql(f"SELECT {', '.join(nulls)} WHERE false")
+    texts = [tuple(None if one is None else str(one) for one in row) for row in listing.rows]
+    if len(texts) > _ROWS_AS_TEXT_MAX:
         from pyspark.sql import types as t
 
         strings = t.StructType([t.StructField(name, t.StringType()) for name in listing.columns])
-        return given_rows(spark, listing.rows, strings)
-    rows = ", ".join(f"({', '.join(map(literal, row))})" for row in listing.rows)
-    columns = ", ".join(
-        f"cast({quoted(column)} as string) as {quoted(column)}" for column in listing.columns
-    )
+        return given_rows(spark, texts, strings).selectExpr(*typed)
+    rows = ", ".join(f"({', '.join(map(literal, row))})" for row in texts)
+    columns = ", ".join(typed)
     names = ", ".join(map(quoted, listing.columns))
     return spark.sql(f"SELECT {columns} FROM VALUES {rows} AS listing({names})")

@@ -35,7 +35,7 @@ def paired(
     events = events.combine_chunks()
     write_ids = _numbers(events[_VERSION])
     is_insert = events[_TYPE].to_numpy() == INSERT
-    group, has_key = _groups(events, key)
+    group, has_key = row_groups(events, key)
     if not is_net:
         group = _joined(group, write_ids)
     sides = [has_key & ~is_insert, has_key & is_insert]
@@ -61,16 +61,24 @@ def in_order(events: pa.Table, versions: Versions) -> pa.Table:
     return events.take(pa.array(order))
 
 
-def _groups(events: pa.Table, key: Sequence[str]) -> tuple[_Int64s, npt.NDArray[np.bool_]]:
+def row_groups(events: pa.Table, key: Sequence[str]) -> tuple[_Int64s, npt.NDArray[np.bool_]]:
     """A number for each row, the same where keys are equal; and which rows have no NULL in it."""
     group = np.zeros(events.num_rows, np.int64)
     has_key = np.full(events.num_rows, bool(key))
     for name in key:
         column = events[name]
         has_key &= np.asarray(pc.is_valid(column).combine_chunks())
-        codes = pc.fill_null(column.combine_chunks().dictionary_encode().indices, -1)
+        codes = pc.fill_null(_told_apart(column).dictionary_encode().indices, -1)
         group = _joined(group, np.asarray(codes, np.int64))
     return group, has_key
+
+
+def _told_apart(column: pa.ChunkedArray) -> pa.Array:
+    """The values, as texts where they are nested: Arrow does not compare those."""
+    array = column.combine_chunks()
+    if not pa.types.is_nested(array.type):
+        return array
+    return pa.array([None if one is None else repr(one) for one in array.to_pylist()], pa.string())
 
 
 def _joined(first: _Int64s, second: _Int64s) -> _Int64s:

@@ -58,6 +58,11 @@ class MetastoreOptions:
     durable: bool = True
     server_time: bool = True
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
+    history_ms: int = 30 * 86_400_000
+    """How long records of commits are kept, at least as long as ``retention_ms``, which is how long
+    files are; properties of tables go before both.
+    """
+    retention_ms: int = 86_400_000
 
 
 class Unit:

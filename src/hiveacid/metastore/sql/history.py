@@ -15,7 +15,7 @@ from typing import Final
 from sqlalchemy import bindparam, func, insert, select, true, update
 from sqlalchemy.types import BigInteger, Integer, String, Text
 
-from hiveacid.errors import NotFoundError
+from hiveacid.errors import NotFoundError, SnapshotExpiredError
 from hiveacid.metastore.past import Past
 from hiveacid.metastore.sql.catalog_schema import DBS, TBLS
 from hiveacid.metastore.sql.dialect import Row
@@ -28,6 +28,7 @@ from hiveacid.metastore.sql.history_schema import (
     HIVEACID_FLOORS,
 )
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
+from hiveacid.metastore.sql.old_history import FORGOTTEN, FORGOTTEN_UP_TO
 from hiveacid.metastore.sql.partition_changes import partitions_since, tick
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
@@ -41,7 +42,7 @@ from hiveacid.model.history import (
     state_after,
 )
 from hiveacid.model.ids import LONG_MAX, TxnId, WriteId
-from hiveacid.model.tables import Column, TableName
+from hiveacid.model.tables import HISTORY_RETENTION, Column, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 
@@ -86,6 +87,16 @@ _DROPPED: Final = (
 )
 _OF_TABLE: Final = _C.HC_TBL_ID == bindparam("id")
 _ALL: Final = select(*_C).where(_OF_TABLE)
+_OF_TXN: Final = (
+    select(DBS.c.NAME, TBLS.c.TBL_NAME, *_C)
+    .select_from(
+        HIVEACID_COMMITS.outerjoin(TBLS, TBLS.c.TBL_ID == _C.HC_TBL_ID).outerjoin(
+            DBS, DBS.c.DB_ID == TBLS.c.DB_ID
+        )
+    )
+    .where(_C.HC_TXNID == bindparam("txn"))
+    .order_by(_C.HC_TBL_ID)
+)
 _BY_WRITE_ID: Final = _ALL.where(_C.HC_WRITEID == bindparam("write_id"))
 _LAST_UP_TO_TIME: Final = (
     _ALL.where(_C.HC_TIME <= bindparam("time")).order_by(_C.HC_SEQ.desc()).limit(1)
@@ -106,7 +117,7 @@ _BEFORE_WRITE_ID: Final = select(func.max(_C.HC_SEQ)).where(
 )
 _FIRST: Final = select(_C.HC_TIME, _C.HC_WRITEID).where(_OF_TABLE).order_by(_C.HC_SEQ).limit(1)
 _FLOORS: Final = select(_F.HF_PARTITION, _F.HF_FIRST, _F.HF_BASE).where(
-    _F.HF_TBL_ID == bindparam("id")
+    _F.HF_TBL_ID == bindparam("id"), _F.HF_PARTITION != FORGOTTEN
 )
 _FLOOR: Final = (
     select(_F.HF_FIRST, _F.HF_BASE)
@@ -187,6 +198,15 @@ class SqlHistory(Past):
         with self._db.read() as unit:
             rows = unit.rows(query, id=table_ids(unit, table).table, after=after)
         return tuple(_commit(table, row) for row in rows)
+
+    def commits_of(self, txn: TxnId) -> tuple[Commit, ...]:
+        with self._db.query() as unit:
+            rows = unit.rows(_OF_TXN, txn=txn)
+        if any(row[1] is None for row in rows):
+            raise NotFoundError(
+                f"Transaction {txn} wrote to a table that was dropped since", txn=int(txn)
+            )
+        return tuple(_commit(TableName(row[0], row[1]), row[2:]) for row in rows)
 
     def version(
         self,
@@ -281,6 +301,9 @@ class SqlHistory(Past):
                 columns=_columns_at(unit, number, found.sequence),
                 dropped=_dropped_since(unit, number, found.sequence),
             )
+        forgotten = unit.scalar(FORGOTTEN_UP_TO, id=number)
+        if forgotten is not None and write_id is not None and write_id <= forgotten:
+            raise _forgotten(unit, table, number, write_id)
         if not write_id:
             came = partitions_since(unit, number, 0)
             knows_first = unit.row(_BY_WRITE_ID, id=number, write_id=1) is not None
@@ -339,6 +362,21 @@ def _no_such_version(table: TableName, write_id: int, now: ValidWriteIdList) -> 
         why = "that write was not committed"
     return NotFoundError(
         f"{table} has no version {write_id}: {why}", table=str(table), version=write_id
+    )
+
+
+def _forgotten(unit: Unit, table: TableName, number: int, write_id: int) -> SnapshotExpiredError:
+    first = unit.row(_FIRST, id=number)
+    assert first is not None, "the last record stays"
+    _, oldest = first
+    return SnapshotExpiredError(
+        f"Version {write_id} of {table} is not told any more: its commit is older than the history "
+        f"is kept. The oldest version that is told is {oldest}",
+        table=str(table),
+        version=int(write_id),
+        oldest=int(oldest),
+        write_id=int(oldest),
+        note=f"The table property {HISTORY_RETENTION} says how long the history is kept.",
     )
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.sql import Delete, Select
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.metastore.sql.cleaning import FIRST_UNSEEN, purge_history
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
+from hiveacid.metastore.sql.old_history import forget_commits
 from hiveacid.metastore.sql.schema import (
     AUX_TABLE,
     COMPLETED_TXN_COMPONENTS,
@@ -46,6 +47,8 @@ _T = TXNS.c
 _W = TXN_TO_WRITE_ID.c
 _C = COMPLETED_TXN_COMPONENTS.c
 _MUTEX: Final = "HouseKeeper"
+_HISTORY: Final = "HiveacidHistory"
+_HISTORY_S: Final = 3_600.0
 _BATCH: Final = 2_000
 """Ids removed in one unit: others wait for a few milliseconds at most."""
 _BATCH_PAUSE_S: Final = 0.002
@@ -232,6 +235,8 @@ class SqlHousekeeping(OwnDatabase):
         self.clean_empty_txns()
         self.dedupe_completed_components()
         purge_history(self._db)
+        if self.begin_cycle(_HISTORY, interval_s=_HISTORY_S) is not None:
+            forget_commits(self._db)
         return True
 
     def _delete_in_batches(

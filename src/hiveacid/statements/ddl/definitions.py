@@ -14,6 +14,7 @@ from hiveacid.model.properties import DELTA_NUM, DELTA_PCT, threshold
 from hiveacid.model.tables import (
     COMPAT,
     FILE_NAMES,
+    HISTORY_RETENTION,
     HIVE_3,
     HIVE_4,
     ISOLATION,
@@ -34,6 +35,7 @@ _OURS: Final[Mapping[str, tuple[str, str]]] = {
     ISOLATION: (Isolation.SNAPSHOT.value, Isolation.SERIALIZABLE.value),
 }
 """Properties of ours, and the two values of each."""
+_TIMES: Final = (RETENTION, HISTORY_RETENTION)
 
 
 _CODEC: Final = "orc.compress"
@@ -161,9 +163,7 @@ def _key(key: str) -> str:
     lower = key.lower()
     if lower == FILE_NAMES:
         return COMPAT
-    return (
-        lower if lower in ("transactional", "transactional_properties", *_OURS, RETENTION) else key
-    )
+    return lower if lower in ("transactional", "transactional_properties", *_OURS, *_TIMES) else key
 
 
 def _check_ours(properties: Mapping[str, str]) -> None:
@@ -175,14 +175,14 @@ def _check_ours(properties: Mapping[str, str]) -> None:
             )
     for key in (DELTA_NUM, DELTA_PCT):
         threshold(properties, key)
-    text = properties.get(RETENTION, "0")
-    try:
-        parse_seconds(text)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"'{RETENTION}' is a length of time ('12h', '7d', seconds), not '{text}'",
-            property=RETENTION,
-        ) from error
+    for name in _TIMES:
+        text = properties.get(name, "0")
+        try:
+            parse_seconds(text)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"'{name}' is a length of time ('12h', '7d', seconds), not '{text}'", property=name
+            ) from error
 
 
 def check_acid(table: Table) -> None:

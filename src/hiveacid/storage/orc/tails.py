@@ -156,7 +156,14 @@ def unit_of_rewrite(fs: FileSystem, plan: RewritePlan) -> str:
     """
     place = (fs, fs.path_of(plan.location))
     files = ((place, file) for file in plan.directory.row_files)
-    return _unit(files, (column.type for column in plan.table.columns), least_ms=0)
+    return unit_to_write(files, (column.type for column in plan.table.columns))
+
+
+def unit_to_write(
+    files: Iterable[tuple[tuple[FileSystem, str], DataFile]], types: Iterable[HiveType]
+) -> str:
+    """As ``unit_of_rewrite``, for rows of these files."""
+    return _unit(files, types, least_ms=0)
 
 
 def _unit(

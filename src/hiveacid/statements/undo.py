@@ -1,0 +1,295 @@
+"""UNDO TRANSACTION: the inverse of a transaction, over all its tables, as one statement.
+
+The change feed tells what the transaction did. A row that it inserted goes: it is told by its row
+id, which has the transaction's write id. One that it deleted comes back as a new row. An update is
+both. Where such a row has changed since, nothing is done, and the error names the rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import ChangedSinceError, InvalidInputError, NotFoundError, UnsupportedError
+from hiveacid.model.changes import ChangeRange
+from hiveacid.model.history import Commit
+from hiveacid.model.ids import TxnId, WriteId
+from hiveacid.model.tables import Table, TableName
+from hiveacid.model.transactions import OperationType
+from hiveacid.statements.arrow_changes import Gone, key_predicate, matches, stored, target_rows
+from hiveacid.statements.arrow_rows import check_not_null
+from hiveacid.statements.changes import ChangeScan, plan_changes
+from hiveacid.statements.checks import check_row_changes
+from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.driver_write import write_arrow, write_deletes
+from hiveacid.statements.history import UndoTransaction
+from hiveacid.statements.job import Job
+from hiveacid.statements.values import UndoResult
+from hiveacid.storage.change_pairs import row_groups
+from hiveacid.storage.changes import CHANGE_FIELDS, INSERT
+from hiveacid.storage.merge.merge_read import ROW_ID_NAME
+from hiveacid.storage.orc.tails import unit_to_write
+from hiveacid.storage.target import WriteResult, write_result
+from hiveacid.txn.footprint import WriteKind
+from hiveacid.txn.view import Look
+
+_LISTED_MAX: Final = 1000
+_SHOWN: Final = 5
+_Places = npt.NDArray[np.int64]
+_NONE: Final[npt.NDArray[np.bool_]] = np.zeros(0, np.bool_)
+_Row = Mapping[str, object] | None
+_Parts = list[tuple[tuple[str | None, ...], pa.Table]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A row that stands in the way of undo: as the transaction left it (None: it had deleted it),
+    and as it is (None: it is gone, or nobody knows, for want of a key).
+    """
+
+    table: str
+    left: Mapping[str, object] | None
+    now: Mapping[str, object] | None
+
+
+def plan(context: ExecutionContext, statement: UndoTransaction, look: Look) -> Sequence[UndoWork]:
+    """A work for each table that the transaction wrote to.
+
+    Raises:
+        NotFoundError: no commit of it was recorded, or a table was dropped since.
+        InvalidInputError: 10414: rows of a table cannot be changed; or it was no change of rows.
+    """
+    commits = context.client.own.commits_of(statement.txn)
+    if not commits:
+        raise NotFoundError(
+            f"No commit of transaction {statement.txn} was recorded: it is not committed, it wrote "
+            "nothing, or it is older than the history",
+            txn=int(statement.txn),
+        )
+    changed: list[ChangedRow] = []
+    works = []
+    for number, commit in enumerate(commits, 1):
+        table = look.definition(commit.facts.table)
+        check_row_changes(table)
+        is_last = number == len(commits)
+        works.append(UndoWork(table, commit, statement, changed, is_last=is_last))
+    kinds = [one.facts.kind for one in commits if one.facts.inserted is None]
+    if len(kinds) == len(commits) and not any(one.facts.files for one in commits):
+        raise InvalidInputError(
+            f"Transaction {statement.txn} ({', '.join(kinds)}) wrote no rows: a change of "
+            "definitions is not undone",
+            txn=int(statement.txn),
+        )
+    return works
+
+
+@dataclass(frozen=True, slots=True)
+class UndoWork:
+    """What is taken back in one table. ``changed`` is shared by the works of a statement: the last
+    of them raises where there are any.
+    """
+
+    COUNTS_ROWS: ClassVar[bool] = True
+    table: Table
+    commit: Commit
+    statement: UndoTransaction
+    changed: list[ChangedRow]
+    is_last: bool
+    kind: WriteKind = WriteKind.UPDATE
+    partitions: tuple[str, ...] | None = None
+    statements: int = 2
+    operations: tuple[OperationType, ...] = (OperationType.DELETE, OperationType.INSERT)
+    reads: tuple[TableName, ...] = ()
+
+    def write(self, job: Job) -> WriteResult:
+        """Delete events of what was inserted and is there; the rows that were deleted, anew.
+
+        Raises:
+            ChangedSinceError: rows have changed since.
+            SnapshotExpiredError: what the transaction did cannot be told any more.
+        """
+        scan = self._changes(job)
+        events = pa.Table.from_batches(list(scan.batches()), scan.reader.schema())
+        rows = events.drop_columns([one.name for one in CHANGE_FIELDS])
+        is_insert = pc.equal(events[CHANGE_FIELDS[0].name], INSERT)
+        inserted, deleted = rows.filter(is_insert), rows.filter(pc.invert(is_insert))
+        there = self._there(job, inserted, deleted, scan.key)
+        mine = np.concatenate([_NONE, *(self._is_mine(one) for _, one in there)])
+        found = compared([one for _, one in there], mine, inserted, deleted, scan.key)
+        if found.renumbered:
+            raise _renumbered(self.table, self.statement.txn)
+        name = str(self.table.name)
+        self.changed.extend(ChangedRow(name, left, now) for left, now in found.changed)
+        if self.is_last and self.changed:
+            raise _changed_since(self.statement.txn, self.changed)
+        delete_id, insert_id = job.statement_ids
+        target = job.target(delete_statement=delete_id, insert_statement=insert_id)
+        files = list(write_deletes(_gone(there, found.taken).keys(), target=target).files)
+        if deleted.num_rows:
+            arrays = stored(self.table, deleted)
+            names = (column.name for column in self.table.all_columns)
+            check_not_null(self.table, zip(names, arrays, strict=True))
+            files += write_arrow(arrays, target=target).files
+        return write_result(target, files)
+
+    def result(self, written: WriteResult, write_id: WriteId) -> UndoResult:
+        """Rows by what happened to them."""
+        name = str(self.table.name)
+        return UndoResult(name, written.rows_deleted, written.rows_inserted, write_id)
+
+    def _changes(self, job: Job) -> ChangeScan:
+        """What the transaction did, its timestamps in a unit that loses nothing."""
+        write_id, key = int(self.commit.write_id), self.statement.key
+        wanted = ChangeRange(write_id, write_id, key, includes_since=True)
+        own, table = job.context.client.own, self.table
+        scan = plan_changes(job.txn, table, wanted, own=own, files=job.files)
+        files = (
+            (job.files.at(unit.partition.location), file)
+            for unit in scan.units
+            for file in (*unit.step.before.row_files, *unit.step.changed.row_files)
+        )
+        unit = unit_to_write(files, (column.type for column in table.columns))
+        reader = replace(scan.reader, reader=replace(scan.reader.reader, unit=unit))
+        return replace(scan, reader=reader)
+
+    def _there(self, job: Job, inserted: pa.Table, deleted: pa.Table, key: Sequence[str]) -> _Parts:
+        """The live rows that the transaction inserted, and those that have the key of a row that it
+        inserted or deleted, by partition.
+        """
+        sought = pa.concat_tables([inserted, deleted]).select(list(key)) if key else inserted
+        if not sought.num_rows:
+            return []
+        told = [name for name in sought.schema.names if not sought[name].null_count]
+        predicate = key_predicate(sought.select(told), self.table)
+        names = [column.name for column in self.table.all_columns]
+        found: _Parts = []
+        for values, rows in target_rows(job, self.table, predicate, columns=names):
+            wanted = self._is_mine(rows)
+            if key:
+                at, _ = matches(rows, sought, key)
+                wanted[at] = True
+            if wanted.any():
+                found.append((values, rows.filter(pa.array(wanted))))
+        return found
+
+    def _is_mine(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Which rows have the transaction's write id."""
+        ids = rows[ROW_ID_NAME].combine_chunks().field("writeid")
+        found: npt.NDArray[np.bool_] = ids.to_numpy() == int(self.commit.write_id)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """``taken`` are the places among the live rows of those that the transaction left, ``changed``
+    what is otherwise: as it was left, and as it is. ``renumbered``: live rows have its write id
+    that it did not insert.
+    """
+
+    taken: list[int]
+    changed: list[tuple[_Row, _Row]]
+    renumbered: bool = False
+
+
+def compared(
+    live: Sequence[pa.Table],
+    mine: npt.NDArray[np.bool_],
+    inserted: pa.Table,
+    deleted: pa.Table,
+    key: Sequence[str],
+) -> Compared:
+    """Whether live rows are what a transaction left: those that are ``mine`` have its write id.
+
+    With a key a row that has the values that the transaction left stands for the one that it left:
+    an undo or an update made it so again. One that has the key of a deleted row came since.
+    """
+    names = inserted.schema.names
+    now = [one.select(names) for one in live]
+    schema = now[0].schema if now else inserted.schema
+    rows = pa.concat_tables([*now, *(one.cast(schema, safe=False) for one in (inserted, deleted))])
+    values, _ = row_groups(rows, names)
+    own = _places_by(values, np.flatnonzero(mine))
+    first, end = len(mine), len(mine) + inserted.num_rows
+    taken, missing = [], []
+    for place in range(first, end):
+        same = own.get(int(values[place]))
+        if same:
+            taken.append(same.pop())
+        else:
+            missing.append(place)
+    changed: list[tuple[_Row, _Row]] = []
+    if not key:
+        changed += [(_row(rows, place), None) for place in missing]
+        return Compared(taken, changed, renumbered=any(own.values()))
+    keys, has_key = row_groups(rows, key)
+    others = np.setdiff1d(np.flatnonzero(has_key[:first]), taken)
+    there = _places_by(keys, others)
+    for place in missing:
+        same = there.get(int(keys[place]), []) if has_key[place] else []
+        if len(same) == 1 and values[same[0]] == values[place]:
+            taken.append(same.pop())
+        else:
+            changed.append((_row(rows, place), _row(rows, same[0]) if same else None))
+    for place in range(end, rows.num_rows):
+        same = there.get(int(keys[place]), []) if has_key[place] else []
+        changed += [(None, _row(rows, one)) for one in same]
+    return Compared(taken, changed)
+
+
+def _places_by(groups: _Places, places: _Places) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for place in places:
+        found[int(groups[place])].append(int(place))
+    return found
+
+
+def _row(rows: pa.Table, place: int) -> Mapping[str, object]:
+    (row,) = rows.slice(place, 1).to_pylist()
+    return dict(row)
+
+
+def _gone(there: _Parts, taken: Sequence[int]) -> Gone:
+    """The identities of the rows at these places, by partition."""
+    gone, first, places = Gone(), 0, np.sort(np.array(taken, np.int64))
+    for values, rows in there:
+        here = places[(places >= first) & (places < first + rows.num_rows)] - first
+        gone.add(values, rows.take(pa.array(here)))
+        first += rows.num_rows
+    return gone
+
+
+def _changed_since(txn: TxnId, changed: Sequence[ChangedRow]) -> ChangedSinceError:
+    shown = "; ".join(_shown(one) for one in changed[:_SHOWN])
+    more = f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    return ChangedSinceError(
+        f"Transaction {txn} cannot be undone: {len(changed)} rows that it left have changed since: "
+        f"{shown}{more}",
+        note="Undo the later transactions first, or name the columns that tell a row: key=.",
+        txn=int(txn),
+        count=len(changed),
+        rows=tuple(changed[:_LISTED_MAX]),
+    )
+
+
+def _shown(one: ChangedRow) -> str:
+    if one.left is None:
+        return f"{one.table} has {dict(one.now or {})} again"
+    now = "is not there any more" if one.now is None else f"is {dict(one.now)}"
+    return f"{one.table} {dict(one.left)} {now}"
+
+
+def _renumbered(table: Table, txn: TxnId) -> UnsupportedError:
+    return UnsupportedError(
+        f"A rebalance gave rows of {table.name} other ids since transaction {txn}: which rows are "
+        "its own only a key tells",
+        note="undo(txn, key=...) names the columns.",
+        table=str(table.name),
+        txn=int(txn),
+    )
