@@ -166,7 +166,7 @@ def _telling_changes(
         return []
     read = [each for step in found.steps for each in (step.before, step.changed)]
     read += [one.inputs for one in found.proofs]
-    bases = [base.path for step in found.steps for base in step.compacted]
+    bases = [base.path for step in found.steps for base in step.rebalanced]
     return [*bases, *(path for each in read for path in _current(each))]
 
 

@@ -20,8 +20,8 @@ from hiveacid.model.history import Commit
 from hiveacid.model.readable import HtmlFields, at
 from hiveacid.model.tables import Table, TableName
 from hiveacid.reading.rows import condition_of
-from hiveacid.statements.arrow_changes import matches
 from hiveacid.statements.history import KINDS, history
+from hiveacid.statements.matching import Keys
 from hiveacid.statements.open_changes import open_changes
 from hiveacid.statements.values import Listing
 from hiveacid.storage.change_pairs import POSTIMAGE, PREIMAGE
@@ -119,10 +119,10 @@ def _of_rows(scan: ChangeScan, condition: Condition) -> pa.Table:
     met = pa.concat_tables([schema.empty_table(), *(_met(one, condition) for one in _rows(scan))])
     if condition.columns <= set(key) or not key:
         return met
-    keys = met.select(key).group_by(key).aggregate([])
+    keys = Keys(met, key)
     found = [schema.empty_table(), met.filter(_has_null(met, key))]
     for rows in _rows(scan):
-        at, _ = matches(rows, keys, key)
+        at, _ = keys.matches(rows)
         found.append(rows.take(pa.array(np.unique(at))))
     return pa.concat_tables(found)
 

@@ -23,14 +23,15 @@ from hiveacid.model.history import Commit
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import OperationType
-from hiveacid.statements.arrow_changes import Gone, key_predicate, matches, stored, target_rows
 from hiveacid.statements.arrow_rows import check_not_null
 from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.checks import check_row_changes
 from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.driver_merge import Gone, key_predicate, stored, target_rows
 from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.statements.history import UndoTransaction
 from hiveacid.statements.job import Job
+from hiveacid.statements.matching import Keys
 from hiveacid.statements.values import UndoResult
 from hiveacid.storage.change_pairs import row_groups
 from hiveacid.storage.changes import CHANGE_FIELDS, INSERT
@@ -170,10 +171,11 @@ class UndoWork:
         predicate = key_predicate(sought.select(told), self.table)
         names = [column.name for column in self.table.all_columns]
         found: _Parts = []
+        index = Keys(sought, key) if key else None
         for values, rows in target_rows(job, self.table, predicate, columns=names):
             wanted = self._is_mine(rows)
-            if key:
-                at, _ = matches(rows, sought, key)
+            if index is not None:
+                at, _ = index.matches(rows)
                 wanted[at] = True
             if wanted.any():
                 found.append((values, rows.filter(pa.array(wanted))))
