@@ -26,7 +26,6 @@ from hiveacid.statements.values import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
     from pyspark.sql import DataFrame
 
     from hiveacid.client import Client
@@ -269,7 +268,7 @@ class PastMethods:
         self,
         table: str,
         *,
-        where: str | pc.Expression,
+        where: object,
         key: str | Sequence[str] | None = None,
     ) -> RowHistory:
         """Which transactions inserted, updated and deleted the rows of a table that meet ``where``

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hiveacid.errors import SnapshotExpiredError
 from hiveacid.model.changes import ChangeRange
@@ -20,6 +20,7 @@ from hiveacid.model.history import Commit
 from hiveacid.model.readable import HtmlFields, at
 from hiveacid.model.tables import Table, TableName
 from hiveacid.reading.rows import condition_of
+from hiveacid.statements.arguments import checked
 from hiveacid.statements.history import KINDS, history
 from hiveacid.statements.matching import Keys
 from hiveacid.statements.open_changes import open_changes
@@ -29,8 +30,6 @@ from hiveacid.storage.changes import CHANGE_FIELDS, DELETE
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
-
     from hiveacid.statements.changes import ChangeScan
     from hiveacid.statements.context import ExecutionContext
 
@@ -75,6 +74,7 @@ class RowHistory(HtmlFields):
         return Listing(tuple(_KINDS), rows, tuple(_KINDS.values()))
 
 
+@checked
 def explain_row(
     context: ExecutionContext,
     table: Table,
@@ -123,7 +123,7 @@ def _of_rows(scan: ChangeScan, condition: Condition) -> pa.Table:
     found = [schema.empty_table(), met.filter(_has_null(met, key))]
     for rows in _rows(scan):
         at, _ = keys.matches(rows)
-        found.append(rows.take(pa.array(np.unique(at))))
+        found.append(rows.take(pc.unique(pa.array(at))))
     return pa.concat_tables(found)
 
 
@@ -137,10 +137,10 @@ def _met(rows: pa.Table, condition: Condition) -> pa.Table:
 
 def _has_null(rows: pa.Table, key: Sequence[str]) -> pa.Array:
     """Rows without a whole key are told by no key."""
-    nulls = np.zeros(rows.num_rows, np.bool_)
+    nulls = pa.repeat(pa.scalar(False), rows.num_rows)
     for name in key:
-        nulls |= np.asarray(rows[name].combine_chunks().is_null())
-    return pa.array(nulls)
+        nulls = pc.or_(nulls, rows[name].combine_chunks().is_null())
+    return nulls
 
 
 def _changes(events: pa.Table, commits: Mapping[int, Commit]) -> Iterator[RowChange]:
