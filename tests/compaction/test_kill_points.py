@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
+from tests.compaction import dying
 from tests.compaction.dying import EXIT_CODE, POINTS
 from tests.compaction.world import MAJOR, MINOR, Rows, World
+from tests.forked import exit_status
 from tests.sampling import sampled
 
 import hiveacid
@@ -20,21 +18,11 @@ from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.transactions import TxnState
 
-PROJECT = Path(__file__).parents[2]
-
 
 def die(world: World, point: str) -> None:
     """Let a process of its own die at that point."""
-    arguments = [world.url, world.warehouse, str(world.clock.now_ms()), point]
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.compaction.dying", *arguments],
-        cwd=PROJECT,
-        env={**os.environ, "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == EXIT_CODE, run.stderr
+    now_ms = world.clock.now_ms()
+    assert exit_status(dying.main, world.url, world.warehouse, now_ms, point) == EXIT_CODE
 
 
 def later(world: World) -> None:

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from tests.compaction import dying_purge
 from tests.compaction.dying import EXIT_CODE
 from tests.compaction.world import Rows, World
+from tests.forked import exit_status
 
-PROJECT = Path(__file__).parents[2]
 OPERATIONS = 22
 """how often a PURGE of the table below changes files, at most"""
 
 
 def kill(world: World, number: int) -> int:
     """Let a process of its own die at its ``number``-th change; its exit status."""
-    arguments = [world.url, world.warehouse, str(world.clock.now_ms()), str(number)]
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.compaction.dying_purge", *arguments],
-        cwd=PROJECT,
-        env={**os.environ, "PYTHONPATH": f"{PROJECT / 'src'}:{PROJECT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode in (0, EXIT_CODE), run.stderr
-    return run.returncode
+    now_ms = world.clock.now_ms()
+    ended = exit_status(dying_purge.main, world.url, world.warehouse, now_ms, number)
+    assert ended in (0, EXIT_CODE)
+    return ended
 
 
 def fill(world: World) -> Rows:

@@ -87,7 +87,7 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_four_processes_that_make_a_new_metastore_get_different_write_ids(new_url: str) -> None:
     url = new_url
     processes = [_start(_ALLOCATE, url) for _ in range(4)]
-    outputs = [process.communicate(timeout=120) for process in processes]
+    outputs = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, outputs
     given = [[int(line) for line in output.split()] for output, _ in outputs]
     assert all(ids == sorted(ids) for ids in given)
@@ -141,12 +141,12 @@ def test_of_clients_that_do_the_housekeeping_at_once_one_does(client: Client) ->
     start = threading.Barrier(4)
 
     def run() -> bool:
-        start.wait(timeout=60)
+        start.wait(timeout=300)
         return client.metastore.run_housekeeping(interval_s=1000)
 
     for _ in range(2):
         with ThreadPoolExecutor(4) as pool:
-            ran = [one.result(timeout=120) for one in [pool.submit(run) for _ in range(4)]]
+            ran = [one.result(timeout=300) for one in [pool.submit(run) for _ in range(4)]]
         assert sum(ran) <= 1
     assert isinstance(client.metastore, SqlMetastore)
     rows = client.metastore.database.table_rows("AUX_TABLE")
@@ -171,7 +171,7 @@ def test_concurrent_increments_lose_nothing(client: Client, table: Table) -> Non
 
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(increment) for _ in range(40)]:
-            done.result(timeout=120)
+            done.result(timeout=300)
     with client.transactions.begin(read_only=True) as reader:
         valid = reader.valid_write_ids(table)
     assert values[max(one for one in values if valid.is_valid(one))] == 40
@@ -204,5 +204,5 @@ def test_a_writer_is_not_starved_by_readers(client: Client, table: Table) -> Non
             clock.sleep_s(0.01)
     first.close()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=300)
     assert served == ["1", "2"]

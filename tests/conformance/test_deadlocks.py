@@ -25,7 +25,7 @@ A, B, C = (TableName("default", name) for name in "abc")
 
 @pytest.fixture
 def client(metastore_url: str, tmp_path: Path) -> Iterator[Client]:
-    settings = Settings(txn_timeout_s=60, lock_timeout_s=60, lock_poll_max_s=0.1)
+    settings = Settings(txn_timeout_s=60, lock_timeout_s=300, lock_poll_max_s=0.1)
     opened = open_client(metastore_url, warehouse=str(tmp_path), settings=settings)
     yield opened
     opened.close()
@@ -38,7 +38,7 @@ def _in_a_ring(client: Client, tables: list[TableName]) -> list[str]:
     def work(at: int) -> str:
         with client.transactions.begin() as txn:
             txn.lock(Footprint(definitions=alter_table(tables[at])))
-            all_have_one.wait(timeout=60)
+            all_have_one.wait(timeout=300)
             try:
                 txn.lock(Footprint(definitions=alter_table(tables[(at + 1) % len(tables)])))
             except LockError as error:
@@ -49,7 +49,7 @@ def _in_a_ring(client: Client, tables: list[TableName]) -> list[str]:
 
     with ThreadPoolExecutor(len(tables)) as pool:
         return [
-            one.result(timeout=120) for one in [pool.submit(work, n) for n in range(len(tables))]
+            one.result(timeout=300) for one in [pool.submit(work, n) for n in range(len(tables))]
         ]
 
 

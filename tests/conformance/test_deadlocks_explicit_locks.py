@@ -19,7 +19,7 @@ from hiveacid.model.locks import LockState
 from hiveacid.session import Session
 
 Connect = Callable[[], Session]
-SETTINGS = {"hiveacid.lock.timeout_s": "60", "hiveacid.lock.poll_max_s": "0.05"}
+SETTINGS = {"hiveacid.lock.timeout_s": "300", "hiveacid.lock.poll_max_s": "0.05"}
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def connect(metastore_url: str, tmp_path: Path, pool: ThreadPoolExecutor) -> Ite
 def _until_waiting(session: Session, n: int) -> None:
     """Until ``n`` requests wait."""
     clock = session.client.clock
-    deadline_s = clock.monotonic_s() + 30
+    deadline_s = clock.monotonic_s() + 300
     while _states(session).count(LockState.WAITING) < n:
         assert clock.monotonic_s() < deadline_s, session.client.metastore.show_locks()
         clock.sleep_s(0.01)
@@ -65,7 +65,7 @@ def _held(session: Session) -> int:
 
 
 def _given_up(one: Future[object]) -> LockError:
-    error = one.exception(timeout=30)
+    error = one.exception(timeout=300)
     assert isinstance(error, LockError), error
     return error
 
@@ -103,7 +103,7 @@ def test_of_sessions_in_a_ring_the_last_gives_up_and_keeps_its_lock(
     for at in reversed(range(n)):
         sessions[at].sql(f"unlock table {'tuv'[at]}")
         if at > 0:
-            waiting[at - 1].result(timeout=30)
+            waiting[at - 1].result(timeout=300)
             sessions[at - 1].sql(f"unlock table {'tuv'[at]}")
     assert _states(sessions[0]) == []
 
@@ -119,7 +119,7 @@ def test_of_two_who_share_a_table_and_both_want_it_alone_one_gives_up(
     error = _given_up(pool.submit(b.sql, "lock table t exclusive"))
     assert str(error).count("(LOCK TABLE)") == 3
     b.sql("unlock table t")
-    first.result(timeout=30)
+    first.result(timeout=300)
 
 
 def test_a_transaction_gives_up_and_the_session_that_waited_for_it_goes_on(
@@ -136,7 +136,7 @@ def test_a_transaction_gives_up_and_the_session_that_waited_for_it_goes_on(
         told = str(caught.value)
         assert f"Transaction {txn.id} was aborted to break a deadlock: txnid:{txn.id} waits" in told
         assert "for lockid:" in told and told.endswith(f"(LOCK TABLE) waits for txnid:{txn.id}")
-        waiting.result(timeout=30)
+        waiting.result(timeout=300)
         txn.rollback()
     assert _held(b) == 2 and rows_of(b) == []
 
@@ -156,7 +156,7 @@ def test_statements_of_two_sessions_that_lock_what_the_other_writes_to(
     assert f"txnid:{mine}" == names[1] and "UNLOCK" in str(error.__notes__)
     assert _held(b) == 1 and not first.done()
     b.sql("unlock table u")
-    first.result(timeout=30)
+    first.result(timeout=300)
     a.sql("unlock table t")
     b.sql("insert into t values (1)")
     assert rows_of(a, "u") == rows_of(a, "t") == [(1,)]
@@ -179,11 +179,11 @@ def test_a_ring_of_a_transaction_and_two_sessions(
         ) as told:
             txn.sql("insert into t values (1)")
         assert str(told.value).count("(LOCK TABLE)") == 2
-        last.result(timeout=30)
+        last.result(timeout=300)
         txn.rollback()
     assert not waiting.done()
     b.sql("unlock table u")
-    waiting.result(timeout=30)
+    waiting.result(timeout=300)
 
 
 def test_who_can_get_the_lock_later_waits_for_it(
@@ -198,11 +198,11 @@ def test_who_can_get_the_lock_later_waits_for_it(
     _until_waiting(a, 3)
     _nobody_waits_in_vain(a, waiting)
     b.sql("unlock table u")
-    waiting[0].result(timeout=30)
+    waiting[0].result(timeout=300)
     a.sql("unlock table t")
     a.sql("unlock table u")
     for one in waiting:
-        one.result(timeout=30)
+        one.result(timeout=300)
     assert rows_of(a, "u") == rows_of(a, "t") == [(1,)]
 
 
@@ -217,14 +217,14 @@ def test_a_session_at_work_in_another_thread_may_unlock_yet(
         waiting = [pool.submit(a.sql, "lock table u exclusive")]
         _until_waiting(a, 1)
         waiting.append(pool.submit(b.sql, "lock table v exclusive"))
-        waiting[1].result(timeout=30)
+        waiting[1].result(timeout=300)
         waiting[1] = pool.submit(b.sql, "insert overwrite table t values (2)")
         _until_waiting(a, 2)
         _nobody_waits_in_vain(a, waiting)
     a.sql("unlock table t")
-    waiting[1].result(timeout=30)
+    waiting[1].result(timeout=300)
     b.sql("unlock table u")
-    waiting[0].result(timeout=30)
+    waiting[0].result(timeout=300)
 
 
 def test_a_read_that_is_given_up_says_why(
@@ -283,7 +283,7 @@ def test_of_two_processes_one_gives_up_and_both_are_named(
         told = peer.stdout.readline()
         lock = r"lockid:\d+ \(LOCK TABLE\)"
         assert re.search(f"deadlock: ({lock}) waits for {lock} waits for \\1", told), told
-        mine.result(timeout=30)
+        mine.result(timeout=300)
         assert _held(acid) == 2
         peer.stdin.write("end\n")
-        assert peer.wait(timeout=30) == 0
+        assert peer.wait(timeout=300) == 0

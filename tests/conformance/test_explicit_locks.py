@@ -132,7 +132,7 @@ def test_ones_own_statements_pass_those_who_wait_for_the_lock(
     acid: Session, other: Session
 ) -> None:
     acid.sql("lock table t exclusive")
-    other.sql("set hiveacid.lock.timeout_s = 60")
+    other.sql("set hiveacid.lock.timeout_s = 300")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(other.sql, "insert overwrite table t values (9, 'z')")
         while ("t", None, "WAITING", "EXCL_WRITE") not in _locks(acid):
@@ -140,7 +140,7 @@ def test_ones_own_statements_pass_those_who_wait_for_the_lock(
         acid.sql("insert into t values (1, 'a')")
         assert rows_of(acid) == [(1, "a")]
         acid.sql("unlock table t")
-        waiting.result(timeout=60)
+        waiting.result(timeout=300)
     # It replaces what was inserted while it waited.
     assert rows_of(acid) == [(9, "z")]
 

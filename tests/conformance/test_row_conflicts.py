@@ -34,7 +34,7 @@ def client(metastore_url: str, tmp_path: Path) -> Iterator[Client]:
     opened = open_client(
         metastore_url,
         warehouse=str(tmp_path / "warehouse"),
-        settings=Settings(lock_timeout_s=30, lock_poll_max_s=0.1),
+        settings=Settings(lock_timeout_s=300, lock_poll_max_s=0.1),
     )
     yield opened
     opened.close()
@@ -295,7 +295,7 @@ def test_no_update_is_lost_and_disjoint_ones_need_no_retry(client: Client) -> No
     for one in threads:
         one.start()
     for one in threads:
-        one.join(timeout=120)
+        one.join(timeout=300)
     (valid,) = client.metastore.valid_write_ids([NAME])
     values = {
         row: max(v for w, v in found if w == 0 or valid.is_valid(w))

@@ -32,7 +32,7 @@ def client(metastore_url: str, tmp_path: Path) -> Iterator[Client]:
     opened = open_client(
         metastore_url,
         warehouse=str(tmp_path / "warehouse"),
-        settings=Settings(lock_timeout_s=30, lock_poll_max_s=0.1),
+        settings=Settings(lock_timeout_s=300, lock_poll_max_s=0.1),
     )
     yield opened
     opened.close()
@@ -230,7 +230,7 @@ def test_counters_that_are_read_and_inserted_give_each_number_once(client: Clien
     for one in threads:
         one.start()
     for one in threads:
-        one.join(timeout=200)
+        one.join(timeout=300)
     (valid,) = client.metastore.valid_write_ids([table.name])
     committed = [n for write_id, n in numbers.items() if valid.is_valid(write_id)]
     assert sorted(committed) == list(range(1, 25))

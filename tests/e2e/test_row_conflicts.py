@@ -46,7 +46,7 @@ def _at_once(work: Callable[[int], None]) -> list[Exception]:
     for one in threads:
         one.start()
     for one in threads:
-        one.join(timeout=200)
+        one.join(timeout=300)
     return failures
 
 

@@ -92,7 +92,7 @@ def test_merges_of_the_same_keys_at_once_insert_each_once(
     for one in threads:
         one.start()
     for one in threads:
-        one.join(timeout=200)
+        one.join(timeout=300)
     assert failures == []
     assert [row[0] for row in rows_of(acid)] == [0, 1, 2, 3, 4]
     assert (inserted[0], retries[0] > 0) == (5, True)

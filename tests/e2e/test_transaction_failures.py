@@ -120,7 +120,7 @@ def test_of_two_transactions_that_wait_for_each_other_one_goes_on(
     waiting = threading.Thread(target=overwrite, args=(first, "u"))
     waiting.start()
     overwrite(second, "t")
-    waiting.join(timeout=60)
+    waiting.join(timeout=300)
     assert len(failures) == 1 and "deadlock" in str(failures[0])
     (winner,) = [txn for txn in (first, second) if txn.is_open]
     (loser,) = [txn for txn in (first, second) if not txn.is_open]

@@ -28,7 +28,7 @@ def slow_rows(
     return spark.range(0, rows, 1, tasks).mapInArrow(sleeping, "id int")
 
 
-def wait_for(happened: Callable[[], bool], *, seconds: float = 120) -> None:
+def wait_for(happened: Callable[[], bool], *, seconds: float = 300) -> None:
     """Returns when it has happened.
 
     Raises:

@@ -24,7 +24,7 @@ from hiveacid.settings import Settings
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 SETTINGS = Settings(
-    retention_s=0, reads_local_bytes=0, compactor_auto="off", conflict_retries=0, lock_timeout_s=60
+    retention_s=0, reads_local_bytes=0, compactor_auto="off", conflict_retries=0, lock_timeout_s=300
 )
 ROUNDS = 3
 
@@ -44,7 +44,7 @@ def test_an_update_and_a_compaction_of_the_same_rows_both_succeed(acid: Session)
 
     def update() -> None:
         try:
-            begun.wait(60)
+            begun.wait(300)
             assert acid.sql("update t set v = v + 1").rows == 100
         except BaseException as error:
             errors.append(error)

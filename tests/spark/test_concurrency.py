@@ -42,7 +42,7 @@ def sessions(acid, spark, tmp_path):
 
 def together(sessions, statements):
     """Runs one statement in each session; both have their snapshots before either one commits."""
-    both_read = threading.Barrier(2, timeout=120)
+    both_read = threading.Barrier(2, timeout=300)
     outcomes = [None, None]
 
     def run(number):
@@ -74,7 +74,7 @@ def together(sessions, statements):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=200)
+        thread.join(timeout=300)
     assert not any(thread.is_alive() for thread in threads)
     return outcomes
 

@@ -39,7 +39,7 @@ def interrupted(tmp_path: Path) -> Interrupted:
         pressing.start()
         with pytest.raises(KeyboardInterrupt):
             statement()
-        pressing.join(timeout=60)
+        pressing.join(timeout=300)
 
     return run
 
@@ -69,7 +69,7 @@ def test_its_tasks_end_too(
     tracker = spark.sparkContext.statusTracker()
     rows = slow_rows(spark, tmp_path, sleep_s=120)
     interrupted(lambda: acid.table("t").insert(rows))
-    wait_for(lambda: tracker.getActiveJobsIds() == [], seconds=60)
+    wait_for(lambda: tracker.getActiveJobsIds() == [])
 
 
 def test_a_statement_is_taken_back_and_the_session_goes_on(

@@ -237,7 +237,7 @@ def test_of_two_who_claim_one_place_at_once_one_gets_it(
 
     def together(real: Any) -> Any:
         def wait_for_the_other(*args: Any, **kwargs: Any) -> Any:
-            both.wait(60)
+            both.wait(300)
             return real(*args, **kwargs)
 
         return wait_for_the_other

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from hiveacid.compaction.compactor import CompactionService
     from hiveacid.compaction.worker import CompactionResult
     from hiveacid.model.compactions import CompactionInfo
-    from hiveacid.model.locks import LockInfo
 
 _TXN_COLUMNS = (
     "txnid",
@@ -41,21 +40,6 @@ _TXN_COLUMNS = (
     "user",
     "host",
     "reason",
-)
-_LOCK_COLUMNS = (
-    "lockid",
-    "database",
-    "table",
-    "partition",
-    "lock_state",
-    "blocked_by",
-    "lock_type",
-    "transaction_id",
-    "last_heartbeat",
-    "acquired_at",
-    "user",
-    "hostname",
-    "agent_info",
 )
 
 
@@ -163,32 +147,11 @@ def abort_clients(transactions: tuple[int, ...], locks: tuple[int, ...], url: st
 @json_option
 def locks(url: str | None, as_json: bool) -> None:
     """List the locks that are held or waited for."""
+    from hiveacid.statements.show import LOCK_COLUMNS, lock_row
+
     with open_metastore(url) as metastore:
-        rows = [_lock_row(lock) for lock in metastore.show_locks()]
-    print_answer(_LOCK_COLUMNS, rows, as_json=as_json)
-
-
-def _lock_row(lock: LockInfo) -> tuple[object, ...]:
-    blocked_by = (
-        None
-        if lock.blocked_by_lock_id is None
-        else f"{lock.blocked_by_lock_id}.{lock.blocked_by_component_id}"
-    )
-    return (
-        f"{lock.lock_id}.{lock.component_id}",
-        lock.database,
-        lock.table,
-        lock.partition,
-        lock.state.name,
-        blocked_by,
-        lock.type.name,
-        lock.txn_id or None,
-        lock.last_heartbeat_ms,
-        lock.acquired_at_ms,
-        lock.user,
-        lock.host,
-        lock.agent_info,
-    )
+        rows = [lock_row(lock) for lock in metastore.show_locks()]
+    print_answer(LOCK_COLUMNS, rows, as_json=as_json)
 
 
 @app.group()

@@ -10,11 +10,10 @@ from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.locks import LockInfo, LockState
+from hiveacid.model.locks import LockInfo
 from hiveacid.model.properties import storage_classes
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Column, Table, TableKind, TableName
-from hiveacid.model.transactions import TxnState
 from hiveacid.spark.text import literal, quoted
 from hiveacid.statements.constraints import (
     check_constraints,
@@ -109,16 +108,11 @@ class ShowViews(Command):
     pattern: str | None = None
 
 
-_LOCK_COLUMNS = (
+LOCK_COLUMNS: Final = (
     "lockid", "database", "table", "partition", "lock_state", "blocked_by", "lock_type",
     "transaction_id", "last_heartbeat", "acquired_at", "user", "hostname", "agent_info",
 )  # fmt: skip
-_TXN_STATES = {TxnState.OPEN: "OPEN", TxnState.ABORTED: "ABORTED", TxnState.COMMITTED: "COMMITTED"}
-_LOCK_STATES = {
-    LockState.ACQUIRED: "ACQUIRED",
-    LockState.WAITING: "WAITING",
-    LockState.NOT_ACQUIRED: "NOT_ACQUIRED",
-}
+"""The columns of SHOW LOCKS."""
 
 
 def show(metastore: Metastore, statement: Command) -> Listing:
@@ -193,7 +187,7 @@ def _transactions(metastore: Metastore, _: ShowTransactions) -> Listing:
     rows = tuple(
         (
             str(info.id),
-            _TXN_STATES[info.state],
+            info.state.name,
             str(info.started_ms),
             str(info.last_heartbeat_ms),
             info.user,
@@ -213,11 +207,12 @@ def _locks(metastore: Metastore, statement: ShowLocks) -> Listing:
             spec = normal_spec(stored, statement.partition)
             wanted = partition_name(list(spec), list(spec.values()))
     locks = metastore.show_locks(database=database, table=table)
-    rows = tuple(_lock_row(lock) for lock in locks if wanted in (None, lock.partition))
-    return Listing(_LOCK_COLUMNS, rows)
+    rows = [lock_row(lock) for lock in locks if wanted in (None, lock.partition)]
+    return Listing(LOCK_COLUMNS, tuple(tuple(_text(cell) for cell in row) for row in rows))
 
 
-def _lock_row(lock: LockInfo) -> tuple[str | None, ...]:
+def lock_row(lock: LockInfo) -> tuple[str | int | None, ...]:
+    """The values of one row of SHOW LOCKS, times in epoch milliseconds."""
     blocked = None
     if lock.blocked_by_lock_id is not None:
         blocked = f"{lock.blocked_by_lock_id}.{lock.blocked_by_component_id}"
@@ -226,16 +221,20 @@ def _lock_row(lock: LockInfo) -> tuple[str | None, ...]:
         lock.database,
         lock.table,
         lock.partition,
-        _LOCK_STATES[lock.state],
+        lock.state.name,
         blocked,
         lock.type.name,
-        str(lock.txn_id) if lock.txn_id else None,
-        str(lock.last_heartbeat_ms),
-        None if lock.acquired_at_ms is None else str(lock.acquired_at_ms),
+        lock.txn_id or None,
+        lock.last_heartbeat_ms,
+        lock.acquired_at_ms,
         lock.user,
         lock.host,
         lock.agent_info,
     )
+
+
+def _text(cell: object) -> str | None:
+    return None if cell is None else str(cell)
 
 
 ANSWERS: Final[Mapping[type, Callable[[Metastore, Any], Listing]]] = {

@@ -13,6 +13,8 @@ import hiveacid
 from hiveacid.cli.app import app
 from hiveacid.errors import AcidError, CompactionError, InvalidInputError, NotFoundError
 
+pytestmark = pytest.mark.slow
+
 ACID = "stored as orc tblproperties ('transactional'='true', 'hiveacid.retention'='0')"
 
 
@@ -66,7 +68,6 @@ def test_why_and_clean_say_it_in_words(url: str) -> None:
     assert _run(url, "clean") == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -47,7 +47,7 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'metastore.db'}"
 
 
-def _until(holds: Callable[[], object], *, timeout_s: float = 30.0) -> None:
+def _until(holds: Callable[[], object], *, timeout_s: float = 300.0) -> None:
     waited, pause = 0.0, threading.Event()
     while not holds():
         assert waited < timeout_s, "took too long"
@@ -122,7 +122,7 @@ class _Blocked:
 
     def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
         self.begun.set()
-        self.go_on.wait(30)
+        self.go_on.wait(300)
         return _arrow(fs, plan)
 
 
@@ -150,7 +150,7 @@ def test_what_does_not_end_with_the_session_is_given_back(url: str, tmp_path: Pa
             threads=DaemonThreads(),
         )
         embedded.note({TableName("default", "t")})
-        assert blocked.begun.wait(30)
+        assert blocked.begun.wait(300)
         embedded.close()
         (entry,) = client.metastore.show_compactions()
         assert (entry.state, entry.worker) == (CompactionState.INITIATED, None)
@@ -296,11 +296,11 @@ def test_a_service_compacts_serves_metrics_and_drains(url: str, tmp_path: Path) 
         write(acid)
         _until(lambda: acid.compactions("t", status="succeeded"))
         address = f"http://127.0.0.1:{service.metrics_port}/metrics"
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=300) as answer:
             text = answer.read().decode()
         assert 'hiveacid_compactions_finished_total{outcome="compacted",type="major"} 1.0' in text
         assert 'hiveacid_compaction_queue_length{state="working"} 0.0' in text
-        assert service.drain(timeout_s=10) == 0
+        assert service.drain(timeout_s=300) == 0
         write(acid)
         assert len(acid.compactions("t", status="initiated")) == 0
         assert rows_of(acid) == sorted([*range(DELTAS)] * 2)
@@ -318,7 +318,7 @@ def test_a_service_does_at_once_what_it_asks_for_itself(url: str, tmp_path: Path
         threading.Event().wait(0.5)
         write(acid)
         _until(lambda: acid.compactions("t", status="succeeded"))
-        assert service.drain(timeout_s=10) == 0
+        assert service.drain(timeout_s=300) == 0
 
 
 def test_several_services_share_a_queue(url: str, tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_several_services_share_a_queue(url: str, tmp_path: Path) -> None:
             for service in services:
                 service.start()
             _until(lambda: len(acid.compactions(status="succeeded")) == len(tables))
-            assert [service.drain(timeout_s=10) for service in services] == [0, 0]
+            assert [service.drain(timeout_s=300) for service in services] == [0, 0]
             done = [
                 c.metrics.value(FINISHED, type="major", outcome="compacted") for c in compactors
             ]
@@ -359,7 +359,7 @@ def test_a_service_that_is_drained_gives_back_what_does_not_end(url: str, tmp_pa
             threads=DaemonThreads(),
         )
         service.start()
-        assert blocked.begun.wait(30)
+        assert blocked.begun.wait(300)
         assert service.drain(timeout_s=0.2) == 1
         blocked.go_on.set()
         (entry,) = acid.table("t").compact("major", wait=True)
@@ -392,7 +392,7 @@ def test_the_command_ends_at_a_signal(url: str, tmp_path: Path, number: signal.S
             )
             process.send_signal(number)
             output = process.stdout.read()
-            assert process.wait(timeout=30) == 0, output
+            assert process.wait(timeout=300) == 0, output
     assert "metrics on port" in output
     assert "ended; 0 compactions given back" in output
 
@@ -401,7 +401,7 @@ def test_the_command_does_one_round_for_cron(url: str, tmp_path: Path) -> None:
     with session_of(url, tmp_path) as acid:
         write(acid)
         with _command("compactor", "run", "--once", "--metastore", url) as process:
-            output = process.communicate(timeout=60)[0]
+            output = process.communicate(timeout=300)[0]
         assert process.returncode == 0, output
         assert "MAJOR default.t: compacted in" in output
         assert len(names_of(acid)) == 1

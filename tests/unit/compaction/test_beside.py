@@ -53,7 +53,7 @@ def _together(*works: Callable[[], object]) -> None:
     start = threading.Barrier(len(works))
 
     def run(work: Callable[[], object]) -> None:
-        start.wait(10)
+        start.wait(300)
         try:
             work()
         except BaseException as error:
@@ -63,7 +63,7 @@ def _together(*works: Callable[[], object]) -> None:
     for one in threads:
         one.start()
     for one in threads:
-        one.join(60)
+        one.join(300)
     if errors:
         raise errors[0]
 

@@ -16,6 +16,8 @@ from hiveacid.model.compactions import CompactionType
 from hiveacid.session import Session
 from hiveacid.statements.values import Listing
 
+pytestmark = pytest.mark.slow
+
 KEPT = "stored as orc tblproperties ('transactional'='true', 'hiveacid.retention'='2d')"
 
 

@@ -77,14 +77,14 @@ def test_the_end_of_a_loop_waits_for_the_work_under_way() -> None:
 
     def work() -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(300)
 
     loop = Loop(work, pause_s=60, name="test", clock=SystemClock(), threads=DaemonThreads())
-    assert begun.wait(10)
+    assert begun.wait(300)
     loop.end()
     assert not loop.wait(timeout_s=0.05)
     go_on.set()
-    assert loop.wait(timeout_s=10)
+    assert loop.wait(timeout_s=300)
 
 
 # -------------------------------------------------------------------- metrics
@@ -176,7 +176,7 @@ def test_counters_count_by_label() -> None:
 
 
 def _get(port: int, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=300) as answer:
         assert answer.status == 200
         text: str = answer.read().decode()
         return text

@@ -19,6 +19,8 @@ from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
 from hiveacid.statements.values import Listing
 
+pytestmark = pytest.mark.slow
+
 ACID = "stored as orc tblproperties ('transactional'='true', 'hiveacid.retention'='0')"
 T = TableName("default", "t")
 
@@ -202,7 +204,6 @@ def test_show_compactions_filters_and_sorts(acid: Session) -> None:
     assert ids("status 'working'") == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -252,7 +253,6 @@ def test_partition_values_of_python_count_as_their_text(acid: Session) -> None:
     assert acid.compactions("t", partition={"year": 1995}) == (entry,)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -396,7 +396,7 @@ def test_sessions_compact_by_themselves_on_sqlite_alone(url: str, embedded: bool
 # -------------------------------------------------------------------- in the background
 
 
-def _until(what: object, *, timeout_s: float = 20.0) -> None:
+def _until(what: object, *, timeout_s: float = 300.0) -> None:
     """Wait until a condition holds."""
     waited, pause = 0.0, threading.Event()
     while not what():  # type: ignore[operator]

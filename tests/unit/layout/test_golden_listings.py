@@ -19,6 +19,8 @@ from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.tables import AcidMode
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
+pytestmark = pytest.mark.slow
+
 NAMES = golden_names()
 
 

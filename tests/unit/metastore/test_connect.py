@@ -151,7 +151,7 @@ def test_the_turn_to_write_is_not_waited_for_without_end(
                 with pytest.raises(futures.TimeoutError):
                     waiting.result(timeout=0.2)
                 stopped.stdin.close()
-                assert len(waiting.result(timeout=30)) == 1
+                assert len(waiting.result(timeout=300)) == 1
         assert len(metastore.open_txns(1, user="u", host="h")) == 1
         with _open(path) as other:
             assert len(other.open_txns(1, user="u", host="h")) == 1

@@ -13,6 +13,8 @@ from hiveacid import read_arrow
 from hiveacid.errors import ConversionError
 from hiveacid.session import Session
 
+pytestmark = pytest.mark.slow
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 

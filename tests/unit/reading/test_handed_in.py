@@ -22,6 +22,8 @@ from hiveacid.errors import (
 from hiveacid.session import Session
 from hiveacid.table import AcidTable, MergeBuilder
 
+pytestmark = pytest.mark.slow
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 INSERT_ONLY = (
     "stored as orc tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
@@ -29,7 +31,6 @@ INSERT_ONLY = (
 NAME_MAX = 128
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "given", "expected"),
     [

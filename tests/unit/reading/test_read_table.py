@@ -26,6 +26,8 @@ from hiveacid.errors import (
 from hiveacid.session import Session
 from hiveacid.table import AcidTable
 
+pytestmark = pytest.mark.slow
+
 
 def ids(table: AcidTable | str, **options: object) -> list[int]:
     rows = read_arrow(table, columns=["id"], **options).read_all()  # type: ignore[arg-type]
@@ -51,7 +53,6 @@ def test_columns_have_the_catalogs_types_partition_columns_too(emp: AcidTable) -
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
@@ -111,7 +112,6 @@ def test_partitions_are_chosen_by_value_or_text(
 TIMES = [datetime(1500, 1, 1), datetime(2020, 1, 1, 1, 2, 3, 4), datetime(9999, 12, 31)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [True, False])
 @pytest.mark.parametrize(
     ("condition", "expected"),
@@ -146,7 +146,6 @@ def test_timestamps_of_all_years_compare(
     assert ids(table, filter=condition) == [i for i in expected if i in places]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("by_path", [True, False])
 @pytest.mark.parametrize(
     ("chosen", "expected"),
@@ -335,7 +334,6 @@ print(rows, text / 2**20, peak() - early)
 """
 
 
-@pytest.mark.slow
 def test_memory_is_bounded_by_a_stripe_not_by_the_table(acid: Session, tmp_path: Path) -> None:
     acid.sql(
         "create table big (k bigint, text string) stored as orc "
@@ -381,7 +379,6 @@ def test_timestamps_that_nanoseconds_do_not_reach_name_partitions(acid: Session)
     assert middle.column("id").to_pylist() == [3]
 
 
-@pytest.mark.slow
 def test_more_buckets_than_row_ids_can_name_are_for_plain_tables_only(acid: Session) -> None:
     table = "(id int) clustered by (id) into 5000 buckets stored as orc"
     with pytest.raises(InvalidInputError, match=r"5000 buckets; .* at most 4096"):
@@ -394,7 +391,6 @@ def test_more_buckets_than_row_ids_can_name_are_for_plain_tables_only(acid: Sess
         acid.sql("alter table b set tblproperties ('transactional'='true')")
 
 
-@pytest.mark.slow
 def test_changed_types_are_read_as_hive_reads_them(acid: Session) -> None:
     changes = changed_table(acid, "stored as orc tblproperties ('transactional'='true')")
     table = acid.table("changed")

@@ -224,7 +224,7 @@ def test_properties_that_two_set_for_a_database_at_once_are_both_there(
     both, real = Barrier(2), SqlMetastore.alter_database
 
     def together(*args: Any) -> Any:
-        both.wait(60)
+        both.wait(300)
         return real(*args)
 
     monkeypatch.setattr(SqlMetastore, "alter_database", together)

@@ -14,6 +14,8 @@ import pytest
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.session import Session, connect
 
+pytestmark = pytest.mark.slow
+
 HIVE_CREATE = """\
 CREATE TABLE `a`(
   `id` int,

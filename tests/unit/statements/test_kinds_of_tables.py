@@ -18,6 +18,8 @@ from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.types import PrimitiveType
 from hiveacid.session import Session
 
+pytestmark = pytest.mark.slow
+
 FULL: Final = "stored as orc tblproperties ('transactional'='true')"
 INSERT_ONLY: Final = "'transactional'='true', 'transactional_properties'='insert_only'"
 KINDS: Final = {

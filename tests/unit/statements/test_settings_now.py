@@ -14,6 +14,8 @@ from hiveacid.errors import AcidError, InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 _TEXTS = {
     "hiveacid.compactor.auto": "embedded",

@@ -19,6 +19,8 @@ from hiveacid.session import Session
 from hiveacid.streaming import DelimitedWriter, JsonWriter, RegexWriter, StreamState
 from hiveacid.streaming.record_writers import PythonRows
 
+pytestmark = pytest.mark.slow
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 OFF = {"hiveacid.compactor.auto": "off"}
 ESCAPED = DelimitedWriter(escape="\\")
@@ -63,7 +65,6 @@ TYPES: list[tuple[str, str | None, str, Any, Any]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "text", "json", "value", "expected"), TYPES)
 def test_each_type_by_each_writer(
     acid: Session, kind: str, text: str | None, json: str, value: Any, expected: Any
