@@ -255,6 +255,7 @@ def commands(where: Path) -> Iterator[tuple[str, list[str]]]:
         "metastore check": ["metastore", "check", "--files", f"sqlite:///{where}/other.db"],
         "demo": ["demo", "--dir", str(where / "demo")],
         "changes": ["changes", "t", "--since", "0", *store],
+        "consumers": ["consumers", "t", *store],
         "describe": ["describe", "t", *store],
         "doctor": ["doctor", *store],
         "history": ["history", "t", *store],
