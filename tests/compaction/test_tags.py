@@ -65,12 +65,14 @@ def _cleaned(made: World) -> None:
 
 def _files(made: World, table: str = "t") -> set[str]:
     root = Path(made.acid.table(table).definition.location)
-    return {str(one.relative_to(root)) for one in root.rglob("bucket_*")}
+    files = (one for one in root.rglob("[!_.]*") if one.is_file())
+    return {str(one.relative_to(root)) for one in files}
 
 
-def _step(made: World, chance: random.Random, now: set[int]) -> set[int]:
+def _step(made: World, chance: random.Random, now: set[int], what: str) -> set[int]:
     """One change of the table, compacted sometimes."""
-    kind = chance.choice(["insert"] * 3 + ["delete"] * 2 + ["overwrite"])
+    kinds = ["insert"] * 3 + ["overwrite"] + (["delete"] * 2 if what is ACID else [])
+    kind = chance.choice(kinds)
     if kind == "insert" or not now:
         new = set(chance.sample(range(1000), 3)) - now
         made.insert(*sorted(new))
@@ -90,14 +92,17 @@ def _step(made: World, chance: random.Random, now: set[int]) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_tagged_versions_stay_as_they_were_until_their_tags_go(made: World, seed: int) -> None:
+@pytest.mark.parametrize("what", [ACID, INSERT_ONLY], ids=["full", "insert-only"])
+def test_tagged_versions_stay_as_they_were_until_their_tags_go(
+    made: World, what: str, seed: int
+) -> None:
     acid, chance = made.acid, random.Random(seed)
-    made.make()
+    made.make(what=what)
     now: set[int] = set()
     tagged: dict[str, set[int]] = {}
     versions: dict[int, set[int]] = {}
     for number in range(18):
-        now = _step(made, chance, now)
+        now = _step(made, chance, now, what)
         versions[int(made.client.metastore.last_write_id(T))] = now
         if chance.random() < 0.3:
             acid.sql(f"create tag v{number} on t")
@@ -159,7 +164,7 @@ def test_changes_are_whole_or_an_error_where_tags_kept_a_part(made: World, seed:
     now: set[int] = set()
     versions: dict[int, set[int]] = {}
     for number in range(18):
-        now = _step(made, chance, now)
+        now = _step(made, chance, now, ACID)
         versions[int(made.client.metastore.last_write_id(T))] = now
         if chance.random() < 0.3:
             acid.table("t").tag(f"v{number}")
@@ -218,6 +223,53 @@ def test_partitions_and_insert_only_tables_keep_what_a_tag_needs(made: World) ->
         assert read_arrow(then.table(name), columns=["id"]).read_all()["id"].to_pylist() == [1]
     dropped = made.acid.drop_tag("close-2026")
     assert [str(one.table) for one in dropped] == ["default.i", "default.p"]
+    assert made.acid.tags() == ()
+
+
+def test_a_minor_compaction_of_an_insert_only_table_takes_nothing_from_tags(made: World) -> None:
+    made.make(what=INSERT_ONLY)
+    for number in (1, 2, 3):
+        made.insert(number)
+    made.acid.sql("create tag two on t as of version 2")
+    made.compact(MINOR)
+    made.insert(4)
+    made.acid.sql("create tag four on t")
+    made.insert(5)
+    made.compact(MINOR)
+    _cleaned(made)
+    assert _ids(made.acid, as_of_tag="two") == [1, 2]
+    assert _ids(made.acid, as_of_tag="four") == [1, 2, 3, 4]
+    with pytest.raises(SnapshotExpiredError, match=r"Version 1 .* From version 5 on"):
+        made.acid.sql("create tag one on t as of version 1")
+    for name in ("two", "four"):
+        made.acid.sql(f"drop tag {name} on t")
+    made.insert(6)
+    made.compact(MINOR)
+    _cleaned(made)
+    assert len({path.partition("/")[0] for path in _files(made)}) == 1
+
+
+def test_a_tag_of_what_may_just_be_cleaned_is_refused(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.make(what=INSERT_ONLY)
+    made.insert(1)
+    made.insert(2)
+    made.compact(MINOR)
+    cleaner = made.cleaner()
+    made.clock.advance_ms(2_000)
+    removed = type(cleaner)._remove
+    seen: list[str] = []
+
+    def tag_and_remove(*args: Any) -> None:
+        with pytest.raises(SnapshotExpiredError, match="cannot be tagged now: a cleaner is"):
+            made.acid.table("t").tag("late", as_of_write_id=1)
+        seen.append("refused")
+        removed(*args)
+
+    monkeypatch.setattr(type(cleaner), "_remove", tag_and_remove)
+    cleaner.run_all()
+    assert seen == ["refused", "refused"]
     assert made.acid.tags() == ()
 
 

@@ -261,9 +261,11 @@ class Cleaner:
             entries = self._listed(fs, root)
             gone = removable(entries, table, seen, today, aborted_only=aborted_only)
             floor = floor_of(seen.plan(entries, table, aborted_only=False))
-            if floor is not None and gone and not (aborted_only or self._dry):
-                self._store.note_floor(table.name, entry.partition, floor)
-                # Who makes a pin looks at the floors after it: at this one, or it is seen here.
+            if gone and not (aborted_only or self._dry):
+                if floor is not None:
+                    self._store.note_floor(table.name, entry.partition, floor)
+                # Who makes a pin looks after it at floors, and whether something is being cleaned:
+                # so this cleaning is seen there, or the pin is seen here.
                 late = replace(seen, pinned=self._store.pins(table.name, in_force=True))
                 gone = removable(entries, table, late, today, aborted_only=False)
             for path in gone:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from hiveacid.errors import SnapshotExpiredError
-from hiveacid.layout.changes import Versions, changes_of, write_ids_of
+from hiveacid.layout.changes import Versions, changes_of, without_mixed, write_ids_of
 from hiveacid.layout.names import (
     NO_TXN,
     BaseName,
@@ -122,6 +122,8 @@ def keep_pinned(
     mode: AcidMode = AcidMode.FULL,
 ) -> CleaningPlan:
     """The plan without what readers of these states would read, and consumers of the changes since.
+    Of an insert-only table that is what a compacted delta was made of, where it has rows of later
+    versions, too.
 
     Raises:
         FormatError: a ``_metadata_acid`` that decides is not one.
@@ -129,7 +131,10 @@ def keep_pinned(
     listing = tuple(entries)
     needed: set[str] = set()
     for one in pinned:
-        needed.update(_current(resolve(listing, one.valid, valid_txns, mode=mode, is_kept=True)))
+        seen = listing
+        if mode is AcidMode.INSERT_ONLY:
+            seen, _ = without_mixed(listing, one.valid, valid, valid_txns)
+        needed.update(_current(resolve(seen, one.valid, valid_txns, mode=mode, is_kept=True)))
         if one.kind is PinKind.CONSUMER:
             needed.update(_telling_changes(listing, one.valid, valid, valid_txns, mode))
     held = needed.intersection(plan.remove).difference(plan.aborted)

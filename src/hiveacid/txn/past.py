@@ -134,7 +134,7 @@ def past_snapshot(
         files=files,
         valid=version.valid,
         valid_txns=valid_txns,
-        of_then=_of_then(metastore, table, version, valid_txns),
+        of_then=_of_then(metastore, table, version, valid_txns, hive_cleans=hive_cleans),
     )
     floors = own(metastore).floors(table.name)
     keys = table.partition_keys
@@ -157,7 +157,14 @@ def _is_pinned(store: OwnDatabase, table: Table, version: Version) -> bool:
     return any(one.made_ms and one.shows(version.valid) for one in pins)
 
 
-def _of_then(metastore: Metastore, table: Table, version: Version, txns: ValidTxnList) -> OfThen:
+def _of_then(
+    metastore: Metastore,
+    table: Table,
+    version: Version,
+    txns: ValidTxnList,
+    *,
+    hive_cleans: bool,
+) -> OfThen:
     """What chooses the entries of a listing. Rows of a full ACID table tell their write ids. Of an
     insert-only table directories alone do: what compactions put together with rows of later
     versions is passed over for what it was made of.
@@ -171,7 +178,7 @@ def _of_then(metastore: Metastore, table: Table, version: Version, txns: ValidTx
 
         left, proofs = without_mixed(entries, version.valid, now, txns)
         lost = [one.write_id for one in proofs if not is_complete(fs, path, table, one)]
-        if lost:
+        if lost and (hive_cleans or not _is_pinned(own(metastore), table, version)):
             raise SnapshotExpiredError(
                 f"Version {version.write_id} of {table.name} is not there any more: its rows were "
                 f"compacted with later ones, and its own files were cleaned. From version "

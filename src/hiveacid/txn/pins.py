@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.names import partition_name
+from hiveacid.model.compactions import CompactionState
 from hiveacid.model.history import AsOf, Floor, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.txn.past import find_version, partitions_then, past_snapshot
@@ -96,7 +97,9 @@ def _check_files(
     partitions: Sequence[Partition] = (Partition((), table.location),)
     if table.partition_columns:
         partitions = client.metastore.list_partitions(table.name)
-    if version.sequence is not None:
+    if table.acid_mode is AcidMode.INSERT_ONLY:
+        _refuse_while_cleaned(client, table, version)
+    elif version.sequence is not None:
         keys = table.partition_keys
         partitions = [
             one
@@ -112,3 +115,21 @@ def _check_files(
         valid_txns=client.metastore.valid_txns(),
         hive_cleans=False,
     )
+
+
+def _refuse_while_cleaned(client: Client, table: Table, version: Version) -> None:
+    """Floors do not tell of what minor compactions put together.
+
+    Raises:
+        SnapshotExpiredError: a cleaner works that may not have seen the pin.
+    """
+    queue = client.metastore.show_compactions(table=table.name)
+    ready = CompactionState.READY_FOR_CLEANING
+    if any(one.state is ready and one.cleaner_started_ms is not None for one in queue):
+        raise SnapshotExpiredError(
+            f"Version {version.write_id} of {table.name} cannot be tagged now: a cleaner is "
+            "removing files, and they may be its",
+            table=str(table.name),
+            version=int(version.write_id),
+            note="Try again when it is done, or tag the table as it is.",
+        )
