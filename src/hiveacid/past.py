@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.history import AsOf, as_of, moment_ms
 from hiveacid.model.ids import TxnId
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import FileFormat, Table, TableName
 from hiveacid.sql import parse_one
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.history import DescribeHistory, RestoreTable, UndoTransaction
@@ -68,8 +68,9 @@ def rows_query(table: TableName, *, row_ids: bool, wanted: AsOf | None) -> Any:
     virtual = frozenset([VirtualColumn.ROW_ID] if row_ids else [])
 
     def built(look: Look) -> Query:
-        version = None if wanted is None else look.version(look.definition(table), wanted)
-        ref = TableRef(table, virtual, version=version)
+        if wanted is not None:
+            look.past_definition(table, wanted)
+        ref = TableRef(table, virtual, as_of=wanted)
         return Query(f"SELECT * FROM {placeholder}", {placeholder: ref})
 
     return built
@@ -175,9 +176,13 @@ def restore(session: Travelling, now: Table, wanted: AsOf) -> InsertResult:
 
 
 def _names_of_today(then: Table, now: Table) -> dict[str, str]:
-    """Each column of then that is there today, with its name of today: one whose place has another
-    name now, which was no column then, was renamed.
+    """Each column of then that is there today, with its name of today. The columns of ORC files are
+    told by their places; of other formats one whose place has another name now, which was no column
+    then, was renamed.
     """
+    if now.format is FileFormat.ORC:
+        names = {old.name: new.name for old, new in zip(then.columns, now.columns, strict=False)}
+        return names | {key: key for key in now.partition_keys}
     here = {column.name for column in now.all_columns}
     before = {column.name for column in then.all_columns}
     names = {column.name: column.name for column in then.all_columns if column.name in here}

@@ -259,6 +259,38 @@ def test_a_restored_table_is_as_it_was_and_goes_on(made: World) -> None:
         acid.sql("restore table t to version as of 99")
 
 
+def test_columns_that_changed_their_names_with_each_other_are_restored_by_place(
+    made: World,
+) -> None:
+    acid = made.acid
+    acid.sql(f"create table t (id int, a string, b string) {ACID}")
+    acid.sql("insert into t values (1, 'of a', 'of b')")
+    for old, new in (("a", "c"), ("b", "a"), ("c", "b")):
+        acid.sql(f"alter table t change {old} {new} string")
+    before = read_arrow(acid.table("t")).read_all().to_pylist()
+    acid.sql("truncate table t")
+    acid.sql("restore table t to version as of 1")
+    assert read_arrow(acid.table("t")).read_all().to_pylist() == before
+
+
+def test_before_the_first_commit_a_table_is_empty_whatever_was_aborted(made: World) -> None:
+    acid = made.acid
+    acid.sql(f"create table t (id int, v string, k int) {ACID}")
+    made.clock.advance_ms(1_000)
+    created = made.clock.now_ms() / 1000
+    acid.sql("start transaction")
+    acid.sql("insert into t values (1, 'a', 0)")
+    acid.sql("rollback")
+    made.clock.advance_ms(1_000)
+    found = read_arrow(acid.table("t"), as_of_time=datetime.fromtimestamp(created, timezone.utc))
+    assert found.read_all().num_rows == 0
+    made.clock.advance_ms(1_000)
+    acid.sql("insert into t values (2, 'b', 0)")
+    found = read_arrow(acid.table("t"), as_of_time=datetime.fromtimestamp(created, timezone.utc))
+    assert found.read_all().num_rows == 0
+    assert _rows(acid, 0) == {}
+
+
 def test_a_restored_table_has_the_partitions_of_then(made: World) -> None:
     acid = made.acid
     acid.sql(f"create table t (id int, v string) partitioned by (k int) {ACID}")

@@ -15,7 +15,15 @@ from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
 
 from hiveacid import read_arrow, read_changes
 from hiveacid.errors import AcidError, NotFoundError, SnapshotExpiredError
+from hiveacid.model.history import AsOf
+from hiveacid.model.tables import TableName
+from hiveacid.past import rows_query
+from hiveacid.session import Session
 from hiveacid.settings import Settings
+from hiveacid.statements.context import Bound
+from hiveacid.statements.job import Reader
+from hiveacid.statements.locked import locked
+from hiveacid.statements.select import needs
 
 Rows = list[tuple[Any, ...]]
 
@@ -232,3 +240,26 @@ def test_rows_of_what_minor_compactions_replaced_are_an_error_once_cleaned(made:
     _sql(made, "insert into t values (4)")
     gone = "SnapshotExpiredError"
     assert _all(made) == [[], gone, gone, [(1,), (2,), (3,)], [(1,), (2,), (3,), (4,)]]
+
+
+@pytest.mark.parametrize(
+    "change", ["drop partition (k=1)", "partition (k=1) rename to partition (k=7)"]
+)
+def test_what_happens_to_partitions_before_a_query_has_its_locks_is_known_to_it(
+    made: World, change: str
+) -> None:
+    _sql(made, f"create table t (id int) partitioned by (k int) {ACID}")
+    _sql(made, "insert into t values (1, 0), (2, 1)")
+    context = made.acid.reading_context()
+    query = rows_query(TableName("default", "t"), row_ids=False, wanted=AsOf(write_id=1))
+    bound = Bound.to(context.look(), query)
+    Session(made.connect()).sql(f"alter table t {change}")
+    held = locked(context, bound, needs, read_only=True)
+    (ref,) = held.value.tables.values()
+    try:
+        plan = Reader(context=context, txn=held.txn, view=held.view).plan_of(ref)
+        found = [part.part.partition.values for part in plan.parts]
+    except SnapshotExpiredError:
+        found = []
+    held.txn.close()
+    assert found == ([] if "drop" in change else [("0",), ("1",)])

@@ -114,7 +114,7 @@ def _target(name: TableName, names: Names, splicer: Splicer) -> Table:
 def _query(fragment: Fragment, splicer: Splicer) -> Query:
     text = splicer.text(fragment)
     one_table = len(splicer.tables) == 1 and not splicer.views
-    one_table = one_table and not any(ref.version for ref in splicer.tables.values())
+    one_table = one_table and not any(ref.as_of is not None for ref in splicer.tables.values())
     aggregates = aggregates_of(fragment.text) if one_table else ()
     return Query(text, dict(splicer.tables), aggregates)
 

@@ -114,7 +114,7 @@ class Splicer:
             InvalidInputError: a version of a view.
         """
         if table.kind is not TableKind.VIEW:
-            wanted = TableRef(table.name, virtual, predicate, columns, self._version(table, as_of))
+            wanted = TableRef(table.name, virtual, predicate, columns, as_of or self._names.moment)
             return self._placeholder(wanted)
         if as_of is not None and (as_of.write_id is not None or as_of.tag is not None):
             raise InvalidInputError(
@@ -201,11 +201,8 @@ class Splicer:
         table = self.resolve(relation.parts)
         if table is None or table.kind is TableKind.VIEW:
             return table
-        return as_it_was(table, self._version(table, relation.as_of))
-
-    def _version(self, table: Table, as_of: AsOf | None) -> Version | None:
-        wanted = as_of or self._names.moment
-        return None if wanted is None else self._names.version(table, wanted)
+        wanted = relation.as_of or self._names.moment
+        return table if wanted is None else as_it_was(table, self._names.version(table, wanted))
 
     def _relation_edits(
         self,

@@ -22,7 +22,7 @@ from hiveacid.storage.filesystem import Files
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.target import WriteResult, WriteTarget
 from hiveacid.txn.footprint import WriteKind
-from hiveacid.txn.past import as_it_was, partitions_then, past_snapshot
+from hiveacid.txn.past import partitions_then, past_snapshot
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
@@ -95,6 +95,12 @@ class Reader:
         self._plans.append(plan)
         return plan
 
+    def plan_of(self, ref: TableRef) -> ScanPlan:
+        """What the transaction reads of a table that a query names."""
+        table = definition_of(self.view, ref)
+        version = None if ref.as_of is None else self.view.version(table, ref.as_of)
+        return self.plan(table, predicate=ref.predicate, columns=ref.columns, version=version)
+
     def snapshot_of(
         self, table: Table, version: Version, partitions: Sequence[Partition]
     ) -> Snapshot:
@@ -140,8 +146,7 @@ class Reader:
 
         if ref.changes is not None:
             return self._changes_frame(ref.name, ref.changes)
-        table, spark = definition_of(self.view, ref), self.context.session()
-        plan = self.plan(table, predicate=ref.predicate, columns=ref.columns, version=ref.version)
+        spark, plan = self.context.session(), self.plan_of(ref)
         virtual = {column.value for column in ref.virtual}
         bytes_here = self.context.settings.reads_local_bytes
         rows = read(spark, plan, virtual=virtual, bytes_here=bytes_here)
@@ -216,7 +221,9 @@ def definition_of(look: Look, ref: TableRef) -> Table:
     Raises:
         NotFoundError: there is none.
     """
-    return as_it_was(look.definition(ref.name), ref.version)
+    if ref.as_of is None:
+        return look.definition(ref.name)
+    return look.past_definition(ref.name, ref.as_of)
 
 
 def with_views(text: str, views: Mapping[str, str]) -> str:

@@ -110,7 +110,7 @@ def needs(context: ExecutionContext, query: Query, look: Look) -> Footprint:
     predicates: dict[TableName, list[Predicate]] = {}
     for ref in query.tables.values():
         # A predicate on columns of then says nothing of today's partitions.
-        predicate = ref.predicate if ref.version is None else ANYTHING
+        predicate = ref.predicate if ref.as_of is None else ANYTHING
         predicates.setdefault(ref.name, []).append(predicate)
     reads = []
     for name in sorted(predicates):

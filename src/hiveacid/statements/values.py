@@ -18,7 +18,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.model.changes import ChangeRange
-from hiveacid.model.history import Version
+from hiveacid.model.history import AsOf
 from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.readable import HtmlFields, html_table
@@ -61,8 +61,8 @@ class TableRef:
     virtual: frozenset[VirtualColumn] = frozenset()
     predicate: Predicate = field(default=ANYTHING, compare=False)
     columns: frozenset[str] | None = field(default=None, compare=False)
-    version: Version | None = None
-    """As it was then; None as of now."""
+    as_of: AsOf | None = None
+    """As it was then; None as of now. Which files that are is told under the locks."""
     changes: ChangeRange | None = None
     """What changed, not the rows themselves; there are no virtual columns then."""
 

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.sql.catalog import S, T, bound
 
 from hiveacid.errors import InvalidInputError, SqlSyntaxError, UnsupportedError
+from hiveacid.model.history import AsOf
 from hiveacid.statements.values import Query, TableRef, VirtualColumn
 
 ROW_ID = frozenset([VirtualColumn.ROW_ID])
@@ -242,8 +243,7 @@ def test_a_table_as_it_was_is_another_table(words: str) -> None:
     assert isinstance(found, Query)
     assert found.text == "select a.id, b.id from P0 a join P1 b on a.id = b.id"
     then, now = found.tables.values()
-    assert then.version is not None
-    assert (then.version.write_id, now.version) == (7, None)
+    assert (then.as_of, now.as_of) == (AsOf(write_id=7), None)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import count
 from typing import Final
 
 from sqlalchemy import bindparam, func, insert, select, true, update
@@ -306,8 +307,9 @@ class SqlHistory(Past):
             raise _forgotten(unit, table, number, write_id)
         if not write_id:
             came = partitions_since(unit, number, 0)
-            knows_first = unit.row(_BY_WRITE_ID, id=number, write_id=1) is not None
-            if not now.hwm or knows_first or any(one.name == WHOLE_TABLE for one in came):
+            first = next(one for one in count(1) if one > now.hwm or now.is_valid(one))
+            knows_first = unit.row(_BY_WRITE_ID, id=number, write_id=first) is not None
+            if first > now.hwm or knows_first or any(one.name == WHOLE_TABLE for one in came):
                 empty = ValidWriteIdList.of(now.table, hwm=0)
                 columns, dropped = _columns_at(unit, number, 0), _dropped_since(unit, number, 0)
                 return Version(WriteId(0), empty, 0, None, columns, dropped)
