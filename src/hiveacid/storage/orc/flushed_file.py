@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.errors import MissingFileError
 from hiveacid.layout.events import AcidStats, file_metadata, format_key_index
 from hiveacid.layout.names import flush_length_file
 from hiveacid.model.tables import Column
@@ -171,9 +172,10 @@ class FlushedFile:
                 self._append_length()
         finally:
             self._close_streams()
-        if self._joined is None:
-            self._fs.delete_file(self._path)
-        self._fs.delete_file(self._side_path)
+        with suppress(MissingFileError):  # its partition was dropped, or renamed, meanwhile
+            if self._joined is None:
+                self._fs.delete_file(self._path)
+            self._fs.delete_file(self._side_path)
 
     def append(self, data: bytes | memoryview) -> None:
         """Send bytes to the file system.

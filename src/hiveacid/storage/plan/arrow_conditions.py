@@ -121,7 +121,7 @@ def expression_of(tree: Predicate, kinds: Mapping[str, HiveType]) -> pc.Expressi
     kind = kinds[tree.column]
     if isinstance(tree, In):
         if all(type(value) is int for value in tree.values) and _is_integer(kind):
-            return field.isin(pa.array(sorted(tree.values), pa.int64()))
+            return field.isin(pa.array(sorted(filter(_is_long, tree.values)), pa.int64()))
         tests = [_comparison(tree.column, Op.EQ, value, kind) for value in tree.values]
         return functools.reduce(operator.or_, tests)
     return _comparison(tree.column, tree.op, tree.value, kind)
@@ -145,7 +145,10 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
             plain = Decimal(value) if isinstance(value, str) else number
             assert plain is not None
             if isinstance(plain, float) or pa.types.is_floating(arrow):
-                return compare(field, float(plain))
+                number_of = field.cast(pa.float64(), safe=False) if _is_integer(kind) else field
+                return compare(number_of, float(plain))
+            if isinstance(plain, int) and not _is_long(plain):
+                return field.is_valid() if compare(0, plain) else pc.scalar(False)
             exact = Decimal(plain) if pa.types.is_decimal(arrow) else plain
             return compare(field, pa.scalar(exact))
         if pa.types.is_date(arrow) or (pa.types.is_timestamp(arrow) and arrow.tz is None):
@@ -164,6 +167,11 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
     raise UnsupportedError(
         f"{value!r} is not compared with column {name} of type {kind} here", column=name
     )
+
+
+def _is_long(value: Constant) -> bool:
+    """Whether an integer is one that a column can hold."""
+    return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
 def _time_comparison(
