@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import hiveacid
 from hiveacid import read_arrow, read_changes
@@ -169,8 +170,9 @@ def test_a_state_and_the_changes_since_are_the_later_state(acid: Session, kind: 
 
 @pytest.mark.long("layout", "storage", "compaction", "txn")
 @pytest.mark.parametrize("kind", KINDS)
-def test_250_histories_of_each_kind(acid: Session, kind: str) -> None:
-    run(acid, kind, seeds=range(100, 350))
+def test_many_histories_of_each_kind(acid: Session, kind: str) -> None:
+    """As many as hypothesis has examples: ``make test-all`` has six times those of CI."""
+    run(acid, kind, seeds=range(100, 100 + settings().max_examples))
 
 
 def run(acid: Session, kind: str, *, seeds: range) -> None:

@@ -75,11 +75,15 @@ def as_text(frame: DataFrame) -> list[str]:
     ("zone", "more"),
     [
         ("UTC", f"partitioned by (p int) {ACID}"),
-        ("Europe/Berlin", f"partitioned by (p int) clustered by (id) into 2 buckets {ACID}"),
-        (
+        pytest.param(
+            *("Europe/Berlin", f"partitioned by (p int) clustered by (id) into 2 buckets {ACID}"),
+            marks=pytest.mark.long("connectors", "spark", "storage"),
+        ),
+        pytest.param(
             "+05:30",
             "partitioned by (p int) stored as orc tblproperties"
             " ('transactional'='true','transactional_properties'='insert_only')",
+            marks=pytest.mark.long("connectors", "spark", "storage"),
         ),
     ],
 )

@@ -84,8 +84,11 @@ def rows(acid: Session, sql: str) -> list[tuple[object, ...]]:
             "clustered by (id) into 2 buckets stored as orc tblproperties ('transactional'='true')",
             marks=pytest.mark.long("storage", "spark", "compaction"),
         ),
-        "stored as parquet tblproperties ('transactional'='true',"
-        " 'transactional_properties'='insert_only')",
+        pytest.param(
+            "stored as parquet tblproperties ('transactional'='true',"
+            " 'transactional_properties'='insert_only')",
+            marks=pytest.mark.long("storage", "spark", "statements"),
+        ),
         "stored as orc",
     ],
     ids=["full", "bucketed", "insert-only", "plain"],

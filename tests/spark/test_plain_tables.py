@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
 from tests.recorded import golden_names, golden_path
+from tests.sampling import sampled
 
 import hiveacid
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import FileFormat
 
-FORMATS = ("orc", "parquet", "textfile")
+FORMATS = sampled(("orc", "parquet", "textfile"), "spark", "storage", "statements", group=type)
 INSERT_ONLY = "tblproperties('transactional'='true','transactional_properties'='insert_only')"
 ALL_TYPES = (
     "i int, ti tinyint, si smallint, bi bigint, f float, d double, b boolean, s string, c char(5),"

@@ -13,6 +13,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
+from tests.sampling import sampled
 from tests.spark.streamed import ACID, INSERT_ONLY, set_back
 
 import hiveacid
@@ -65,11 +66,15 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 @pytest.mark.parametrize(
     "more",
-    [
-        ACID,
-        f"partitioned by (p int) clustered by (id) into 2 buckets {ACID}",
-        f"partitioned by (p int) {INSERT_ONLY}",
-    ],
+    sampled(
+        [
+            ACID,
+            f"partitioned by (p int) clustered by (id) into 2 buckets {ACID}",
+            f"partitioned by (p int) {INSERT_ONLY}",
+        ],
+        *("connectors", "statements", "storage"),
+        group=type,
+    ),
 )
 def test_a_batch_that_comes_again_is_left_out(
     acid: Session, stream: Stream, rows: Callable[[str], list[Any]], tmp_path: Path, more: str
