@@ -1,5 +1,5 @@
-"""Processes of their own for tests that kill them: forked off one that has imported what they need,
-so that each costs its work and no start of Python.
+"""Processes of their own for tests, forked off one that has imported what they need: each costs its
+work, and no start of Python.
 """
 
 from __future__ import annotations
@@ -8,14 +8,25 @@ from collections.abc import Callable
 from multiprocessing import get_context
 
 _CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.compaction.dying", "tests.compaction.dying_purge"])
+_CONTEXT.set_forkserver_preload(
+    ["tests.compaction.dying", "tests.compaction.dying_purge", "tests.conformance.allocating"]
+)
 
 
 def exit_status(work: Callable[..., None], *arguments: object) -> int | None:
     """Let a process do the work, of a module that can be imported; how it ended."""
-    process = _CONTEXT.Process(target=work, args=arguments)
-    process.start()
-    process.join()
-    ended = process.exitcode
-    process.close()
+    (ended,) = exit_statuses(work, arguments)
+    return ended
+
+
+def exit_statuses(work: Callable[..., None], *each: tuple[object, ...]) -> list[int | None]:
+    """The same of several at once, with the arguments of each."""
+    processes = [_CONTEXT.Process(target=work, args=arguments) for arguments in each]
+    for process in processes:
+        process.start()
+    ended = []
+    for process in processes:
+        process.join()
+        ended.append(process.exitcode)
+        process.close()
     return ended

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.conformance import allocating
+from tests.forked import exit_statuses
 from tests.postgres import PostgresServer
 
 from hiveacid.client import Client, open_client
@@ -61,20 +63,6 @@ def _start(script: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-_ALLOCATE = """
-    import sys
-    from hiveacid.clock import SystemClock
-    from hiveacid.metastore.connect import connect
-    from hiveacid.model.tables import TableName
-    with connect(sys.argv[1], clock=SystemClock()) as metastore:
-        for n in range(25):
-            (txn,) = metastore.open_txns(1, user="u", host="h")
-            (write_id,) = metastore.allocate_write_ids([txn], TableName("default", "t")).values()
-            metastore.commit_txn(txn)
-            print(write_id)
-"""
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place where there are no tables yet."""
@@ -84,12 +72,13 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.empty()
 
 
-def test_four_processes_that_make_a_new_metastore_get_different_write_ids(new_url: str) -> None:
+def test_four_processes_that_make_a_new_metastore_get_different_write_ids(
+    new_url: str, tmp_path: Path
+) -> None:
     url = new_url
-    processes = [_start(_ALLOCATE, url) for _ in range(4)]
-    outputs = [process.communicate(timeout=300) for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4, outputs
-    given = [[int(line) for line in output.split()] for output, _ in outputs]
+    found = [tmp_path / f"found-{number}" for number in range(4)]
+    assert exit_statuses(allocating.main, *((url, path) for path in found)) == [0] * 4
+    given = [[int(line) for line in path.read_text().split()] for path in found]
     assert all(ids == sorted(ids) for ids in given)
     assert sorted(one for ids in given for one in ids) == list(range(1, 101))
     with connect(url, clock=SystemClock()) as metastore:
