@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+import hiveacid
 from hiveacid.connectors.names import first_words, parts_of, relation_names
-from hiveacid.connectors.sql import _creates_ours
+from hiveacid.connectors.sql import _creates_ours, sql
+from hiveacid.model.tables import Table, TableName
 
 CASES = {
     "select a, b from t": ["t"],
@@ -71,6 +77,26 @@ def test_first_words_without_comments() -> None:
 def test_parts_of_a_name() -> None:
     assert parts_of("a . `b``c`") == ("a", "b`c")
     assert parts_of("`/data/a.b`") == ("/data/a.b",)
+
+
+def test_all_names_of_a_statement_are_one_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=tmp_path / "wh") as acid:
+        store = acid.client.metastore
+        asked: list[object] = []
+        plain = store.get_tables
+
+        def get_tables(names: Sequence[TableName]) -> Mapping[TableName, Table]:
+            asked.append([str(name) for name in names])
+            return plain(names)
+
+        monkeypatch.setattr(store, "get_tables", get_tables)
+        spark: Any = lambda text, _: "Spark's"  # noqa: E731
+        answer: Any = sql(acid, spark, "select * from a join d.b, c where x in a")
+
+    assert answer == "Spark's"
+    assert asked == [["default.a", "d.b", "default.c"]]
 
 
 @pytest.mark.parametrize(
