@@ -50,8 +50,10 @@ SHARED: Final = -1
 """id of the row that each file changes"""
 _AHEAD: Final = 15
 """Files that lie there unread when a query begins."""
-_WINDOW_S: Final = 10.0
-"""A kill comes within so long after the queries have started."""
+_BATCHES_MAX: Final = 6
+_WINDOW_S: Final = 3.0
+"""A kill comes after up to so many batches of all queries, and within so long."""
+_AWAITED_S: Final = 60.0
 _ACID: Final = "stored as orc tblproperties ('transactional'='true')"
 
 
@@ -159,12 +161,15 @@ def killed(url: str, directory: Path, *, sinks: Sequence[str], kills: int, seed:
         process = _start(url, directory, sinks, ends=False)
         assert process.stdout is not None
         assert process.stdout.readline(), (directory / "errors").read_text()[-3000:]
+        _await_batches(directory, before + chance.randint(0, _BATCHES_MAX))
         time.sleep(chance.uniform(0, _WINDOW_S))
         assert process.poll() is None, (directory / "errors").read_text()[-3000:]
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        at_work += _batches(directory) > before
+        done = _batches(directory) - before
+        at_work += done > 0
+        print(f"  killed after {done} batches", flush=True)
     process = _start(url, directory, sinks, ends=True)
     process.communicate()
     assert process.returncode == 0, (directory / "errors").read_text()[-3000:]
@@ -174,6 +179,12 @@ def killed(url: str, directory: Path, *, sinks: Sequence[str], kills: int, seed:
         assert not wrong, "; ".join(wrong)
         _check_what_is_left(session)
     return f"{files} batches each, {at_work} of {kills} killed after others of the same run"
+
+
+def _await_batches(directory: Path, count: int) -> None:
+    until = time.monotonic() + _AWAITED_S
+    while _batches(directory) < count and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def _batches(directory: Path) -> int:

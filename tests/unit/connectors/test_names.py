@@ -92,7 +92,7 @@ def test_all_names_of_a_statement_are_one_question(
             return plain(names)
 
         monkeypatch.setattr(store, "get_tables", get_tables)
-        spark: Any = lambda text, _: "Spark's"  # noqa: E731
+        spark: Any = lambda *_: "Spark's"  # noqa: E731
         answer: Any = sql(acid, spark, "select * from a join d.b, c where x in a")
 
     assert answer == "Spark's"
