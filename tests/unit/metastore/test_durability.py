@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,9 @@ from hiveacid.clock import SystemClock
 from hiveacid.errors import CommitOutcomeUnknownError, MetastoreError
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql import sqlite
+from hiveacid.model.ids import TxnId
+from hiveacid.model.locks import LockComponent, LockState, LockType
+from hiveacid.model.transactions import OperationType, TxnType
 
 if not hasattr(os, "fdatasync"):
     pytest.skip("SQLite syncs by itself", allow_module_level=True)
@@ -74,6 +78,40 @@ def test_reading_syncs_nothing(
     at_sync(fail)
 
     assert metastore.show_txns() == ()
+
+
+def test_only_what_somebody_relies_on_after_a_power_failure_waits_for_the_disk(
+    metastore: SqlMetastore, at_sync: Callable[[Callable[[int], None]], None]
+) -> None:
+    synced: list[int] = []
+    at_sync(synced.append)
+
+    def syncs(step: Callable[[], Any]) -> tuple[int, Any]:
+        before = len(synced)
+        answer = step()
+        return len(synced) - before, answer
+
+    def open_txn(kind: TxnType) -> Any:
+        return metastore.open_txns(1, user="u", host="h", txn_type=kind)[0]
+
+    def lock(txn: TxnId, operation: OperationType) -> Any:
+        one = LockComponent(LockType.SHARED_READ, "default", "t", operation=operation)
+        return metastore.lock([one], txn=txn, user="u", host="h")
+
+    count, reader = syncs(lambda: open_txn(TxnType.READ_ONLY))
+    assert count == 0
+    count, granted = syncs(lambda: lock(reader, OperationType.SELECT))
+    assert (count, granted.state) == (0, LockState.ACQUIRED)
+    assert syncs(lambda: metastore.check_lock(granted.lock_id))[0] == 0
+    assert syncs(lambda: metastore.heartbeat(txn=reader))[0] == 0
+    assert syncs(lambda: metastore.heartbeat_range(reader, reader))[0] == 0
+    assert syncs(lambda: metastore.commit_txn(reader))[0] == 1  # what it saw is on disk
+
+    count, writer = syncs(lambda: open_txn(TxnType.DEFAULT))
+    assert count == 1
+    assert syncs(lambda: lock(writer, OperationType.SELECT))[0] == 0
+    assert syncs(lambda: lock(writer, OperationType.INSERT))[0] == 1
+    assert syncs(lambda: metastore.commit_txn(writer))[0] == 1
 
 
 def test_a_log_that_cannot_be_synced_is_an_error(

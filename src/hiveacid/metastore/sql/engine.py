@@ -70,7 +70,7 @@ class Unit:
     constant of its module is compiled once.
     """
 
-    __slots__ = ("_compiled", "begun_ms", "channel", "connection", "dialect")
+    __slots__ = ("_compiled", "begun_ms", "channel", "connection", "dialect", "outlives_a_crash")
 
     def __init__(
         self,
@@ -86,6 +86,10 @@ class Unit:
         self.dialect = dialect
         self.begun_ms = begun_ms
         """When it began, by the clock handed in."""
+        self.outlives_a_crash = True
+        """Whether anybody relies on it after the machine has lost its power; all who have a lock
+        or only read are gone then. What is on disk later has it before it.
+        """
         self._compiled = compiled
 
     @property
@@ -248,6 +252,8 @@ class Database:
     def _writer(self, kind: UnitKind) -> Iterator[Unit]:
         with self.dialect.writer_turn(), self._unit(kind) as unit:
             yield unit
+        if not unit.outlives_a_crash:
+            return
         try:
             self.dialect.make_durable()
         except OSError as error:

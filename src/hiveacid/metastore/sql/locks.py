@@ -168,8 +168,10 @@ class SqlLocks(OwnDatabase, LockManager):
             # Nobody else gets an id before the end of this unit: all there are are smaller.
             others = _ask_others(unit, LockId(LONG_MAX), databases, held)
             newer: Answer | None = None
+            unit.outlives_a_crash = False
             if txn is not None and _record_writes(unit, txn, components):
                 newer = unit.ask(NEWER_OVERWRITE, txn=txn)
+                unit.outlives_a_crash = True  # files that are never committed must stay invisible
             if txn is not None and kind is not None and open_type(kind) is None:
                 raise not_open_error(unit, txn)
             lock = LockId(taken.scalar())
@@ -204,6 +206,7 @@ class SqlLocks(OwnDatabase, LockManager):
 
     def check_lock(self, lock: LockId, *, held: Collection[LockId] = ()) -> LockResponse:
         with self._db.write() as unit:
+            unit.outlives_a_crash = False
             rows = unit.rows(_REQUEST, lock=lock)
             if not rows:
                 raise no_such_lock(lock)

@@ -172,6 +172,7 @@ class SqlTxns(TxnStore):
             raise InvalidInputError(f"Invalid input for number of txns: {n}", n=n)
         options = self._db.options
         with self._db.write(opens=True) as unit:
+            unit.outlives_a_crash = txn_type is not TxnType.READ_ONLY
             if repl_policy is not None:
                 found = _replicated(unit, repl_policy, source_ids)
                 if found:
@@ -238,6 +239,7 @@ class SqlTxns(TxnStore):
 
     def heartbeat(self, *, txn: TxnId | None = None, lock: LockId | None = None) -> None:
         with self._db.write() as unit:
+            unit.outlives_a_crash = False
             if txn:
                 heartbeat_txn(unit, txn)
             if lock:
@@ -245,6 +247,7 @@ class SqlTxns(TxnStore):
 
     def heartbeat_range(self, first: TxnId, last: TxnId) -> HeartbeatResult:
         with self._db.write() as unit:
+            unit.outlives_a_crash = False
             touched = unit.count(_HEARTBEAT_RANGE, first=first, last=last, now=unit.now_ms)
             if touched == last - first + 1:
                 return HeartbeatResult((), ())
