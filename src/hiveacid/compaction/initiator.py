@@ -17,6 +17,7 @@ from typing import Final
 from hiveacid.client import Client
 from hiveacid.compaction.policy import (
     Decision,
+    Thresholds,
     decide,
     measure,
     reason_against,
@@ -239,6 +240,7 @@ class _Look:
             elif one.state is CompactionState.FAILED:
                 self._failed.add((one.table, one.partition))
         self._txns: ValidTxnList | None = None
+        self._thresholds: tuple[Table, Thresholds] | None = None
         self._valid: dict[TableName, ValidWriteIdList] = {}
         self._databases: dict[str, Database] = {}
 
@@ -339,9 +341,15 @@ class _Look:
         now = datetime.fromtimestamp(self._client.clock.now_ms() / 1000)
         return decide(
             measure(directory, cleaning_waits=waits),
-            thresholds_of(table, self._client.settings),
+            self._thresholds_of(table),
             hour=now.hour,
         )
+
+    def _thresholds_of(self, table: Table) -> Thresholds:
+        """Asked for each partition of a table, and the same for all."""
+        if self._thresholds is None or self._thresholds[0] is not table:
+            self._thresholds = table, thresholds_of(table, self._client.settings)
+        return self._thresholds[1]
 
     def _lists(self, name: TableName) -> tuple[ValidTxnList, ValidWriteIdList]:
         if self._txns is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
@@ -36,6 +37,8 @@ DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 NO_TXN: Final = TxnId(0)
 """No visibility suffix: the directory counts for everybody."""
 
+NAMES_MAX: Final = 4_096
+"""So many names are remembered as what they say: the partitions of a table have the same ones."""
 STAGING_PREFIX: Final = "_hiveacid_staging_"
 """What the hidden directories begin with in which files wait for publication."""
 
@@ -123,6 +126,7 @@ def parse_delta(name: str) -> DeltaName | None:
     return DeltaName(WriteId(first), WriteId(last), statement, TxnId(txn), bool(found[1]))
 
 
+@lru_cache(NAMES_MAX)
 def parse_directory(name: str) -> DirectoryName | None:
     """The base or delta that a directory name says, None for any other name."""
     return parse_base(name) or parse_delta(name)
@@ -187,6 +191,7 @@ def is_flush_length_file(name: str) -> bool:
     return name.endswith(FLUSH_LENGTH_SUFFIX)
 
 
+@lru_cache(NAMES_MAX)
 def bucket_of_file(name: str) -> int:
     """The bucket number in a file's name, -1 where there is none (format.md 1.3)."""
     bucket = parse_bucket_file(name)

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from hiveacid.errors import InternalError, SnapshotExpiredError
 from hiveacid.layout.events import DataFormat, parse_marker
 from hiveacid.layout.names import (
     BUCKET_PREFIX,
     METADATA_FILE,
+    NAMES_MAX,
     NO_TXN,
     PUBLISHING_FILE,
     BaseName,
@@ -160,14 +162,13 @@ def _group(listing: Sequence[Entry], places: _Places) -> tuple[list[_Group], lis
     groups: dict[str, _Group] = {}
     loose: list[Entry] = []
     for entry in listing:
-        parts = [part for part in entry.path.split("/") if part]
-        directories = parts if entry.is_directory else parts[:-1]
-        at = next((i for i, part in enumerate(directories) if _stops(part)), None)
-        if at is None or is_hidden(directories[at]) or is_marker(directories[at]):
+        path = _outermost(entry.path, is_directory=entry.is_directory)
+        if path is None:
             loose.append(entry)
             continue
-        path = "/".join(directories[: at + 1])
-        group = groups.setdefault(path, _Group(path, parse_directory(directories[at])))
+        group = groups.get(path)
+        if group is None:
+            group = groups[path] = _Group(path, parse_directory(path.rpartition("/")[2]))
         group.entries.append(entry)
     kept: list[_Group] = []
     for group in groups.values():
@@ -175,6 +176,17 @@ def _group(listing: Sequence[Entry], places: _Places) -> tuple[list[_Group], lis
             places.ignored.append(group.path)
         kept.append(group)
     return kept, loose
+
+
+@lru_cache(NAMES_MAX)
+def _outermost(path: str, *, is_directory: bool) -> str | None:
+    """The outermost base or delta directory of a path, which may be itself."""
+    parts = [part for part in path.split("/") if part]
+    directories = parts if is_directory else parts[:-1]
+    at = next((i for i, part in enumerate(directories) if _stops(part)), None)
+    if at is None or is_hidden(directories[at]) or is_marker(directories[at]):
+        return None
+    return "/".join(directories[: at + 1])
 
 
 def _stops(part: str) -> bool:
@@ -417,6 +429,7 @@ def _file_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
+@lru_cache(NAMES_MAX)
 def _hidden_within(directory: str, path: str) -> bool:
     return any(is_hidden(part) for part in path[len(directory) + 1 :].split("/"))
 
