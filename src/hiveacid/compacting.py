@@ -35,11 +35,11 @@ from hiveacid.statements.compact import (
     CompactionStatement,
     ShowCompactions,
     WhyCompact,
-    abort_compactions,
+    aborts_listing,
+    compactions_listing,
     enqueue,
     find_compactions,
     plan_compaction,
-    show_compactions,
 )
 from hiveacid.statements.health import DescribeDetail
 from hiveacid.statements.partition_values import partition_texts
@@ -57,6 +57,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _UNFINISHED: Final = (CompactionState.INITIATED, CompactionState.WORKING)
 _READY: Final = CompactionState.READY_FOR_CLEANING
+_LISTINGS: Final[Mapping[type, Callable[[Any], Listing]]] = {
+    ShowCompactions: compactions_listing,
+    AbortCompactions: aborts_listing,
+    DescribeDetail: detail_listing,
+    Clean: clean_listing,
+}
+"""What SQL shows of what a statement found out; of the others nothing."""
 _PAUSE_MIN_S: Final = 0.05
 _PAUSE_MAX_S: Final = 2.0
 
@@ -91,7 +98,7 @@ class Compacting:
             case Compact():
                 return self._compact(value)
             case ShowCompactions():
-                return find_compactions(metastore, metastore, value)
+                return find_compactions(metastore, value)
             case AbortCompactions():
                 return tuple(metastore.abort_compactions(value.compactions).items())
             case Clean(name, dry_run, retain_s):
@@ -101,16 +108,9 @@ class Compacting:
             case WhyCompact(name):
                 return self.compactor().initiator.explain(_with_files(metastore, name))
             case DescribeDetail(name):
-                return self.detail(name)
+                return self._detail(_with_files(metastore, name))
 
-    def detail(self, name: TableName) -> TableDetail:
-        """How a table is.
-
-        Raises:
-            NotFoundError: no such table.
-            InvalidInputError: it is a view.
-        """
-        table = _with_files(self._client.metastore, name)
+    def _detail(self, table: Table) -> TableDetail:
         from hiveacid.compaction.detail import table_detail
 
         return table_detail(self._client, self.compactor().initiator, table)
@@ -121,17 +121,9 @@ class Compacting:
         Raises:
             NotFoundError, InvalidInputError, CompactionError: as ``execute``.
         """
-        metastore = self._client.metastore
-        if isinstance(value, ShowCompactions):
-            return show_compactions(metastore, metastore, value)
-        if isinstance(value, AbortCompactions):
-            return abort_compactions(metastore, value)
-        if isinstance(value, DescribeDetail):
-            return detail_listing(self.detail(value.name))
-        if isinstance(value, Clean):
-            return clean_listing(cast("tuple[CleanedPath, ...]", self.execute(value)))
-        self.execute(value)
-        return None
+        found: Any = self.execute(value)
+        listed = _LISTINGS.get(type(value))
+        return None if listed is None else listed(found)
 
     def compactor(self) -> Compactor:
         """The compactor of this process, made when it is first needed."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from hiveacid.errors import CompactionError, InvalidInputError
 from hiveacid.layout.names import parse_partition_name, partition_name
-from hiveacid.metastore.api import Catalog
+from hiveacid.metastore.api import Catalog, Metastore
 from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.model.compactions import (
     CompactionId,
@@ -274,11 +274,10 @@ def enqueue(queue: CompactionQueue, request: CompactionRequest) -> CompactionId:
     )
 
 
-def abort_compactions(queue: CompactionQueue, statement: AbortCompactions) -> Listing:
+def aborts_listing(found: Iterable[tuple[CompactionId, tuple[str, str]]]) -> Listing:
     """ABORT COMPACTIONS: what became of each."""
-    found = queue.abort_compactions(statement.compactions)
     columns = ("compactionid", "status", "message")
-    return Listing(columns, tuple((str(one), *answer) for one, answer in found.items()))
+    return Listing(columns, tuple((str(one), *answer) for one, answer in found))
 
 
 # -------------------------------------------------------------------- SHOW COMPACTIONS
@@ -342,20 +341,10 @@ _SORTABLE: Final = {
 }
 
 
-def show_compactions(
-    catalog: Catalog, queue: CompactionQueue, statement: ShowCompactions
-) -> Listing:
-    """The answer as text, `` --- `` for what is missing.
-
-    Raises:
-        NotFoundError: 10001 no such table.
-        InvalidInputError: 10282 no such type; no such status, or no column to order by.
-    """
-    infos = find_compactions(catalog, queue, statement)
-    rows = tuple(
-        tuple(_MISSING if value is None else str(value) for value in row_of(info)) for info in infos
-    )
-    return Listing(COLUMN_NAMES, rows)
+def compactions_listing(found: Iterable[CompactionInfo]) -> Listing:
+    """SHOW COMPACTIONS: the entries as text, `` --- `` for what is missing."""
+    rows = (tuple(_MISSING if value is None else str(value) for value in row_of(i)) for i in found)
+    return Listing(COLUMN_NAMES, tuple(rows))
 
 
 def row_of(info: CompactionInfo) -> tuple[str | int | None, ...]:
@@ -364,12 +353,13 @@ def row_of(info: CompactionInfo) -> tuple[str | int | None, ...]:
 
 
 def find_compactions(
-    catalog: Catalog, queue: CompactionQueue, statement: ShowCompactions
+    metastore: Metastore, statement: ShowCompactions
 ) -> tuple[CompactionInfo, ...]:
     """The entries that the statement shows, in its order; the newest first where it names none.
 
     Raises:
-        NotFoundError, InvalidInputError: as ``show_compactions``.
+        NotFoundError: 10001 no such table.
+        InvalidInputError: 10282 no such type; no such status, or no column to order by.
     """
     if statement.limit is not None and statement.limit < 0:
         raise InvalidInputError(
@@ -382,10 +372,12 @@ def find_compactions(
     order = [(_sort_key(name), descending) for name, descending in statement.order]
     wanted: dict[str, str | None] = {}
     if statement.name is not None:
-        wanted = normal_spec(catalog.get_table(statement.name), statement.partition)
+        wanted = normal_spec(metastore.get_table(statement.name), statement.partition)
     found = [
         info
-        for info in queue.show_compactions(compaction=statement.compaction, table=statement.name)
+        for info in metastore.show_compactions(
+            compaction=statement.compaction, table=statement.name
+        )
         if statement.schema in (None, info.table.database)
         and statement.pool in (None, info.pool)
         and kind in (None, info.type)
