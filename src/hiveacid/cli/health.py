@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@metastore_option
+def metrics(url: str | None) -> None:
+    """Print the metrics of a metastore as Prometheus reads them, bytes kept by reason included."""
+    from hiveacid.compaction.metrics import metrics_text
+
+    with open_session(url) as session:
+        print(metrics_text(session.client), end="")
+
+
+@app.command()
 @click.argument("table")
 @metastore_option
 @json_option
@@ -84,7 +94,7 @@ def undo(transaction: int, key: str | None, url: str | None, as_json: bool) -> N
     with open_session(url) as session:
         found = session.undo(transaction, key=names)
     columns = ("table", "deleted", "inserted", "version")
-    rows = ((one.table, str(one.deleted), str(one.inserted), str(one.write_id)) for one in found)
+    rows = ((one.table, one.deleted, one.inserted, int(one.write_id)) for one in found)
     print_answer(columns, tuple(rows), as_json=as_json)
 
 

@@ -271,7 +271,7 @@ class Cleaner:
             for path in gone:
                 self._remove(fs, root, path, entries)
                 removed.append(f"{root}/{path}")
-                size_bytes += _bytes_below(path, entries)
+                size_bytes += bytes_below(path, entries)
             entries = self._listed(fs, root) if removed else entries
             left.append(today.plan(entries, table, aborted_only=aborted_only))
         if self._may_have_moved(entry, table):
@@ -424,7 +424,8 @@ def is_below(path: str, directories: Collection[str]) -> bool:
     return path in directories or any(path.startswith(f"{one}/") for one in directories)
 
 
-def _bytes_below(path: str, entries: Iterable[Entry]) -> int:
+def bytes_below(path: str, entries: Iterable[Entry]) -> int:
+    """How large a file is, or all files below a directory."""
     return sum(e.size_bytes for e in entries if e.path == path or e.path.startswith(f"{path}/"))
 
 

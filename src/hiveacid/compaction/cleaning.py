@@ -5,7 +5,7 @@ entries belong to nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hiveacid.client import Client
 from hiveacid.layout.compaction import CleaningPlan, keep_pinned, plan_cleaning
@@ -41,6 +41,11 @@ class Lists:
         if aborted_only or not self.pinned or not found.remove:
             return found
         return keep_pinned(found, listing, self.pinned, self.valid, self.txns, mode=mode)
+
+    def holds(self, pin: Pin, path: str, entries: Iterable[Entry], table: Table) -> bool:
+        """Whether a pin alone would keep the path."""
+        plan = replace(self, pinned=(pin,)).plan(entries, table, aborted_only=False)
+        return any(one == path for one, _ in plan.keep)
 
 
 def old_aborts(client: Client, txns: ValidTxnList) -> ValidTxnList:

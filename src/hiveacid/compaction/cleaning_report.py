@@ -6,14 +6,16 @@ What would go is what a dry cleaner says (``cleaner.py``); here is told why the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
 from typing import Final
 
 from hiveacid.client import Client
-from hiveacid.compaction.cleaner import Cleaned, Cleaner, is_below
+from hiveacid.compaction.cleaner import Cleaned, Cleaner, bytes_below, is_below
 from hiveacid.compaction.cleaning import keeps_all, lists_of
+from hiveacid.errors import NotFoundError
 from hiveacid.layout.compaction import Kept
 from hiveacid.layout.names import STAGING_PREFIX, partition_name
 from hiveacid.model.compactions import (
@@ -22,6 +24,7 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
+from hiveacid.model.history import Pin
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.storage.listing import list_partition
@@ -51,13 +54,15 @@ class CleanedPath:
 @dataclass(frozen=True, slots=True)
 class KeptDirectory:
     """What stays; ``until_ms`` is the end of a retention, ``holders`` the open transactions whose
-    reads it may still serve, the oldest first.
+    reads it may still serve, the oldest first, ``pins`` the tags and consumers that need it.
     """
 
     path: str
     why: Kept
     until_ms: int | None = None
     holders: tuple[TxnInfo, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class CleaningPreview:
     location: str
     remove: tuple[str, ...]
     keep: tuple[KeptDirectory, ...]
+    removable_bytes: int = 0
 
 
 def preview_cleaning(
@@ -160,10 +166,14 @@ class _Explained:
             if (entry.table, entry.partition) == (table.name, name):
                 why = self._retained(table, entry) or self._readers(entry)
                 lists = lists_of(self.client.own, entry, None)
-                for path in lists.plan(data, table, aborted_only=False).remove:
+                found = lists.plan(data, table, aborted_only=False)
+                for path in found.remove:
                     earlier = held.get(path)
                     if earlier is None or not (earlier.until_ms or earlier.holders):
                         held[path] = replace(why, path=path)
+                for path in (path for path, reason in found.keep if reason is Kept.PINNED):
+                    pins = tuple(one for one in lists.pinned if lists.holds(one, path, data, table))
+                    held[path] = KeptDirectory(path, Kept.PINNED, pins=pins)
         kept = [KeptDirectory(path, Kept.ABORTED_LATELY) for path in plan.remove]
         for path, reason in plan.keep:
             obsolete = held.get(path) if reason is Kept.OBSOLETE else None
@@ -176,7 +186,11 @@ class _Explained:
             ]
         kept += _not_ours(staged, remove)
         keep = sorted((one for one in kept if not is_below(one.path, remove)), key=_path)
-        return CleaningPreview(table.name, name, partition.location, remove, tuple(keep))
+        keep = [replace(one, size_bytes=bytes_below(one.path, entries)) for one in keep]
+        gone_bytes = sum(bytes_below(one, entries) for one in remove)
+        return CleaningPreview(
+            table.name, name, partition.location, remove, tuple(keep), gone_bytes
+        )
 
     def _retained(self, table: Table, entry: CompactionInfo) -> KeptDirectory | None:
         kept_s = max(retention_s(table, self.client.settings), self.retain_s)
@@ -192,6 +206,36 @@ class _Explained:
         last = entry.next_txn
         holders = tuple(one for one in self.open if last is None or one.id <= last) or self.open
         return KeptDirectory("", Kept.READERS, holders=holders)
+
+
+def kept_bytes(client: Client) -> dict[str, int]:
+    """Bytes of replaced files of the tables that have something to be cleaned, by what keeps them;
+    ``overdue`` is what nothing keeps.
+
+    Raises:
+        MetastoreError, StorageError, FormatError: as ``preview_cleaning``.
+    """
+    ready = CompactionState.READY_FOR_CLEANING
+    names = {one.table for one in client.metastore.show_compactions() if one.state is ready}
+    found = dict.fromkeys((*_KEEPERS.values(), "tag", "consumer", "overdue"), 0)
+    for name in sorted(names):
+        with suppress(NotFoundError):  # dropped meanwhile
+            for one in preview_cleaning(client, (client.metastore.get_table(name),)):
+                found["overdue"] += one.removable_bytes
+                for kept in one.keep:
+                    keeper = kept.pins[0].kind.value if kept.pins else _KEEPERS.get(kept.why)
+                    if keeper is not None:
+                        found[keeper] += kept.size_bytes
+    return found
+
+
+_KEEPERS: Final = {
+    Kept.RETENTION: "retention",
+    Kept.READERS: "reader",
+    Kept.NO_CLEANUP: "no_cleanup",
+    Kept.OBSOLETE: "replaced",
+}
+"""By why a path stays; ``replaced`` waits for the compaction after which it is cleaned."""
 
 
 def _path(kept: KeptDirectory) -> str:
@@ -254,4 +298,6 @@ def why_kept(kept: KeptDirectory) -> str:
         reason += f" by transaction {oldest.id} of {oldest.user}@{oldest.host}"
         others = len(kept.holders) - 1
         reason += f" and {others} more" if others else ""
+    if kept.pins:
+        reason += f": {', '.join(map(str, kept.pins))}"
     return reason

@@ -9,17 +9,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.client import Client
+from hiveacid.compaction.cleaning import keeps_all
+from hiveacid.compaction.cleaning_report import kept_bytes
 from hiveacid.compaction.worker import CompactionResult
-from hiveacid.errors import AcidError, InvalidInputError, MissingExtraError
-from hiveacid.model.compactions import CompactionInfo, CompactionState
+from hiveacid.errors import AcidError, InvalidInputError, MissingExtraError, NotFoundError
+from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState
 from hiveacid.model.transactions import TxnInfo, TxnState
+from hiveacid.txn.manager import retained_until_ms, retention_s
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from prometheus_client.core import GaugeMetricFamily, Metric
 
 _LOG = logging.getLogger(__name__)
@@ -49,6 +54,8 @@ ERRORS: Final = Count(
     "hiveacid_compactor_errors", "Rounds that failed, by what was done.", ("what",)
 )
 _COUNTS: Final = (INITIATED, FINISHED, SECONDS, ROWS, WRITTEN, REMOVED, REMOVED_BYTES, ERRORS)
+_KEPT_S: Final = 600.0
+"""The bytes that are kept are looked up no more often."""
 _QUEUED: Final = tuple(state for state in CompactionState if state.is_queued)
 
 
@@ -90,6 +97,7 @@ class MetricsCollector:
     def __init__(self, metrics: Metrics, client: Client) -> None:
         self._metrics = metrics
         self._client = client
+        self._kept: tuple[float, dict[str, int]] | None = None
 
     def collect(self) -> Iterator[Metric]:
         """The metrics as they are now; those of the metastore are missing while it fails."""
@@ -99,7 +107,9 @@ class MetricsCollector:
         gauges: Iterable[Metric] = ()
         try:
             now_ms = self._client.clock.now_ms()
-            gauges = _gauges(store.show_compactions(), store.show_txns(), now_ms)
+            queue = store.show_compactions()
+            overdue = _overdue(self._client, queue)
+            gauges = (*_gauges(queue, store.show_txns(), now_ms, overdue), self._kept_bytes())
         except AcidError as error:
             _LOG.warning("Metrics of the metastore failed: %s", error)
             self._metrics.add(ERRORS, what="metrics")
@@ -112,9 +122,47 @@ class MetricsCollector:
             yield family
         yield from gauges
 
+    def _kept_bytes(self) -> GaugeMetricFamily:
+        """Takes a listing of tables: looked at once in a while."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        now_s = self._client.clock.monotonic_s()
+        if self._kept is None or now_s - self._kept[0] > _KEPT_S:
+            self._kept = now_s, kept_bytes(self._client)
+        family = GaugeMetricFamily(
+            "hiveacid_kept_bytes", "Bytes of replaced files, by what keeps them.", labels=["reason"]
+        )
+        for reason, size_bytes in self._kept[1].items():
+            family.add_metric([reason], size_bytes)
+        return family
+
+
+def _overdue(client: Client, queue: Sequence[CompactionInfo]) -> dict[CompactionId, int]:
+    """Since when what a compaction replaced could be gone: not while a retention, a tag, a consumer
+    or ``no_cleanup`` keeps it on purpose.
+    """
+    ready = [one for one in queue if one.state is CompactionState.READY_FOR_CLEANING]
+    if not ready:
+        return {}
+    now_ms, tables = client.clock.now_ms(), {}
+    pinned = {one.table for one in client.own.pins() if (one.expires_ms or now_ms + 1) > now_ms}
+    for name in {one.table for one in ready} - pinned:
+        with suppress(NotFoundError, InvalidInputError):
+            table = client.metastore.get_table(name)
+            if not keeps_all(table, None):
+                tables[name] = retention_s(table, client.settings)
+    return {
+        one.id: retained_until_ms(one, tables[one.table]) or _since_ms(one)
+        for one in ready
+        if one.table in tables
+    }
+
 
 def _gauges(
-    queue: Sequence[CompactionInfo], txns: Sequence[TxnInfo], now_ms: int
+    queue: Sequence[CompactionInfo],
+    txns: Sequence[TxnInfo],
+    now_ms: int,
+    overdue: Mapping[CompactionId, int],
 ) -> tuple[GaugeMetricFamily, ...]:
     from prometheus_client.core import GaugeMetricFamily
 
@@ -123,12 +171,15 @@ def _gauges(
     )
     ages = GaugeMetricFamily(
         "hiveacid_compaction_oldest_age_seconds",
-        "For how long the oldest entry of a state has waited or been worked on.",
+        "How long the oldest entry of a state has waited or been worked on; for cleaning, since "
+        "nothing keeps its files on purpose.",
         labels=["state"],
     )
     for state in _QUEUED:
         since = [_since_ms(entry) for entry in queue if entry.state is state]
         lengths.add_metric([state.phrase], len(since))
+        if state is CompactionState.READY_FOR_CLEANING:
+            since = [overdue[entry.id] for entry in queue if entry.id in overdue]
         ages.add_metric([state.phrase], _age_s(since, now_ms))
     counts = GaugeMetricFamily(
         "hiveacid_transactions", "Transactions that are open or aborted.", labels=["state"]
@@ -158,6 +209,32 @@ def _since_ms(entry: CompactionInfo) -> int:
     return times.get(entry.state) or entry.enqueued_ms or 0
 
 
+def metrics_text(client: Client) -> str:
+    """The metrics of a metastore now, as Prometheus reads them.
+
+    Raises:
+        MissingExtraError: the library of Prometheus is not installed.
+        AcidError: the metastore or a listing failed.
+    """
+    registry = _registry(MetricsCollector(Metrics(), client))
+    from prometheus_client import generate_latest
+
+    return str(generate_latest(registry).decode())
+
+
+def _registry(collector: MetricsCollector) -> CollectorRegistry:
+    try:
+        from prometheus_client import CollectorRegistry
+    except ImportError as error:
+        raise MissingExtraError(
+            "Metrics need prometheus_client, which is not installed",
+            note="pip install 'hiveacid[metrics]'",
+        ) from error
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return registry
+
+
 class MetricsPort:
     """The port, open until ``close``; ``port`` 0 takes a free one.
 
@@ -167,15 +244,9 @@ class MetricsPort:
     """
 
     def __init__(self, collector: MetricsCollector, *, host: str, port: int) -> None:
-        try:
-            from prometheus_client import CollectorRegistry, start_http_server
-        except ImportError as error:
-            raise MissingExtraError(
-                "Metrics need prometheus_client, which is not installed",
-                note="pip install 'hiveacid[metrics]'",
-            ) from error
-        registry = CollectorRegistry()
-        registry.register(collector)
+        registry = _registry(collector)
+        from prometheus_client import start_http_server
+
         try:
             self._server, self._thread = start_http_server(port, host, registry)
         except (OSError, OverflowError) as error:

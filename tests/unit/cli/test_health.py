@@ -73,3 +73,26 @@ def test_notebooks_show_tables(tmp_path: Path) -> None:
         assert "<th>numFiles</th>" in acid.sql("describe detail t")._repr_html_()
         assert "<td>files</td><td>1</td>" in emp.detail()._repr_html_()
         assert "<th>evidence</th>" in acid.doctor()._repr_html_()
+
+
+def test_a_row_is_explained_and_its_transaction_undone(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'metastore.db'}"
+    with session_of(url, tmp_path) as acid:
+        acid.sql(f"create table t (id int, v string) {ACID}")
+        acid.sql("insert into t values (1, 'a'), (2, 'b')")
+        acid.table("t").delete_arrow("id = 2")
+        txn = acid.table("t").history(limit=1)[0].txn
+    told = run("explain-row", "t", "--where", "id = 2", "--key", "id", "--metastore", url, "--json")
+    changes = json.loads(told.stdout)["changes"]
+    assert [(one["what"], one["version"]) for one in changes] == [("insert", 1), ("delete", 2)]
+    (undone,) = json.loads(run("undo", str(txn), "--metastore", url, "--json").stdout)
+    assert undone == {"table": "default.t", "deleted": 0, "inserted": 1, "version": 3}
+    again = run("undo", str(txn), "--key", "id", "--metastore", url)
+    assert (again.returncode, "default.t has {'id': 2, 'v': 'b'} again" in again.stderr) == (
+        1,
+        True,
+    )
+    listed = json.loads(run("history", "t", "--metastore", url, "--json").stdout)
+    assert (listed[0]["version"], listed[0]["operation"]) == (3, "UNDO")
+    metrics = run("metrics", "--metastore", url)
+    assert 'hiveacid_kept_bytes{reason="retention"} 0.0' in metrics.stdout
