@@ -22,6 +22,7 @@ WRONG: Final = (
     *(None, True, 5, -1, 1.5, Decimal("1.5"), "", "no such thing", "';", b"x", Path("x"), object()),
     *({}, {"id": 1}, {1: 2}, {"nope": "x"}, [], ["id"], [5], [{"id": 1}], [{}], (), {"id"}, len),
     *(pd.DataFrame({"nope": [1]}), pa.table({"nope": [1]}), pd.Series([1]), pa.array([1])),
+    *(10**20, float("nan"), float("inf")),
 )
 NATURAL: Final[Mapping[str, Any]] = {
     "text": "show tables",
@@ -42,11 +43,14 @@ NATURAL: Final[Mapping[str, Any]] = {
     "tables": ["t"],
     "ids": 1,
     "spark": None,
+    "where": "id = 7",
+    "txn": 1,
 }
 FOR_THE_HOUSE: Final = {
     *("execute", "lease", "table_definition", "close", "client"),
     *("use_database", "control", "compactions_listing", "definition_context"),
     *("run", "look", "over", "take_over", "purged", "restored", "reading_context", "as_of"),
+    "rows_explained",
 }
 """Not what users call, or the end of the session."""
 

@@ -13,7 +13,7 @@ from hiveacid.model.history import AsOf, as_of, moment_ms
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import FileFormat, Table, TableName
 from hiveacid.sql import parse_one
-from hiveacid.statements.arguments import checked
+from hiveacid.statements.arguments import check_number, checked
 from hiveacid.statements.history import DescribeHistory, RestoreTable, UndoTransaction
 from hiveacid.statements.values import (
     InsertResult,
@@ -318,6 +318,7 @@ class PastMethods:
             return Past(session, cast("AsOf", as_of(None, None, tag)))
         own = session.client.own
         if isinstance(moment, int) and not isinstance(moment, bool):
+            check_number("a transaction", moment)
             sequence = own.sequence_of(txn=TxnId(moment))
             if sequence is None:
                 raise NotFoundError(

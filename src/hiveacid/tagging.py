@@ -5,6 +5,7 @@ consumers of changes: cleaners keep their files.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,9 +30,11 @@ def kept_ms(retain: object) -> int | None:
     """
     if retain is None:
         return None
-    days = isinstance(retain, int | float) and not isinstance(retain, bool)
-    kept = timedelta(days=cast("float", retain)) if days else retain
-    if not isinstance(kept, timedelta) or kept <= timedelta(0):
+    kept = retain
+    if isinstance(retain, int | float) and not isinstance(retain, bool):
+        with suppress(OverflowError):
+            kept = timedelta(days=retain)
+    if not isinstance(kept, timedelta):
         raise InvalidInputError(f"retain= is a timedelta, or a number of days, not {retain!r}")
     return int(kept.total_seconds() * 1000)
 

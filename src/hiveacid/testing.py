@@ -51,8 +51,8 @@ class ManualClock:
         return (self._now_ms - self._start_ms) / 1000
 
     def sleep_s(self, seconds: float) -> None:
-        """Move the clock by ``seconds``."""
-        self._now_ms += seconds * 1000
+        """Move the clock by ``seconds``, and by what it can tell at least."""
+        self._now_ms += max(seconds * 1000, 0.001) if seconds > 0 else 0
 
     def advance_ms(self, ms: int) -> None:
         """Move the clock by ``ms``."""

@@ -350,7 +350,10 @@ def test_names_tables_and_services_are_checked(acid: Session, made: World) -> No
     with pytest.raises(NotFoundError, match="has no tag q9: its tags are q3"):
         _ids(acid, as_of_tag="q9")
     with pytest.raises(InvalidInputError, match="retain= is a timedelta"):
-        acid.table("t").tag("q4", retain=-1)
+        acid.table("t").tag("q4", retain=1e12)
+    for text in ("0 days", "3000000 days"):
+        with pytest.raises(InvalidInputError, match="more than no time, and at most 1,000 years"):
+            acid.sql(f"create tag q4 on t retain {text}")
     with pytest.raises(AlreadyExistsError):
         made.make("u", ACID)
         acid.tag("q3", tables=["u", "t"])

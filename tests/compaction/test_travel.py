@@ -320,6 +320,8 @@ def test_the_history_says_who_did_what(acid: Session) -> None:
     assert inserted.statement == "insert into t values (?, ?, ?), (?, ?, ?)"
     assert (deleted.facts.deleted, deleted.statement) == (1, None)
     assert dropped.facts.kind == "DROP PARTITIONS"
+    with pytest.raises(InvalidInputError, match="limit is at least 0, not -1"):
+        acid.table("t").history(limit=-1)
     found = acid.sql("describe history t limit 1")
     row = dict(zip(found.columns, found.rows[0], strict=True))
     assert row["version"] == dropped.write_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
@@ -69,10 +70,24 @@ def checked(public: _Checked) -> _Checked:
             for one in value if several else (value,):
                 if name in wanted and not _fits(one, wanted[name]):
                     raise wrong_argument(name, _said(wanted[name]), one)
+                if name in wanted:
+                    check_number(name, one)
         return public(*args, **kwargs)
 
     call.is_checked = True  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
+
+
+def check_number(name: str, value: object) -> None:
+    """A number is one, and one that a database can hold.
+
+    Raises:
+        InvalidInputError: it is not.
+    """
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InvalidInputError(f"{name} is a number of 64 bits, not {value}", argument=name)
+    if isinstance(value, float) and math.isnan(value):
+        raise InvalidInputError(f"{name} is a number, not {value}", argument=name)
 
 
 def wrong_argument(name: str, said: str, value: object) -> InvalidInputError:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.history import AsOf, Commit
 from hiveacid.model.ids import TxnId
@@ -62,7 +63,10 @@ def history(metastore: Metastore, name: TableName, limit: int | None = None) -> 
 
     Raises:
         NotFoundError: there is no such table.
+        InvalidInputError: ``limit`` is below 0.
     """
+    if limit is not None and limit < 0:
+        raise InvalidInputError(f"limit is at least 0, not {limit}", argument="limit")
     return own(metastore).commits(name, limit=limit, latest=True)
 
 

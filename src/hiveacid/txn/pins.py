@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hiveacid.metastore.api import OwnDatabase
 
 _NAME_MAX: Final = 256
+_KEPT_MS_MAX: Final = 365_000 * 86_400_000
 
 
 def tag_name(name: object) -> str:
@@ -51,6 +52,8 @@ def make_tags(
     """
     store = client.own
     chosen = tag_name(name)
+    if keep_ms is not None and not 0 < keep_ms <= _KEPT_MS_MAX:
+        raise InvalidInputError("A tag is retained for more than no time, and at most 1,000 years")
     for table in tables:
         if table.acid_mode is AcidMode.NONE:
             raise InvalidInputError(
