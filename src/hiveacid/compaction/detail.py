@@ -17,12 +17,14 @@ from hiveacid.client import Client
 from hiveacid.compaction.cleaner import is_below
 from hiveacid.compaction.cleaning import keeps_all
 from hiveacid.compaction.initiator import Examined, Initiator, Verdict
-from hiveacid.layout.names import parse_directory
+from hiveacid.layout.changes import write_ids_of
+from hiveacid.layout.names import is_flush_length_file, parse_directory
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
+from hiveacid.model.history import Commit
 from hiveacid.model.properties import NO_CLEANUP
-from hiveacid.model.readable import HtmlFields
+from hiveacid.model.readable import HtmlFields, moment
 from hiveacid.model.tables import AcidMode, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState, TxnType
 from hiveacid.storage.orc.tails import tail_of
@@ -32,6 +34,8 @@ SMALL_BYTES: Final = 16 * 1024 * 1024
 """A file of rows that is smaller costs a reader more to open than to read."""
 _DELETE_FILES_MAX: Final = 1_000
 """Of more delete files the tails are not read to count what they delete."""
+_COMMITS_MAX: Final = 1_000
+"""Of so many, the last ones, the files are counted."""
 _DONE: Final = (CompactionState.READY_FOR_CLEANING, CompactionState.SUCCEEDED)
 
 
@@ -155,6 +159,8 @@ class _Figures:
         self._buckets: Counter[int] = Counter()
         self._delete_files: list[tuple[str, AcidDirectory]] = []
         self._delete_file_count = 0
+        self._files_of: Counter[int] = Counter()
+        self._replaced: set[tuple[int, int]] = set()
         self.verdicts: list[Verdict] = []
         self.files = self.size_bytes = self.small_files = 0
         self.deltas = self.delete_deltas = 0
@@ -189,10 +195,37 @@ class _Figures:
     def _note_written(self, found: Examined) -> None:
         """A write's directory has no suffix of a compaction."""
         for entry in found.entries:
-            if entry.modified_ns > self.written_ns and not entry.is_directory:
-                name = parse_directory(entry.path.partition("/")[0])
-                if name is not None and not name.visibility_txn:
-                    self.written_ns = entry.modified_ns
+            if entry.is_directory:
+                continue
+            directory, _, rest = entry.path.partition("/")
+            name = parse_directory(directory)
+            if name is None:
+                continue
+            if entry.modified_ns > self.written_ns and not name.visibility_txn:
+                self.written_ns = entry.modified_ns
+            first, last = write_ids_of(name)
+            if first != last or name.visibility_txn:
+                self._replaced.add((first, last))
+            elif not rest.startswith(("_", ".")) and not is_flush_length_file(rest):
+                self._files_of[first] += 1
+
+    def missing_files(self) -> Iterable[tuple[Commit, int]]:
+        """Commits of whose files fewer are there than they wrote, with how many are: of those that
+        no compaction or overwrite has replaced in any partition.
+        """
+        if self._table.acid_mode is AcidMode.NONE:
+            return
+        name, own = self._table.name, self._client.own
+        checked = [
+            one
+            for one in own.commits(name, limit=_COMMITS_MAX, latest=True)
+            if one.facts.files > self._files_of[one.write_id]
+            and self._valid.is_valid(one.write_id)
+            and not any(low <= one.write_id <= high for low, high in self._replaced)
+        ]
+        for one in checked:  # a partition that was dropped took files along
+            if not own.version(name, write_id=int(one.write_id)).dropped:
+                yield one, self._files_of[one.write_id]
 
     def _add_kept(self, found: Examined, directory: AcidDirectory) -> None:
         kept, aborted = frozenset(directory.obsolete), frozenset(directory.aborted)
@@ -298,6 +331,12 @@ def _findings(
         evidence = "the number of rows as of now is not known"
         command = f"ANALYZE TABLE {name} COMPUTE STATISTICS"
         yield Finding("statistics", name, None, risk, evidence, command)
+    for commit, there in figures.missing_files():
+        risk = "rows are missing, and no reader of files can tell"
+        wrote = f"version {commit.write_id}, of {moment(commit.committed_ms)},"
+        evidence = f"{there} of {commit.facts.files} files of {wrote} are there"
+        command = f"bring the files back, or RESTORE TABLE {name} TO VERSION AS OF another one"
+        yield Finding("missing files", name, None, risk, evidence, command)
     if figures.aborted_bytes:
         evidence = f"{figures.aborted_bytes} bytes left by aborted transactions"
         command = f"hiveacid clean {name}"

@@ -1,0 +1,84 @@
+"""A data file that somebody removed by hand is named by what its commit wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
+
+from hiveacid.settings import Settings
+
+PARTITIONED = f"partitioned by (p string) {ACID}"
+
+
+@pytest.fixture
+def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+    """On each kind of database."""
+    world = World(metastore_url, tmp_path / "wh", Settings(retention_s=86_400.0))
+    yield world
+    world.close()
+
+
+def _missing(world: World) -> list[str]:
+    found = world.acid.table("t").detail().findings
+    return [one.evidence.partition(",")[0] for one in found if one.kind == "missing files"]
+
+
+def _files(world: World, pattern: str) -> list[Path]:
+    return sorted(Path(world.warehouse).glob(f"t/**/{pattern}"))
+
+
+@pytest.mark.parametrize("what", [ACID, INSERT_ONLY])
+def test_a_file_removed_by_hand_is_named(made: World, what: str) -> None:
+    made.make("t", what)
+    for number in (1, 2, 3):
+        made.insert(number)
+    assert _missing(made) == []
+    (file,) = (one for one in _files(made, "delta_0000002_0000002*/*") if one.name[0] != "_")
+    file.unlink()
+
+    assert _missing(made) == ["0 of 1 files of version 2"]
+    found = made.acid.doctor().findings
+    assert [one.kind for one in found if one.kind == "missing files"]
+
+
+def test_what_was_replaced_or_dropped_is_not_missing(made: World) -> None:
+    acid = made.acid
+    made.make("t", PARTITIONED)
+    made.insert(1, p="a")
+    made.insert(2, p="b")
+    with acid.transaction() as txn:
+        txn.sql("insert into t values (3, 'x', 'a'), (4, 'y', 'c')")
+        txn.table("t").delete_arrow("id = 2")
+        txn.savepoint("s")
+        txn.sql("insert into t values (5, 'x', 'd')")
+        txn.rollback_to("s")
+    assert _missing(made) == []
+    acid.sql("insert overwrite table t partition (p='a') values (6, 'z')")
+    assert _missing(made) == []
+    made.insert(7, p="c")
+    made.compact(MINOR, partition="p=c")
+    made.clock.advance_ms(2 * 86_400_000)
+    made.cleaner().run_all()
+    assert _missing(made) == []
+    made.insert(8, p="e")
+    made.compact(MAJOR, partition="p=e")
+    made.insert(9, p="e")
+    acid.sql("alter table t drop partition (p='e')")
+    assert _missing(made) == []
+
+
+def test_a_truncate_and_rows_that_a_transaction_replaced_itself_are_not_missing(
+    made: World,
+) -> None:
+    made.make("t")
+    made.insert(1)
+    made.acid.sql("truncate table t")
+    with made.acid.transaction() as txn:
+        txn.sql("insert overwrite table t values (1, 'a')")
+        txn.sql("insert into t values (2, 'b')")
+        txn.table("t").delete_arrow("id = 1")
+    assert _missing(made) == []
+    assert made.rows() == [(2, "b")]
