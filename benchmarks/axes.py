@@ -152,9 +152,9 @@ def make_kept(work: Path, size: int) -> None:
     """So many transactions that committed and are still kept."""
     with _session(work) as acid:
         acid.sql(f"create table t ({_COLUMNS}) {_ACID}")
-        acid.table("t").write_arrow(rows(0, _CHANGES))
         assert isinstance(acid.client.metastore, SqlMetastore)
         fill_committed(acid.client.metastore, size)
+        acid.table("t").write_arrow(rows(0, _CHANGES))
 
 
 def make_open(work: Path, size: int) -> None:

@@ -15,7 +15,6 @@ import math
 import multiprocessing
 import os
 import shutil
-import statistics
 import sys
 import traceback
 from collections.abc import Callable
@@ -27,11 +26,11 @@ from benchmarks.axes import AXES, Axis
 from benchmarks.meter import Meter, Sample
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-_REPEATED_S: Final = 1.0
-_TIMES: Final = 5
-"""what takes less than this is measured so often"""
+_REPEATED_S: Final = 0.5
+_TIMES_MAX: Final = 5
+"""what takes less than this is measured until it does, at most so often"""
 _NEAR_LINEAR: Final = 1.15
-_SMALLEST_S: Final = 0.002
+_SMALLEST_S: Final = 0.0002
 """less than this is noise of the clock"""
 Cell = dict[str, Sample]
 
@@ -119,7 +118,7 @@ def _made(axis: str, size: int, work: Path) -> Sample:
 
 
 def _measured(axis: str, size: int, work: Path, operation: str) -> Sample:
-    """A first call warms up where calls are short; then the median."""
+    """A first call warms up where calls are short; then the mean of many."""
     chosen = AXES[axis]
     place = chosen.opened(work, size, spark=operation in chosen.by_spark)
     run = {**chosen.operations, **chosen.by_spark}[operation]
@@ -127,15 +126,11 @@ def _measured(axis: str, size: int, work: Path, operation: str) -> Sample:
     answer, first = meter.measure(lambda: run(place), look_every_s=0.05)
     if isinstance(answer, float):  # it tells its own time
         return replace(first, wall_s=answer)
-    if first.wall_s > _REPEATED_S:
+    if first.cpu_s > _REPEATED_S:
         return first
-    samples = [meter.measure(lambda: run(place), look_every_s=0.05)[1] for _ in range(_TIMES)]
-    return Sample(
-        statistics.median(one.wall_s for one in samples),
-        statistics.median(one.cpu_s for one in samples),
-        -1,
-        max(one.peak_bytes for one in samples),
-    )
+    times = min(_TIMES_MAX, math.ceil(_REPEATED_S / max(first.cpu_s, 0.01)))
+    _, all_ = meter.measure(lambda: [run(place) for _ in range(times)], look_every_s=0.05)
+    return Sample(all_.wall_s / times, all_.cpu_s / times, -1, all_.peak_bytes)
 
 
 def _plain(found: dict[str, dict[int, Cell]]) -> dict[str, Any]:
@@ -147,11 +142,14 @@ def _plain(found: dict[str, dict[int, Cell]]) -> dict[str, Any]:
 
 
 def slope(cells: dict[int, Cell], operation: str) -> float | None:
-    """Exponent of growth of wall seconds between the two largest sizes."""
+    """Exponent of growth of CPU seconds between the two largest sizes; of wall seconds where
+    processes beside are measured.
+    """
     sizes = [size for size in sorted(cells) if operation in cells[size]][-2:]
     if len(sizes) < 2:
         return None
-    low, high = (max(cells[size][operation].wall_s, _SMALLEST_S) for size in sizes)
+    figure = "wall_s" if operation.startswith("a commit") else "cpu_s"
+    low, high = (max(getattr(cells[size][operation], figure), _SMALLEST_S) for size in sizes)
     return math.log(high / low) / math.log(sizes[1] / sizes[0])
 
 
