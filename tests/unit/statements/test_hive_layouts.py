@@ -117,8 +117,8 @@ C = (
 
 @pytest.fixture
 def acid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session whose new tables name no codec, as Hive's do not."""
-    monkeypatch.setattr("hiveacid.statements.ddl.tables.with_codec", lambda table: table)
+    """A session whose new tables say nothing of their files, as Hive's do not."""
+    monkeypatch.setattr("hiveacid.statements.ddl.tables.with_file_settings", lambda table: table)
     url = f"sqlite:///{tmp_path}/m.db"
     with connect(None, url, warehouse=str(tmp_path / "wh")) as session:
         yield session

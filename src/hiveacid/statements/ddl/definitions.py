@@ -41,6 +41,10 @@ _TIMES: Final = (RETENTION, HISTORY_RETENTION)
 _CODEC: Final = "orc.compress"
 NEW_CODEC: Final = "ZSTD"
 """Twice as fast to write as Hive's default and faster to read; Hive 4 reads it."""
+_STRIPE: Final = "orc.stripe.size"
+_STRIPE_OF_BUCKETED: Final = 8 << 20
+"""An eighth of Hive's default. A lookup by key decodes one stripe, of an insert delta an eighth of
+this: some 40,000 rows of 25 bytes; a scan does not notice."""
 _HIVE_3_CODECS: Final = ("NONE", "ZLIB", "SNAPPY", "LZO", "LZ4")
 _EXTERNAL: Final = "EXTERNAL"
 """Hive makes a table external, or managed again, by this property; its case matters."""
@@ -63,16 +67,19 @@ def checked(table: Table) -> Table:
     return result
 
 
-def with_codec(table: Table) -> Table:
-    """A new table's definition: its files are compressed by ZSTD, where Hive 3 is not to read them
-    and no other codec is named. A table that has files keeps their codec: stripes are copied.
+def with_file_settings(table: Table) -> Table:
+    """A new table's definition: its files are compressed by ZSTD, where Hive 3 is not to read them,
+    and those of buckets, where rows are looked up, have small stripes; unless the table says
+    otherwise. A table that has files keeps their codec: stripes are copied.
     """
-    named = any(key.lower() == _CODEC for key in table.properties)
     if table.acid_mode is AcidMode.NONE or table.format is not FileFormat.ORC:
         return table
-    if named or table.has_hive_3_names:
-        return table
-    return replace(table, properties={**table.properties, _CODEC: NEW_CODEC})
+    settings = {} if table.has_hive_3_names else {_CODEC: NEW_CODEC}
+    if table.acid_mode is AcidMode.FULL and table.bucket is not None and table.bucket.columns:
+        settings[_STRIPE] = str(_STRIPE_OF_BUCKETED)
+    named = {key.lower() for key in table.properties}
+    new = {key: text for key, text in settings.items() if key not in named}
+    return replace(table, properties={**table.properties, **new}) if new else table
 
 
 def check_columns(columns: tuple[Column, ...], partition_columns: tuple[Column, ...]) -> None:

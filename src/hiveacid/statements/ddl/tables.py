@@ -48,7 +48,7 @@ from hiveacid.statements.constraints import (
     constraint_properties,
 )
 from hiveacid.statements.context import Bound, ExecutionContext, fixed
-from hiveacid.statements.ddl.definitions import checked, with_codec
+from hiveacid.statements.ddl.definitions import checked, with_file_settings
 from hiveacid.statements.locations import (
     check_free,
     check_place,
@@ -195,7 +195,7 @@ def create_table(
             known = initial_statistics(column.name for column in table.columns)
             made = replace(table, properties={**table.properties, **known})
         if attached is None or not fs.exists(path) or not fs.list_directory(path):
-            made = with_codec(made)
+            made = with_file_settings(made)
         if attached is not None:
             _attach(context, attached, made)
             return made

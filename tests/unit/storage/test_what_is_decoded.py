@@ -1,0 +1,53 @@
+"""How much of a file a reader decodes, and what it looks at to notice damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hiveacid
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
+
+ROWS = 60_000
+
+
+@pytest.mark.parametrize(
+    ("clause", "properties", "least", "most"),
+    [
+        ("clustered by (k) into 1 buckets", "", 1, 15_000),
+        ("clustered by (k) into 1 buckets", ", 'Orc.Stripe.Size'='67108864'", ROWS, ROWS),
+        ("", "", ROWS, ROWS),
+    ],
+    ids=["of buckets", "that says otherwise", "without buckets"],
+)
+def test_a_lookup_decodes_a_small_stripe_where_rows_are_looked_up_by_key(
+    clause: str,
+    properties: str,
+    least: int,
+    most: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded: list[int] = []
+    original = BucketFileReader._read_stripe
+
+    def spy(self: BucketFileReader, reader: Any, number: int, names: list[str]) -> pa.RecordBatch:
+        batch = original(self, reader, number, names)
+        decoded.append(batch.num_rows if "row.v" in names else 0)
+        return batch
+
+    acid = hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "wh"))
+    acid.sql(
+        f"create table t (k bigint, v string) {clause} stored as orc"
+        f" tblproperties ('transactional'='true', 'orc.compress'='NONE'{properties})"
+    )
+    keys = pa.array([number * 7919 % ROWS for number in range(ROWS)])
+    wide = pa.array([f"{number:0100}" for number in range(ROWS)])
+    hiveacid.write_arrow(acid.table("t"), pa.table({"k": keys, "v": wide}))
+    monkeypatch.setattr(BucketFileReader, "_read_stripe", spy)
+    found = hiveacid.read_arrow(acid.table("t"), filter="k = 7919").read_all()
+    assert found.column("v").to_pylist() == [f"{1:0100}"]
+    assert least <= sum(decoded) <= most
