@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import pyarrow as pa
 import pytest
 
 import hiveacid
+from hiveacid.errors import FormatError
+from hiveacid.storage.orc import damage
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
+from hiveacid.storage.orc.proto import ColumnStatistics
 
 ROWS = 60_000
 
@@ -51,3 +55,22 @@ def test_a_lookup_decodes_a_small_stripe_where_rows_are_looked_up_by_key(
     found = hiveacid.read_arrow(acid.table("t"), filter="k = 7919").read_all()
     assert found.column("v").to_pylist() == [f"{1:0100}"]
     assert least <= sum(decoded) <= most
+
+
+def test_ends_of_decimals_are_not_compared_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ColumnStatistics()
+    known.numberOfValues = 3
+    known.decimalStatistics.minimum, known.decimalStatistics.maximum = "-7.5", "120"
+    kind = pa.decimal128(15, 2)
+    values = [Decimal("99.00"), Decimal("-7.50"), Decimal("3.25"), Decimal("120.00")]
+    good = pa.array(values, kind)
+    monkeypatch.setattr(damage.pc, "min_max", None)
+    damage.check_column(good.slice(1), known, kind=14)
+    for wrong in (good.slice(0, 3), pa.array([*values[1:3], Decimal("120.01")], kind)):
+        with pytest.raises(FormatError, match=r"a (least|greatest) value"):
+            damage.check_column(wrong, known, kind=14)
+    monkeypatch.undo()
+    known.numberOfValues = 2
+    damage.check_column(pa.array([values[1], None, values[3]], kind), known, kind=14)
+    with pytest.raises(FormatError, match="a greatest value"):
+        damage.check_column(pa.array([values[1], None, values[0]], kind), known, kind=14)

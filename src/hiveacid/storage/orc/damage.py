@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,6 +40,8 @@ _KINDS_OF_STATISTICS: Final = frozenset(_STATISTICS_OF.values())
 _STRUCT: Final = 12
 _DECIMAL, _VARCHAR, _CHAR = 14, 16, 17
 _PRECISION_MAX: Final = 38
+_WORD_DIGITS: Final = 18
+"""Decimals of no more digits are numbers of 64 bits."""
 _LENGTH_MAX: Final = 65_535
 _FIRST_GREGORIAN_DAY: Final = -141_427
 
@@ -119,7 +122,12 @@ def check_column(array: pa.Array, known: Any, *, kind: int) -> None:
     elif known.HasField("doubleStatistics") and pa.types.is_floating(array.type):
         _check_floats(array, known.doubleStatistics)
     elif known.HasField("decimalStatistics") and pa.types.is_decimal(array.type):
-        _check_ends(array, known.decimalStatistics, convert=_decimal)
+        statistics = known.decimalStatistics
+        fits = pa.types.is_decimal128(array.type) and array.type.precision <= _WORD_DIGITS
+        if array.null_count or not fits or not _has_ends(statistics):
+            _check_ends(array, statistics, convert=_decimal)
+        elif len(array):
+            _check_words(array, statistics)
 
 
 def _check_integers(array: pa.Array, known: Any) -> None:
@@ -145,6 +153,16 @@ def _check_ends(
     found = pc.min_max(array).as_py()
     _same("a least value", low, found["min"])
     _same("a greatest value", high, found["max"])
+
+
+def _check_words(array: pa.Array, known: Any) -> None:
+    """The ends of decimals, by the low words of their numbers: Arrow compares decimals one by one,
+    which takes a fifth of the time of decoding them.
+    """
+    words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :: 2][: len(array)]
+    unit = Decimal(1).scaleb(-array.type.scale)
+    _same("a least value", _decimal(known.minimum), int(words.min()) * unit)
+    _same("a greatest value", _decimal(known.maximum), int(words.max()) * unit)
 
 
 def _check_floats(array: pa.Array, known: Any) -> None:
