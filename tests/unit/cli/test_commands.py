@@ -180,6 +180,16 @@ def test_commands_without_a_jvm_never_import_pyspark(table: Path) -> None:
 
 
 @pytest.mark.slow
+def test_connecting_imports_neither_spark_nor_pandas(tmp_path: Path) -> None:
+    code = (
+        "import sys, hiveacid\n"
+        f"hiveacid.connect(None, 'sqlite:///{tmp_path}/m.db', warehouse='{tmp_path}/wh')\n"
+        "assert not {'pyspark', 'pandas'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
 def test_importing_the_package_imports_nothing_else() -> None:
     code = (
         "import sys, hiveacid\n"
