@@ -44,7 +44,7 @@ PROJECT = Path(__file__).parents[1]
 # Few examples, the same in each run, however loaded the machine is; many that are looked for anew,
 # and kept where one fails: --hypothesis-profile search.
 _ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-hypothesis.register_profile("same", max_examples=50, derandomize=True, database=None, **_ANY_SPEED)
+hypothesis.register_profile("same", max_examples=30, derandomize=True, database=None, **_ANY_SPEED)
 hypothesis.register_profile("search", max_examples=300, **_ANY_SPEED)
 hypothesis.load_profile("same")
 # Python workers begin with ``tests.worker_daemon``, those of a Connect server too, and all that is

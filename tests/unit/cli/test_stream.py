@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from tests.unit.cli.running import Done, run
 
 import hiveacid
 from hiveacid import read_arrow
@@ -28,12 +30,14 @@ def ids(url: str) -> list[int]:
         return sorted(read_arrow(acid.table("t"), columns=["id"]).read_all()["id"].to_pylist())
 
 
-def stream(url: str, *options: str, lines: bytes) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "hiveacid.cli", "stream", "t", "--metastore", url]
-    return subprocess.run([*command, *options], input=lines, capture_output=True, check=False)
+def stream(url: str, *options: str, lines: bytes) -> Done:
+    read, write = os.pipe()
+    os.write(write, lines)
+    os.close(write)
+    with open(read, encoding="utf-8") as source, patch.object(sys, "stdin", source):
+        return run("stream", "t", "--metastore", url, *options)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "lines"),
     [
@@ -46,18 +50,16 @@ def stream(url: str, *options: str, lines: bytes) -> subprocess.CompletedProcess
 def test_lines_become_rows(url: str, options: tuple[str, ...], lines: bytes) -> None:
     done = stream(url, *options, lines=lines)
     assert done.returncode == 0, done.stderr
-    assert b"2 rows in" in done.stderr and ids(url) == [1, 2]
+    assert "2 rows in" in done.stderr and ids(url) == [1, 2]
 
 
-@pytest.mark.slow
 def test_a_line_that_does_not_fit_ends_it(url: str) -> None:
     lines = b'{"id": 1, "k": 1}\n{"id": "x", "k": 1}\n'
     done = stream(url, "--commit-rows", "1", lines=lines)
-    assert done.returncode == 1 and b"record 0" in done.stderr and b"Traceback" not in done.stderr
+    assert done.returncode == 1 and "record 0" in done.stderr and "Traceback" not in done.stderr
     assert ids(url) == [1]
 
 
-@pytest.mark.slow
 def test_a_partition_that_is_none(url: str) -> None:
     done = stream(url, "--partition", "nonsense", lines=b"")
-    assert done.returncode == 1 and b"--partition is p=x/q=y" in done.stderr
+    assert done.returncode == 1 and "--partition is p=x/q=y" in done.stderr
