@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.metastore.api import own
+from hiveacid.model.history import StreamBatch
 from hiveacid.model.ids import LockId, TxnId
-from hiveacid.model.streams import StreamBatch
 from hiveacid.model.transactions import Isolation
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.session_state import (

@@ -18,11 +18,10 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.metastore.compaction_queue import CompactionQueue, CompactionUpkeep
 from hiveacid.metastore.past import Past
 from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Written
-from hiveacid.model.history import CommitNote, ConsumerMove
+from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
 from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
-from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import Column, Database, Partition, Table, TableKind, TableName
 from hiveacid.model.transactions import (
     AbortReason,

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from hiveacid.model.history import Commit, ConsumerMove, Floor, Pin, Version
+from hiveacid.model.history import Commit, ConsumerMove, Floor, Pin, StreamBatch, Version
 from hiveacid.model.ids import TxnId
-from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import TableName
 
 

@@ -1,4 +1,5 @@
-"""The past of a table: its commits in their order, and what was there just after one of them.
+"""The past of a table: its commits in their order, and what was there just after one of them; the
+last micro-batches of streams that were written to it.
 
 A version is the state just after a write id committed. Write ids may commit in another order than
 that of their numbers, so a version is told by the place (``sequence``) of its commit among all
@@ -15,7 +16,7 @@ from typing import Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import Column, TableName
+from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.valid import ValidWriteIdList
 
 
@@ -265,3 +266,21 @@ class ConsumerMove:
     before: Pin
     after: Pin
     keep_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """A micro-batch of the stream ``app_id`` that a transaction wrote to a table; numbers rise.
+
+    ``table_id`` is the table's own number: a name may stand for another table later. None for those
+    that were written before it was kept.
+    """
+
+    app_id: str
+    table: TableName
+    number: int
+    table_id: int | None
+
+    def is_in(self, table: Table) -> bool:
+        """Whether it is in this very table."""
+        return self.table == table.name and self.table_id in (None, table.id)

@@ -5,9 +5,8 @@ at once, while their file is still open (format.md 9).
 files, ``record_writers.py`` what makes rows of what comes in. Updates and deletes never come here.
 """
 
-from hiveacid.streaming.connection import StreamingConnection, StreamStatistics
+from hiveacid.streaming.connection import StreamingConnection, StreamState, StreamStatistics
 from hiveacid.streaming.record_writers import DelimitedWriter, JsonWriter, RegexWriter
-from hiveacid.streaming.states import StreamState
 
 __all__ = [
     "DelimitedWriter",

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from enum import Enum
 from types import TracebackType
 from typing import Final, TypeVar
 
@@ -44,7 +45,6 @@ from hiveacid.statements.arrow_rows import (
 from hiveacid.statements.partition_values import normal_spec, partition_texts
 from hiveacid.streaming.batch import TransactionBatch
 from hiveacid.streaming.record_writers import PythonRows, RecordWriter, not_given
-from hiveacid.streaming.states import TRANSITIONS, StreamState
 from hiveacid.tabular import arrow_table, is_tabular
 from hiveacid.txn.transaction import Transaction
 
@@ -53,6 +53,28 @@ _WAITING_MAX: Final = 1_000
 """Records that wait until they are converted together."""
 OPEN_FILES_MAX: Final = 100
 """Open files of a batch; each holds at most a stripe (``orc.stripe.size`` / 8) in memory."""
+
+
+class StreamState(Enum):
+    """State of a connection's current transaction (HiveStreamingConnection.TxnState)."""
+
+    INACTIVE = "inactive"
+    """no transaction was begun yet"""
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    CLOSED = "closed"
+    """the connection was closed"""
+
+
+TRANSITIONS: Final[Mapping[StreamState, frozenset[StreamState]]] = {
+    StreamState.INACTIVE: frozenset({StreamState.OPEN, StreamState.CLOSED}),
+    StreamState.OPEN: frozenset({StreamState.COMMITTED, StreamState.ABORTED}),
+    StreamState.COMMITTED: frozenset({StreamState.OPEN, StreamState.CLOSED}),
+    StreamState.ABORTED: frozenset({StreamState.OPEN, StreamState.CLOSED}),
+    StreamState.CLOSED: frozenset(),
+}
+"""State -> states that may follow."""
 
 
 _Method = TypeVar("_Method", bound=Callable[..., None])

@@ -23,10 +23,9 @@ from hiveacid.model.conflicts import (
     by_partition,
     describe_conflict,
 )
-from hiveacid.model.history import CommitNote, ConsumerMove
+from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.statistics import StatisticsChange
-from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import Column, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList

@@ -48,11 +48,10 @@ from hiveacid.model.conflicts import (
     Written,
     describe_unseen,
 )
-from hiveacid.model.history import CommitNote, ConsumerMove
+from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.locks import LockState
 from hiveacid.model.statistics import StatisticsChange
-from hiveacid.model.streams import StreamBatch
 from hiveacid.model.tables import Column, TableName
 from hiveacid.model.transactions import COMPACTIONS, AbortReason, OperationType, TxnState, TxnType
 
