@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.streamed import ACID, set_back
 
 import hiveacid
 from hiveacid import read_arrow
 from hiveacid.errors import AcidError, CardinalityError, InvalidInputError, NotFoundError
 from hiveacid.session import Session
 from hiveacid.transaction import AcidTransaction
-
-ACID = "stored as orc tblproperties ('transactional'='true')"
 
 
 @pytest.fixture
@@ -65,14 +64,6 @@ def stream(
     query.awaitTermination()
 
 
-def set_back(tmp_path: Path) -> None:
-    """The checkpoint forgets that its last batch was done."""
-    commits = tmp_path / "checkpoint" / "commits"
-    last = max(int(one.name) for one in commits.iterdir() if one.name.isdigit())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink(missing_ok=True)
-
-
 @pytest.mark.jvm
 def test_a_batch_that_comes_again_is_left_out(
     acid: Session, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -81,7 +72,7 @@ def test_a_batch_that_comes_again_is_left_out(
     write = hiveacid.foreach_batch(acid, "emp")
     stream(spark, tmp_path, write, "id int, pay int")
     assert rows(acid, "emp") == [(1, 1), (2, 2)]
-    set_back(tmp_path)
+    set_back(tmp_path / "checkpoint")
     source(tmp_path, [{"id": 3, "pay": 3}])
     stream(spark, tmp_path, write, "id int, pay int")
     assert rows(acid, "emp") == [(1, 1), (2, 2), (3, 3)]
