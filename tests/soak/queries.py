@@ -48,7 +48,7 @@ ROWS: Final = 20
 """of a file, with the shared one"""
 SHARED: Final = -1
 """id of the row that each file changes"""
-_AHEAD: Final = 15
+_AHEAD: Final = 6
 """Files that lie there unread when a query begins."""
 _BATCHES_MAX: Final = 6
 _WINDOW_S: Final = 3.0
