@@ -277,7 +277,6 @@ def test_the_newest_write_id_is_a_place_to_begin(acid: Session, stream: Stream) 
 WRONG = {
     "no option startingwriteid1 here; there are": {"startingWriteId1": "1"},
     "startingWriteId is a write id or 'latest', not 'x'": {"startingWriteId": "x"},
-    "readChangeFeed is not built yet": {"readChangeFeed": "true"},
     "skipChangeCommits is true or false, not 'yes'": {"skipChangeCommits": "yes"},
     "maxBytesPerTrigger is a whole number": {"maxBytesPerTrigger": "1g"},
     "plain is not transactional": {"table": "plain"},

@@ -9,7 +9,7 @@ data source: where there is a key, one task reads all events and pairs them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -27,6 +27,7 @@ from hiveacid.storage.changes import ChangeReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hiveacid.model.history import Version
     from hiveacid.session import Session
     from hiveacid.statements.changes import ChangeScan
 
@@ -53,6 +54,24 @@ def with_change_types(schema: StructType) -> StructType:
     return StructType([*schema.fields, *CHANGE_TYPES.fields])
 
 
+def form_asked(options: Options) -> ChangeRange:
+    """In which form changes are told.
+
+    Raises:
+        InvalidInputError: an option is wrong.
+    """
+    names = options.more.get("key")
+    mode = options.more.get("deduplicationmode", Deduplication.DROP_CARRYOVERS.value)
+    return ChangeRange(
+        0,
+        None,
+        None if names is None else tuple(name.strip() for name in names.split(",")),
+        Deduplication.parse(mode),
+        computes_updates=options.flag("computeUpdates") is not False,
+        includes_since=True,
+    )
+
+
 def range_asked(options: Options) -> ChangeRange:
     """Between which versions, and in which form.
 
@@ -66,16 +85,7 @@ def range_asked(options: Options) -> ChangeRange:
             note=".option('startingVersion', 3); a version is a write id.",
             option="startingVersion",
         )
-    names = options.more.get("key")
-    mode = options.more.get("deduplicationmode", Deduplication.DROP_CARRYOVERS.value)
-    return ChangeRange(
-        since,
-        until,
-        None if names is None else tuple(name.strip() for name in names.split(",")),
-        Deduplication.parse(mode),
-        computes_updates=options.flag("computeUpdates") is not False,
-        includes_since=True,
-    )
+    return replace(form_asked(options), since=since, until=until)
 
 
 @dataclass(frozen=True)
@@ -114,9 +124,14 @@ class ChangesReader(DataSourceReader):
 
 
 def opened(
-    session: Session, options: Options, wanted: ChangeRange, schema: StructType
+    session: Session,
+    options: Options,
+    wanted: ChangeRange,
+    schema: StructType,
+    between: tuple[Version, Version] | None = None,
 ) -> ChangeScan:
-    """What there is to read for some changes, with the columns of ``schema``.
+    """What there is to read for some changes, with the columns of ``schema``; ``between`` two
+    states, where they are given.
 
     Raises:
         NotFoundError: there is no such table.
@@ -126,7 +141,8 @@ def opened(
     table = readable_table(session, options)
     of_table = [field for field in schema.fields if field.name.lower() not in _ADDED]
     names = [field.name for field in of_table]
-    scan = open_changes(session.reading_context(), table, wanted, names)
+    context = session.reading_context()
+    scan = open_changes(context, table, wanted, names, between=between)
     check_schema(scan.table, StructType(of_table))
     return scan
 

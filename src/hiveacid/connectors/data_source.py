@@ -69,7 +69,11 @@ class HiveAcidDataSource(DataSource):
         return stream_writer(Options.of(self.options, SINK), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """What reads the rows that are appended, write id by write id."""
+        """What reads the rows that are appended, write id by write id, or what changed."""
+        from hiveacid.connectors.change_read import changes_asked
+        from hiveacid.connectors.change_stream import change_stream_reader
         from hiveacid.connectors.stream_read import stream_reader
 
-        return stream_reader(Options.of(self.options, SOURCE), schema)
+        options = Options.of(self.options, SOURCE)
+        made = change_stream_reader if changes_asked(options) else stream_reader
+        return made(options, schema)

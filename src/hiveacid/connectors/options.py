@@ -36,7 +36,9 @@ SOURCE: Final = (
     "maxWriteIdsPerTrigger",
     "maxBytesPerTrigger",
     "skipChangeCommits",
-    "readChangeFeed",
+    *(name for name in FEED if name != "endingVersion"),
+    "consumer",
+    "consumerRetainDays",
 )
 _HIDDEN: Final = "***"
 _SETTINGS: Final = ("hiveacid.", "hive.")

@@ -24,12 +24,15 @@ from pyspark.sql.types import StructType
 
 from hiveacid.connectors.batch_read import check_schema, read_units, readable_table, tasks_of
 from hiveacid.connectors.options import Options
+from hiveacid.connectors.stream_consumer import StreamConsumer
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import write_ids_of
 from hiveacid.layout.names import BaseName, DeltaName, format_base, parse_directory
 from hiveacid.layout.snapshot import AcidDirectory, DeltaDirectory, Snapshot, SnapshotPart
+from hiveacid.model.history import Pin, Version
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.arrow_read import units_of
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.statements.select import open_lease
@@ -102,26 +105,22 @@ class StreamReader(DataSourceStreamReader):
         self._options = options
         self._schema = schema
         self._skips = bool(options.flag("skipChangeCommits"))
-        if options.flag("readChangeFeed"):
-            raise UnsupportedError(
-                "readChangeFeed is not built yet: the source hiveacid reads appended rows",
-                option="readChangeFeed",
-            )
         self._starting = _starting(options)
-        self._write_ids_max = options.number("maxWriteIdsPerTrigger")
-        self._bytes_max = options.number("maxBytesPerTrigger")
-        if limits is None and (self._write_ids_max or self._bytes_max):
-            raise UnsupportedError(
-                "maxWriteIdsPerTrigger and maxBytesPerTrigger need Spark 4.2: before, a Python"
-                " source is not told where a batch begins"
-            )
+        self._write_ids_max, self._bytes_max = check_limits(options)
+        self._consumer = StreamConsumer(options)
 
     def initialOffset(self) -> dict[str, Any]:
         """Before the first batch."""
         with self._options.connect() as session:
             table = self._table(session)
             decided = _decided(session, table)
-        start = decided if self._starting == "latest" else int(self._starting) - 1
+            own = session.client.own
+            start = decided if self._starting == "latest" else int(self._starting) - 1
+            known = self._consumer.begins(own, table)
+            if known is not None:
+                start = _decided_by(known)
+            elif start != _NOTHING_YET:
+                self._consumer.begin(own, table, _state(session, table, start))
         return _offset(table, start)
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
@@ -148,13 +147,16 @@ class StreamReader(DataSourceStreamReader):
         with self._options.connect() as session:
             table = self._table(session)
             for offset in (start, end):
-                _check_same(table, offset)
+                check_same(table, offset)
             lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
             snapshot, files = lease.snapshot, lease.files
             check_schema(snapshot.table, self._schema)
-            if not wanted.is_first:
+            if wanted.is_first:
+                return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
+            low = _state(session, table, wanted.low)
+            with self._consumer.reading(session.client.own, table, low, confirms=False):
                 wanted = replace(wanted, skipped=self._changes(snapshot, wanted, files))
-            return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
+                return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
@@ -164,14 +166,20 @@ class StreamReader(DataSourceStreamReader):
         chosen = partition.write_ids if reader.row_ids else None
         yield from read_units(reader, units, self._schema, keep=_keep(chosen))
 
-    def _table(self, session: Session) -> Table:
-        table = readable_table(session, self._options)
-        if table.acid_mode is AcidMode.NONE:
-            raise InvalidInputError(
-                f"{table.name} is not transactional: a stream goes by write ids",
-                table=str(table.name),
+    def commit(self, end: dict[str, Any]) -> None:
+        """All up to ``end`` is done, and its consumer goes on.
+
+        Raises:
+            ConflictError: another stream reads under the name of its consumer.
+        """
+        with self._options.connect() as session:
+            table = self._table(session)
+            self._consumer.read(
+                session.client.own, table, _state(session, table, int(end["writeId"]))
             )
-        return table
+
+    def _table(self, session: Session) -> Table:
+        return stream_table(session, self._options)
 
     def _changes(self, snapshot: Snapshot, wanted: WriteIds, files: Files) -> frozenset[int]:
         """The write ids that changed rows; they are skipped, if any.
@@ -232,7 +240,7 @@ if limits is not None:  # from Spark 4.2 on
             low = int(start["writeId"])
             with self._options.connect() as session:
                 table = self._table(session)
-                _check_same(table, start)
+                check_same(table, start)
                 high = _decided(session, table)
                 if self._until is not None:
                     high = min(high, self._until)
@@ -272,6 +280,37 @@ def stream_reader(options: Options, schema: StructType) -> StreamReader:
     return kind(options, schema)
 
 
+def stream_table(session: Session, options: Options) -> Table:
+    """The table whose stream it is.
+
+    Raises:
+        NotFoundError: there is no such table.
+        InvalidInputError: it is a view, or not transactional.
+    """
+    table = readable_table(session, options)
+    if table.acid_mode is AcidMode.NONE:
+        raise InvalidInputError(
+            f"{table.name} is not transactional: a stream goes by write ids",
+            table=str(table.name),
+        )
+    return table
+
+
+def check_limits(options: Options) -> tuple[int | None, int | None]:
+    """How many write ids, and how many bytes, a batch may have.
+
+    Raises:
+        UnsupportedError: this version of Spark knows no limits.
+    """
+    found = options.number("maxWriteIdsPerTrigger"), options.number("maxBytesPerTrigger")
+    if limits is None and any(found):
+        raise UnsupportedError(
+            "maxWriteIdsPerTrigger and maxBytesPerTrigger need Spark 4.2: before, a Python"
+            " source is not told where a batch begins"
+        )
+    return found
+
+
 # -------------------------------------------------------------------- offsets
 
 
@@ -291,17 +330,45 @@ def _decided(session: Session, table: Table) -> int:
     return min(valid.hwm, valid.min_open - 1)
 
 
+def _state(session: Session, table: Table, write_id: int) -> Version:
+    """The table with all write ids up to this one; they are decided."""
+    (now,) = session.client.metastore.valid_write_ids((table.name,))
+    aborted = [one for one in now.aborted if one <= write_id]
+    last = write_id
+    while last and not now.is_valid(last):
+        last -= 1
+    valid = ValidWriteIdList.of(now.table, hwm=write_id, aborted=aborted)
+    return Version(WriteId(last), valid, None, None)
+
+
+def _decided_by(consumer: Pin) -> int:
+    """The write id up to which a consumer has read all.
+
+    Raises:
+        InvalidInputError: it has read others than the first ones.
+    """
+    if consumer.valid.open:
+        raise InvalidInputError(
+            f"The consumer {consumer.name} of {consumer.table} has read versions in the order of"
+            " commits, and this stream goes by write ids",
+            table=str(consumer.table),
+            consumer=consumer.name,
+        )
+    return consumer.valid.hwm
+
+
 def _offset(table: Table, write_id: int) -> dict[str, Any]:
-    return {"table": _identity(table), "writeId": write_id}
+    return {"table": identity(table), "writeId": write_id}
 
 
-def _identity(table: Table) -> str:
+def identity(table: Table) -> str:
     """What a rename keeps and no other table has."""
     return f"{table.created_at_ms} {table.location}" if table.id is None else str(table.id)
 
 
-def _check_same(table: Table, offset: Mapping[str, Any]) -> None:
-    if offset.get("table") != _identity(table):
+def check_same(table: Table, offset: Mapping[str, Any]) -> None:
+    """Raises: InvalidInputError: an offset is one of another table."""
+    if offset.get("table") != identity(table):
         raise InvalidInputError(
             f"The checkpoint is one of another table than {table.name}, or that was dropped and"
             " made anew",

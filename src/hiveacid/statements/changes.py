@@ -120,8 +120,10 @@ def plan_changes(
     own: OwnDatabase,
     files: Files,
     columns: Iterable[str] | None = None,
+    between: tuple[Version, Version] | None = None,
 ) -> ChangeScan:
-    """What a transaction reads for the changes of a table.
+    """What a transaction reads for the changes of a table; ``between`` two states, where they are
+    given, whatever ``wanted`` says.
 
     Raises:
         NotFoundError: no such column.
@@ -135,6 +137,8 @@ def plan_changes(
             f"{table.name} is not transactional: nothing tells what changed", table=str(table.name)
         )
     plan = _Plan(txn, table, wanted, own, files, columns, _others(txn, table))
+    if between is not None:
+        return plan.since(*between)[0]
     if wanted.consumer is None:
         return plan.since(plan.first())[0]
     name, keep_ms = consumer_name(wanted.consumer), wanted.keep_ms
@@ -166,7 +170,7 @@ class _Plan:
         wanted = self.wanted
         assert wanted.since is not None
         included = not wanted.includes_since
-        return _state(self.own, self.table, self.now, wanted.since, included=included)
+        return state_of(self.own, self.table, self.now, wanted.since, included=included)
 
     def of_consumer(self, pin: Pin) -> Version:
         """The state that a consumer has read to; what committed unrecorded since is no part of it.
@@ -185,10 +189,11 @@ class _Plan:
         there = self.own.version(self.table.name, write_id=pin.write_id)
         return replace(there, valid=replace(pin.valid, table=self.now.table))
 
-    def since(self, low: Version) -> tuple[ChangeScan, Version]:
+    def since(self, low: Version, high: Version | None = None) -> tuple[ChangeScan, Version]:
         """The changes from a state on, and the state that they end with."""
         own, table, txn, wanted = self.own, self.table, self.txn, self.wanted
-        versions, high = _versions(own, table, self.now, wanted, low)
+        high = high or self._last(low)
+        versions = _versions(own, table, self.now, low, high)
         _check_partitions(own, table, low, high)
         key = _key(table, wanted)
         names = _columns(table, self.columns)
@@ -207,6 +212,19 @@ class _Plan:
             is_net=wanted.deduplication is Deduplication.NET_CHANGES,
         )
         return ChangeScan(table, versions, tuple(units), reader, key), high
+
+    def _last(self, low: Version) -> Version:
+        """Raises: InvalidInputError: it was before ``low``."""
+        wanted, own, table = self.wanted, self.own, self.table
+        if wanted.until is None:
+            return last_version(own, table, self.now, low)
+        high = state_of(own, table, self.now, wanted.until, included=wanted.includes_until)
+        if is_before(high, low):
+            raise InvalidInputError(
+                f"Version {wanted.until} of {table.name} committed before version {low.write_id}",
+                table=str(table.name),
+            )
+        return high
 
     def _floors(self, low: Version, high: Version) -> dict[str, Floor]:
         """What cleaners have begun to remove, by the names that partitions had in a version."""
@@ -228,27 +246,58 @@ def _others(txn: Transaction, table: Table) -> ValidWriteIdList:
     return ValidWriteIdList.of(now.table, hwm=now.hwm, open=opened, aborted=now.aborted)
 
 
-def _versions(
-    own: OwnDatabase, table: Table, now: ValidWriteIdList, wanted: ChangeRange, low: Version
-) -> tuple[Versions, Version]:
+def last_version(
+    own: OwnDatabase,
+    table: Table,
+    now: ValidWriteIdList,
+    low: Version,
+    *,
+    versions_max: int | None = None,
+    bytes_max: int | None = None,
+) -> Version:
+    """The last version after ``low``, or ``low`` where there is none; within the limits, but one
+    version at the least.
+    """
+    commits = _commits_after(own, table, now, low)
+    if commits and not _has_strangers(commits, low, now):
+        count = _limited(commits, versions_max, bytes_max)
+        return state_of(own, table, now, int(commits[count - 1].write_id))
+    # What is open may be of somebody who records no commits, and must not be missed.
+    decided = min(now.hwm, now.min_open - 1)
+    ends = [low.valid.hwm + versions_max] if versions_max else []
+    for end in (*ends, decided):
+        high = state_of(own, table, now, max(min(decided, end), int(low.write_id)))
+        if is_before(low, high):
+            return high
+    return own.version(table.name, write_id=low.write_id)
+
+
+def _commits_after(
+    own: OwnDatabase, table: Table, now: ValidWriteIdList, low: Version
+) -> list[Commit]:
+    """The commits that ``now`` sees and ``low`` does not, in their order."""
     found = own.commits(table.name, after=low.sequence or 0)
-    commits = [
+    return [
         one for one in found if now.is_valid(one.write_id) and not low.valid.is_valid(one.write_id)
     ]
-    if wanted.until is not None:
-        high = _state(own, table, now, wanted.until, included=wanted.includes_until)
-    elif commits and not _has_strangers(commits, low, now):
-        high = _state(own, table, now, int(commits[-1].write_id))
-    else:  # what is open may be of somebody who records no commits, and must not be missed
-        high = _state(own, table, now, max(min(now.hwm, now.min_open - 1), int(low.write_id)))
-        if _is_before(high, low):
-            high = own.version(table.name, write_id=low.write_id)
-    if _is_before(high, low):
-        raise InvalidInputError(
-            f"Version {wanted.until} of {table.name} committed before version {low.write_id}",
-            table=str(table.name),
-        )
-    versions = Versions(
+
+
+def _limited(commits: Sequence[Commit], versions_max: int | None, bytes_max: int | None) -> int:
+    """How many of the commits are within the limits; one at the least."""
+    count = min(len(commits), versions_max or len(commits))
+    size_bytes = 0
+    for at, one in enumerate(commits[:count]):
+        size_bytes += one.facts.size_bytes
+        if at and bytes_max and size_bytes > bytes_max:
+            return at
+    return count
+
+
+def _versions(
+    own: OwnDatabase, table: Table, now: ValidWriteIdList, low: Version, high: Version
+) -> Versions:
+    commits = _commits_after(own, table, now, low)
+    return Versions(
         low.valid,
         high.valid,
         now,
@@ -256,10 +305,10 @@ def _versions(
         positions=_positions(commits, low.valid, high.valid),
         times_ms={int(one.write_id): one.committed_ms for one in commits},
     )
-    return versions, high
 
 
-def _is_before(first: Version, second: Version) -> bool:
+def is_before(first: Version, second: Version) -> bool:
+    """Whether a version is of an earlier commit than another, as far as commits are recorded."""
     if first.sequence is not None and second.sequence is not None:
         return first.sequence < second.sequence
     return int(first.write_id) < int(second.write_id)
@@ -295,7 +344,7 @@ def _has_all(own: OwnDatabase, table: Table, commit: Commit) -> bool:
     return not version.dropped and not any(one.name for one in version.came)
 
 
-def _state(
+def state_of(
     own: OwnDatabase, table: Table, now: ValidWriteIdList, write_id: int, *, included: bool = True
 ) -> Version:
     """The table just after a write id committed, or just before (not ``included``); an aborted one
@@ -318,7 +367,7 @@ def _state(
     if version.sequence is not None:
         with suppress(NotFoundError):  # what was before it was not recorded
             return own.version(table.name, sequence=version.sequence - 1)
-    return _state(own, table, now, write_id - 1)
+    return state_of(own, table, now, write_id - 1)
 
 
 def _has_strangers(commits: Sequence[Commit], low: Version, now: ValidWriteIdList) -> bool:
