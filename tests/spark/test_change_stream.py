@@ -201,6 +201,40 @@ def test_files_are_kept_for_a_stream_with_a_name_alone(alone: Session) -> None:
         other.next()
 
 
+def test_a_stream_of_rows_that_was_away_for_too_long_is_told_so(alone: Session) -> None:
+    _insert(alone, 1)
+    named = Reader(alone, startingWriteId="1", consumer="crm")
+    other = Reader(alone, startingWriteId="1")
+    assert [one[2] for one in named.next()] == [one[2] for one in other.next()] == [1]
+    _insert(alone, 2)
+    merge_arrow(alone.table("t"), [{"id": 1, "pay": 10}], on="id")
+    _compact(alone)
+    with pytest.raises(UnsupportedError, match="Write id 3 updated, deleted or replaced"):
+        named.next()
+    alone.table("t").drop_consumer("crm")
+    _compact(alone)
+    with pytest.raises(SnapshotExpiredError, match="it can read on from version 3") as raised:
+        other.next()
+    assert raised.value.context["write_id"] == 3
+    assert Reader(alone, startingWriteId="4").next() == []
+
+
+def test_a_dropped_partition_is_a_change(alone: Session) -> None:
+    alone.sql(f"create table parts (id int) partitioned by (p int) {ACID}")
+    parts = alone.table("parts")
+    parts.write_arrow([{"id": 1, "p": 1}, {"id": 2, "p": 2}])
+    reader = Reader(alone, table="parts")
+    assert [one[2] for one in reader.next()] == [1, 2]
+    parts.write_arrow([{"id": 3, "p": 1}, {"id": 4, "p": 2}])
+    alone.sql("alter table parts drop partition (p = 1)")
+    with pytest.raises(UnsupportedError, match=r"Partition p=1 of default\.parts was dropped"):
+        reader.next()
+    skipping = Reader(alone, reader.at, table="parts", skipChangeCommits="true")
+    assert [one[2] for one in skipping.next()] == [4]
+    parts.write_arrow([{"id": 5, "p": 2}])
+    assert [one[2] for one in skipping.next()] == [5]
+
+
 def test_checkpoints_of_other_streams_are_told(alone: Session) -> None:
     _insert(alone, 1)
     rows = Reader(alone)
@@ -273,8 +307,8 @@ def test_a_query_tells_each_change_once_whatever_is_done_again(
 
 
 def test_limits_need_a_spark_that_knows_them(alone: Session, monkeypatch: Any) -> None:
-    from hiveacid.connectors import stream_read
+    from hiveacid.connectors import stream_checks
 
-    monkeypatch.setattr(stream_read, "limits", None)
+    monkeypatch.setattr(stream_checks, "limits", None)
     with pytest.raises(UnsupportedError, match=r"need Spark 4\.2"):
         Reader(alone, startingVersion="1", maxWriteIdsPerTrigger="1", **FEED)

@@ -23,8 +23,13 @@ from hiveacid.connectors.change_read import (
     read_events,
 )
 from hiveacid.connectors.options import Options
+from hiveacid.connectors.stream_checks import (
+    check_limits,
+    check_same,
+    identity,
+    stream_table,
+)
 from hiveacid.connectors.stream_consumer import StreamConsumer
-from hiveacid.connectors.stream_read import check_limits, check_same, identity, stream_table
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.history import Version
 from hiveacid.model.tables import Table

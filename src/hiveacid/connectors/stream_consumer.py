@@ -57,11 +57,9 @@ class StreamConsumer:
             own.add_pins([made], keep_ms=kept_for_ms(made, self._keep_ms))
 
     @contextmanager
-    def reading(
-        self, own: OwnDatabase, table: Table, low: Version, *, confirms: bool = True
-    ) -> Iterator[None]:
-        """A batch that begins at ``low`` is planned in the block; ``confirms``: which looks whether
-        all changes since then are told.
+    def reading(self, own: OwnDatabase, table: Table, low: Version) -> Iterator[None]:
+        """A batch that begins at ``low`` is planned in the block, which looks whether all changes
+        since then are told.
 
         Raises:
             ConflictError: another stream has read beyond under its name.
@@ -75,7 +73,6 @@ class StreamConsumer:
             self._name,
             keep_ms=self._keep_ms,
             first=lambda: low,
-            confirms=confirms,
         ) as pin:
             if not low.valid.covers(pin.valid):
                 raise ConflictError(

@@ -13,7 +13,7 @@ told by directories, also by those that a compaction replaced, as long as the re
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,8 +22,16 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from hiveacid.connectors.batch_read import check_schema, read_units, readable_table, tasks_of
+from hiveacid.connectors.batch_read import check_schema, read_units, tasks_of
 from hiveacid.connectors.options import Options
+from hiveacid.connectors.stream_checks import (
+    ANEW,
+    check_limits,
+    check_same,
+    check_told,
+    identity,
+    stream_table,
+)
 from hiveacid.connectors.stream_consumer import StreamConsumer
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import write_ids_of
@@ -53,7 +61,6 @@ if TYPE_CHECKING:
 
 _NOTHING_YET: Final = -1
 """The offset before the first batch of a stream that begins with the whole table."""
-_MORE: Final = "A stream that begins anew (another checkpointLocation) reads the table as it is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +161,9 @@ class StreamReader(DataSourceStreamReader):
             if wanted.is_first:
                 return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
             low = _state(session, table, wanted.low)
-            with self._consumer.reading(session.client.own, table, low, confirms=False):
+            with self._consumer.reading(session.client.own, table, low):
+                skips = self._skips
+                check_told(session, table, low, wanted.high, skips_changes=skips)
                 wanted = replace(wanted, skipped=self._changes(snapshot, wanted, files))
                 return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
 
@@ -199,7 +208,7 @@ class StreamReader(DataSourceStreamReader):
                 f" {snapshot.table.name}: the source hiveacid reads appended rows",
                 table=str(snapshot.table.name),
                 write_id=min(found),
-                note=f".option('skipChangeCommits', 'true') passes over such write ids. {_MORE}",
+                note=f".option('skipChangeCommits', 'true') passes over such write ids. {ANEW}",
             )
         return frozenset(found)
 
@@ -280,37 +289,6 @@ def stream_reader(options: Options, schema: StructType) -> StreamReader:
     return kind(options, schema)
 
 
-def stream_table(session: Session, options: Options) -> Table:
-    """The table whose stream it is.
-
-    Raises:
-        NotFoundError: there is no such table.
-        InvalidInputError: it is a view, or not transactional.
-    """
-    table = readable_table(session, options)
-    if table.acid_mode is AcidMode.NONE:
-        raise InvalidInputError(
-            f"{table.name} is not transactional: a stream goes by write ids",
-            table=str(table.name),
-        )
-    return table
-
-
-def check_limits(options: Options) -> tuple[int | None, int | None]:
-    """How many write ids, and how many bytes, a batch may have.
-
-    Raises:
-        UnsupportedError: this version of Spark knows no limits.
-    """
-    found = options.number("maxWriteIdsPerTrigger"), options.number("maxBytesPerTrigger")
-    if limits is None and any(found):
-        raise UnsupportedError(
-            "maxWriteIdsPerTrigger and maxBytesPerTrigger need Spark 4.2: before, a Python"
-            " source is not told where a batch begins"
-        )
-    return found
-
-
 # -------------------------------------------------------------------- offsets
 
 
@@ -359,22 +337,6 @@ def _decided_by(consumer: Pin) -> int:
 
 def _offset(table: Table, write_id: int) -> dict[str, Any]:
     return {"table": identity(table), "writeId": write_id}
-
-
-def identity(table: Table) -> str:
-    """What a rename keeps and no other table has."""
-    return f"{table.created_at_ms} {table.location}" if table.id is None else str(table.id)
-
-
-def check_same(table: Table, offset: Mapping[str, Any]) -> None:
-    """Raises: InvalidInputError: an offset is one of another table."""
-    if offset.get("table") != identity(table):
-        raise InvalidInputError(
-            f"The checkpoint is one of another table than {table.name}, or that was dropped and"
-            " made anew",
-            table=str(table.name),
-            note=_MORE,
-        )
 
 
 # -------------------------------------------------------------------- directories
@@ -470,7 +432,7 @@ def _told_apart(
                 f" read them: rows of the write ids {first} to {last} cannot be told apart, and it"
                 f" reads on from {wanted.low + 1}",
                 table=str(table.name),
-                note=f"Rows of full ACID tables can. {_MORE}",
+                note=f"Rows of full ACID tables can. {ANEW}",
             )
         found += [each for each in chosen if wanted.cover(each.name)]
     return tuple(found)

@@ -55,10 +55,9 @@ def consumer_pin(
     *,
     keep_ms: int | None,
     first: Callable[[], Version] | None,
-    confirms: bool = True,
 ) -> Iterator[Pin]:
-    """The consumer's pin; in the block what it needs is looked at (``confirms``: all of it). A new
-    one is pinned at the state ``first``, and forgotten where the block fails.
+    """The consumer's pin; in the block what it needs is looked at. A new one is pinned at the state
+    ``first``, and forgotten where the block fails.
 
     Raises:
         NotFoundError: there is no such consumer, and none is to be made.
@@ -74,7 +73,7 @@ def consumer_pin(
         elif isinstance(error, SnapshotExpiredError):
             error.add_note(f"DROP CONSUMER {name} ON {table.name}, and let it begin anew.")
         raise
-    if confirms and not is_sure:
+    if not is_sure:
         store.confirm_pins([pin])
 
 
