@@ -97,10 +97,10 @@ WRONG = {
     "versionAsOf does not go with readChangeFeed": {"readChangeFeed": "true", "versionAsOf": "1"},
     "no version 9 yet": {"readChangeFeed": "true", "startingVersion": "9"},
     "no column 'nosuch'": {"readChangeFeed": "true", "startingVersion": "1", "key": "nosuch"},
-    "Changes since 3 until 2 are none": {
+    "Version 1 of default.emp committed before version 2": {
         "readChangeFeed": "true",
-        "startingVersion": "3",
-        "endingVersion": "2",
+        "startingVersion": "2",
+        "endingVersion": "1",
     },
     "startingVersion is a whole number": {"readChangeFeed": "true", "startingVersion": "first"},
     "deduplicationMode is one of": {
@@ -119,7 +119,8 @@ def test_wrong_options_of_a_feed_are_named(tmp_path: Path, words: str) -> None:
     url = f"sqlite:///{tmp_path}/metastore.db"
     with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as session:
         session.sql(f"create table emp (id int) {ACID}")
-        session.sql("insert into emp values (1)")
+        for number in range(3):
+            session.sql(f"insert into emp values ({number})")
     with pytest.raises(AcidError, match=words):
         source = HiveAcidDataSource({"metastore": url, "table": "emp", **WRONG[words]})
         source.reader(source.schema()).partitions()

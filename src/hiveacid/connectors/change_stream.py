@@ -125,6 +125,8 @@ class ChangeStreamReader(DataSourceStreamReader):
         Raises:
             ConflictError: another stream reads under the name of its consumer.
         """
+        if not self._consumer.is_named:
+            return
         with self._options.connect() as session:
             table = stream_table(session, self._options)
             self._consumer.read(session.client.own, table, _state(session, table, end))

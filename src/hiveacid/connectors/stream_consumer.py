@@ -41,6 +41,11 @@ class StreamConsumer:
         self._keep_ms = None if days is None else days * _DAY_MS
         self._pin: Pin | None = None
 
+    @property
+    def is_named(self) -> bool:
+        """Whether there is one."""
+        return self._name is not None
+
     def begins(self, own: OwnDatabase, table: Table) -> Pin | None:
         """What it has read to, where a stream begins with no checkpoint; None for a new one."""
         return None if self._name is None else find_consumer(own, table.name, self._name)

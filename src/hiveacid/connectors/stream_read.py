@@ -181,6 +181,8 @@ class StreamReader(DataSourceStreamReader):
         Raises:
             ConflictError: another stream reads under the name of its consumer.
         """
+        if not self._consumer.is_named:
+            return
         with self._options.connect() as session:
             table = self._table(session)
             self._consumer.read(

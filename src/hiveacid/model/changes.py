@@ -55,11 +55,9 @@ class ChangeRange:
     keep_ms: int | None = None
 
     def __post_init__(self) -> None:
-        since = self.since or 0
-        if since < 0 or (self.until is not None and self.until < since):
-            raise InvalidInputError(
-                f"Changes since {self.since} until {self.until} are none: versions begin with 1,"
-                " and the first comes first",
-                since=self.since,
-                until=self.until,
-            )
+        for one in (self.since, self.until):
+            if one is not None and one < 0:
+                raise InvalidInputError(
+                    f"There is no version {one}: versions begin with 1, and before is 0",
+                    version=one,
+                )

@@ -219,9 +219,12 @@ class _Plan:
         if wanted.until is None:
             return last_version(own, table, self.now, low)
         high = state_of(own, table, self.now, wanted.until, included=wanted.includes_until)
-        if is_before(high, low):
+        since = wanted.since if wanted.consumer is None else None
+        is_backwards = since is not None and wanted.until < since
+        if is_before(high, low) or (is_backwards and not high.valid.is_valid(since or 0)):
             raise InvalidInputError(
-                f"Version {wanted.until} of {table.name} committed before version {low.write_id}",
+                f"Version {wanted.until} of {table.name} committed before version"
+                f" {since or low.write_id}",
                 table=str(table.name),
             )
         return high

@@ -70,6 +70,8 @@ def test_versions_follow_the_order_of_commits(acid: Session, plain: AcidTable) -
     other.sql("commit")
     assert events(plain, since=4, until=6) == [(6, "insert", 6, "early")]
     assert events(plain, since=6) == [(5, "insert", 5, "late")]
+    assert events(plain, since=5) == events(plain, since=5, until=5) == []
+    assert events(plain, since=6, until=5) == [(5, "insert", 5, "late")]
     assert {one[0] for one in events(plain, since=5, bounds="[]")} == {5}
     assert {one[0] for one in events(plain, since=6, bounds="[]")} == {5, 6}
     with pytest.raises(InvalidInputError, match="committed before version 5"):
