@@ -77,7 +77,7 @@ class BatchFiles:
         """Write rows of the current transaction: data columns, then dynamic partition columns.
 
         Raises:
-            ConflictError: somebody removed a file that rows go to.
+            ConflictError: somebody removed a file that rows go to, or renamed its partition.
             StorageError: writing failed.
         """
         for data, values, bucket in self._parts(arrays):
@@ -169,6 +169,12 @@ class BatchFiles:
         directory = f"{root}/{format_delta(DeltaName(self.first, self.last, NO_STATEMENT))}"
         publish_version(fs, directory)
         path = f"{directory}/{format_bucket_file(BucketFileName(bucket))}"
+        if fs.exists(path):
+            raise ConflictError(
+                f"{path} has rows of the batch already: its partition was renamed meanwhile",
+                table=str(self.table.name),
+                path=path,
+            )
         file = FlushedFile(
             fs,
             path,

@@ -330,29 +330,6 @@ def test_what_would_take_the_table_waits_for_an_open_transaction(
     assert ids(acid, "t") == [1]
 
 
-@pytest.mark.parametrize("change", ["drop {}", "{} rename to partition (k=3)"])
-def test_a_batch_ends_well_where_the_partition_of_a_file_went(acid: Session, change: str) -> None:
-    with acid.stream("p", transactions_per_batch=2) as stream:
-        with stream.transaction():
-            stream.write([(1, "a", 1), (2, "a", 2)])
-        acid.sql(f"alter table p {change.format('partition (k=1)')}")
-        with stream.transaction():
-            stream.write([(3, "b", 2)])
-    assert ids(acid, "p") == ([2, 3] if "drop" in change else [1, 2, 3])
-
-
-def test_a_dropped_partition_is_made_again(acid: Session) -> None:
-    with acid.stream("p", transactions_per_batch=5) as stream:
-        with stream.transaction():
-            stream.write({"id": 1, "k": 1})
-        acid.sql("alter table p drop partition (k=1)")
-        with pytest.raises(ConflictError), stream.transaction():
-            stream.write({"id": 2, "k": 1})
-        with stream.transaction():
-            stream.write({"id": 3, "k": 1})
-    assert ids(acid, "p") == [3]
-
-
 def test_a_transaction_that_somebody_aborted(acid: Session) -> None:
     with acid.stream("t", transactions_per_batch=5) as stream:
         stream.begin()
