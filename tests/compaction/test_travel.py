@@ -183,6 +183,16 @@ def test_rows_of_then_have_the_columns_of_then(made: World) -> None:
         ]
 
 
+def test_a_rename_is_a_version_as_every_other_change_of_a_definition(acid: Session) -> None:
+    acid.sql(f"create table t (id int, v string, k int) {ACID}")
+    acid.sql("insert into t values (1, 'a', 0)")
+    acid.sql("alter table t rename to u")
+    acid.sql("insert into u values (2, 'b', 0)")
+    kinds = [one.facts.kind for one in acid.table("u").history()]
+    assert kinds == ["INSERT", "RENAME TABLE", "INSERT"]
+    assert [len(_rows(acid, version, "u")) for version in range(4)] == [0, 1, 1, 2]
+
+
 def test_many_tables_at_one_transaction(acid: Session) -> None:
     for name in ("t", "u"):
         acid.sql(f"create table {name} (id int, v string, k int) {ACID}")

@@ -148,6 +148,8 @@ class Pending:
     statements: list[str] = field(default_factory=list)
     kind: str = ""
     """What is done to tables of which no statement tells more."""
+    renamed: dict[TableName, TableName] = field(default_factory=dict)
+    """By the names under which they got their write ids, the names that tables have by now."""
     batches: list[StreamBatch] = field(default_factory=list)
     """Micro-batches of streams that the whole transaction is: they stay where a part goes."""
     consumed: list[ConsumerMove] = field(default_factory=list)
@@ -184,7 +186,10 @@ class Pending:
         """What the commit keeps of itself: each table with a write id, told of or not."""
         told = tuple(one for one in self.facts if write_ids.get(one.table) == one.write_id)
         rest = write_ids.keys() - {one.table for one in told}
-        bare = tuple(CommitFacts(name, write_ids[name], self.kind) for name in sorted(rest))
+        bare = tuple(
+            CommitFacts(self.renamed.get(name, name), write_ids[name], self.kind)
+            for name in sorted(rest)
+        )
         return CommitNote((*told, *bare), application, "; ".join(self.statements) or None)
 
     def with_columns(self, table: Table) -> Table:

@@ -425,6 +425,7 @@ def rename_table(context: ExecutionContext, statement: RenameTable, look: Look) 
         except AcidError:
             undo_killed_rename(metastore, noted(table, table.location, location), context.files)
             raise
+        transaction.pending.renamed[table.name] = new_name
 
     locks = footprint.rename_table(table.name, new_name)
     return Change(locks, run, guards=footprint.alter_table(new_name))
