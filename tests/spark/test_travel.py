@@ -86,3 +86,18 @@ def test_the_data_source_reads_versions(acid: Any, emp: Any, spark: Any) -> None
     assert sorted(tuple(row)[:2] for row in found.collect()) == FIRST
     with pytest.raises(AnalysisException, match="not by write id and time"):
         reader.option("timestampAsOf", "2100-01-01").load("emp")
+
+
+def test_statements_of_few_rows_are_explained_and_undone(acid: Any, emp: Any, rows: Any) -> None:
+    deleted, updated, _ = emp.history()
+    told = acid.explain_row("emp", where="id = 2", key="id").changes
+    assert [(one.what, one.version) for one in told] == [("insert", 1), ("update", 2)]
+    assert told[1].commit.statement == "update emp set name = ? where id = ?"
+    frame = acid.sql("describe history emp where id = 1")
+    assert [(row.version, row.change) for row in frame.collect()] == [(1, "insert"), (3, "delete")]
+    assert dict(frame.dtypes)["timestamp"] == "timestamp"
+    assert dict(acid.sql("describe history emp").dtypes)["inserted"] == "bigint"
+    acid.sql(f"undo transaction {deleted.txn}")
+    assert rows("select id, name from emp") == SECOND
+    acid.sql(f"undo transaction {updated.txn}")
+    assert rows("select id, name from emp") == FIRST
