@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from hiveacid.model.history import Commit
+from hiveacid.model.history import Commit, UnrecordedCommit
 from hiveacid.model.readable import html_table, moment
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements.arguments import checked
@@ -54,9 +54,9 @@ class TableHealth:
         """
         return cast("TableDetail", self.session.execute(DescribeDetail(self.name)))
 
-    def history(self, *, limit: int | None = None) -> tuple[Commit, ...]:
-        """DESCRIBE HISTORY: the commits that wrote to the table, the last first; those of Hive's
-        own are not among them.
+    def history(self, *, limit: int | None = None) -> tuple[Commit | UnrecordedCommit, ...]:
+        """DESCRIBE HISTORY: the commits that wrote to the table, the last first; of those of Hive's
+        own what Hive's tables tell.
 
         Raises:
             NotFoundError: the table was dropped.

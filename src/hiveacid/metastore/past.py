@@ -7,7 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from hiveacid.model.history import Commit, ConsumerMove, Floor, Pin, StreamBatch, Version
+from hiveacid.model.history import (
+    Commit,
+    ConsumerMove,
+    Floor,
+    Pin,
+    StreamBatch,
+    UnrecordedCommit,
+    Version,
+)
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import TableName
 
@@ -20,6 +28,13 @@ class Past(Protocol):
     ) -> tuple[Commit, ...]:
         """The commits that wrote to the table, in their order, those whose place (``sequence``) is
         above ``after``; the last ones first where ``latest``. Commits of Hive's own are missing.
+
+        Raises: NotFoundError: no such table.
+        """
+
+    def unrecorded(self, table: TableName) -> tuple[UnrecordedCommit, ...]:
+        """The commits that wrote to the table and were not recorded (those of Hive), as far as
+        Hive's tables know them still, the last first.
 
         Raises: NotFoundError: no such table.
         """

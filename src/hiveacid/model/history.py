@@ -82,6 +82,22 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class UnrecordedCommit:
+    """A commit of Hive's own to a table, as far as its tables tell; None is what nobody knows."""
+
+    txn: TxnId
+    write_id: WriteId
+    started_ms: int | None
+    facts: CommitFacts
+    user: str | None
+    host: str | None
+    sequence: None = None
+    committed_ms: None = None
+    application: None = None
+    statement: None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AsOf:
     """Which version is asked for: by write id, time (epoch ms), name of a tag, or place among the
     commits; one of them.

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import SnapshotExpiredError
 from hiveacid.model.changes import ChangeRange
-from hiveacid.model.history import Commit
+from hiveacid.model.history import Commit, UnrecordedCommit
 from hiveacid.model.readable import HtmlFields, at
 from hiveacid.model.tables import Table, TableName
 from hiveacid.reading.rows import condition_of
@@ -54,7 +54,7 @@ class RowChange:
     version: int
     before: Mapping[str, object] | None
     after: Mapping[str, object] | None
-    commit: Commit | None
+    commit: Commit | UnrecordedCommit | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,9 @@ def _has_null(rows: pa.Table, key: Sequence[str]) -> pa.Array:
     return nulls
 
 
-def _changes(events: pa.Table, commits: Mapping[int, Commit]) -> Iterator[RowChange]:
+def _changes(
+    events: pa.Table, commits: Mapping[int, Commit | UnrecordedCommit]
+) -> Iterator[RowChange]:
     added = {field.name for field in CHANGE_FIELDS}
     kind, version = (field.name for field in CHANGE_FIELDS[:2])
     before: Mapping[str, Any] | None = None

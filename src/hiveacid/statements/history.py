@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Metastore, own
-from hiveacid.model.history import AsOf, Commit
+from hiveacid.model.history import AsOf, Commit, UnrecordedCommit
 from hiveacid.model.ids import TxnId
 from hiveacid.model.readable import at
 from hiveacid.model.tables import TableName
 from hiveacid.statements.values import Command, Listing
 
+_LOG: Final = logging.getLogger(__name__)
 KINDS: Final[Mapping[str, str]] = {
     "version": "bigint",
     "timestamp": "timestamp",
@@ -58,8 +60,11 @@ class UndoTransaction(Command):
     key: tuple[str, ...] | None = None
 
 
-def history(metastore: Metastore, name: TableName, limit: int | None = None) -> tuple[Commit, ...]:
-    """The commits that wrote to a table, the last first.
+def history(
+    metastore: Metastore, name: TableName, limit: int | None = None
+) -> tuple[Commit | UnrecordedCommit, ...]:
+    """The commits that wrote to a table, the last first; where some were not recorded, by their
+    write ids.
 
     Raises:
         NotFoundError: there is no such table.
@@ -67,7 +72,23 @@ def history(metastore: Metastore, name: TableName, limit: int | None = None) -> 
     """
     if limit is not None and limit < 0:
         raise InvalidInputError(f"limit is at least 0, not {limit}", argument="limit")
-    return own(metastore).commits(name, limit=limit, latest=True)
+    store = own(metastore)
+    recorded = store.commits(name, limit=limit, latest=True)
+    others = store.unrecorded(name)
+    if not others:
+        return recorded
+    _LOG.warning(
+        "%s commits to %s were not recorded, as those of Hive: what is not known of them is NULL",
+        len(others),
+        name,
+        extra={"table": str(name)},
+    )
+    found: list[Commit | UnrecordedCommit] = [*recorded, *others]
+    return tuple(sorted(found, key=_write_id, reverse=True)[:limit])
+
+
+def _write_id(one: Commit | UnrecordedCommit) -> int:
+    return int(one.write_id)
 
 
 def history_listing(metastore: Metastore, statement: DescribeHistory) -> Listing:
@@ -80,9 +101,13 @@ def history_listing(metastore: Metastore, statement: DescribeHistory) -> Listing
     return Listing(tuple(KINDS), rows, tuple(KINDS.values()))
 
 
-def _row(one: Commit) -> tuple[object, ...]:
-    facts = one.facts
-    counts = (facts.inserted, facts.updated, facts.deleted, facts.files, facts.size_bytes)
+def _row(one: Commit | UnrecordedCommit) -> tuple[object, ...]:
+    facts, seconds = one.facts, None
+    written: tuple[int | None, ...] = (None, None)
+    if isinstance(one, Commit):
+        written = facts.files, facts.size_bytes
+        seconds = max(0, one.committed_ms - one.started_ms) / 1000
+    counts = (facts.inserted, facts.updated, facts.deleted, *written)
     return (
         int(one.write_id),
         at(one.committed_ms),
@@ -93,5 +118,5 @@ def _row(one: Commit) -> tuple[object, ...]:
         one.statement,
         int(one.txn),
         *counts,
-        max(0, one.committed_ms - one.started_ms) / 1000,
+        seconds,
     )

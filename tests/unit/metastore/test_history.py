@@ -6,14 +6,17 @@ import random
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import delete
 
 from hiveacid.errors import NotFoundError
 from hiveacid.metastore.connect import SqlMetastore
+from hiveacid.metastore.sql.history_schema import HIVEACID_COMMITS
 from hiveacid.model.history import CommitFacts, CommitNote
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import Column, Database, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.model.types import parse_type
+from hiveacid.statements.history import DescribeHistory, history, history_listing
 from hiveacid.testing import ManualClock
 
 T = TableName("d", "t")
@@ -148,3 +151,28 @@ def test_the_past_goes_with_a_new_name_and_not_to_a_new_table(store: SqlMetastor
     assert store.commits(T) == ()
     with pytest.raises(NotFoundError, match="no version 1"):
         store.version(T, write_id=1)
+
+
+def test_commits_of_hive_are_told_by_its_tables(store: SqlMetastore) -> None:
+    """As Hive would leave them: nothing of ours is recorded."""
+    first = _commit(store)
+    ours = _commit(store)
+    aborted, _ = _begin(store)
+    store.abort_txn(aborted)
+    _begin(store)  # open
+    with store._db.write() as unit:
+        table = HIVEACID_COMMITS.c
+        unit.ask(delete(HIVEACID_COMMITS).where(table.HC_WRITEID == first))
+    (found,) = store.unrecorded(T)
+    assert (found.write_id, found.facts.kind) == (first, "INSERT")
+    assert (found.user, found.host, found.committed_ms) == ("ann", "h", None)
+    listed = history(store, T)
+    assert [one.write_id for one in listed] == [ours, first]
+    assert history(store, T, 1) == listed[:1]
+    listing = history_listing(store, DescribeHistory(T))
+    row = dict(zip(listing.columns, listing.rows[1], strict=True))
+    assert (row["version"], row["transaction"], row["operation"]) == (1, found.txn, "INSERT")
+    assert (row["timestamp"], row["files"], row["seconds"]) == (None, None, None)
+    store.run_housekeeping(interval_s=0.0)
+    assert [one.write_id for one in history(store, T)] == [ours, first]
+    assert store.unrecorded(TableName("d", "u")) == ()

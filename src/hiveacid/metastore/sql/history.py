@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from itertools import count
 from typing import Final
 
-from sqlalchemy import bindparam, func, insert, select, true, update
+from sqlalchemy import bindparam, exists, func, insert, select, true, update
 from sqlalchemy.types import BigInteger, Integer, String, Text
 
 from hiveacid.errors import NotFoundError, SnapshotExpiredError
@@ -31,7 +31,7 @@ from hiveacid.metastore.sql.history_schema import (
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
 from hiveacid.metastore.sql.old_history import FORGOTTEN, FORGOTTEN_UP_TO
 from hiveacid.metastore.sql.partition_changes import partitions_since, tick
-from hiveacid.metastore.sql.schema import TXNS
+from hiveacid.metastore.sql.schema import COMPLETED_TXN_COMPONENTS, TXN_TO_WRITE_ID, TXNS
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
 from hiveacid.model.history import (
     WHOLE_TABLE,
@@ -39,6 +39,7 @@ from hiveacid.model.history import (
     CommitFacts,
     CommitNote,
     Floor,
+    UnrecordedCommit,
     Version,
     state_after,
 )
@@ -98,6 +99,28 @@ _OF_TXN: Final = (
     .where(_C.HC_TXNID == bindparam("txn"))
     .order_by(_C.HC_TBL_ID)
 )
+_W = TXN_TO_WRITE_ID.c
+_N = COMPLETED_TXN_COMPONENTS.c
+_UNRECORDED: Final = (
+    select(_W.T2W_WRITEID, _W.T2W_TXNID, TXNS.c.TXN_STARTED, TXNS.c.TXN_USER, TXNS.c.TXN_HOST)
+    .join_from(TXN_TO_WRITE_ID, TXNS, TXNS.c.TXN_ID == _W.T2W_TXNID, isouter=True)
+    .where(
+        _W.T2W_DATABASE == bindparam("db"),
+        _W.T2W_TABLE == bindparam("table"),
+        ~exists().where(_OF_TABLE, _C.HC_WRITEID == _W.T2W_WRITEID),
+    )
+)
+_UNRECORDED_WRITES: Final = (
+    select(_N.CTC_WRITEID, _N.CTC_TXNID, func.max(_N.CTC_UPDATE_DELETE))
+    .where(
+        _N.CTC_DATABASE == bindparam("db"),
+        _N.CTC_TABLE == bindparam("table"),
+        _N.CTC_WRITEID.is_not(None),
+        ~exists().where(_OF_TABLE, _C.HC_WRITEID == _N.CTC_WRITEID),
+    )
+    .group_by(_N.CTC_WRITEID, _N.CTC_TXNID)
+)
+_KINDS: Final = {"N": "INSERT", "Y": "UPDATE OR DELETE"}
 _BY_WRITE_ID: Final = _ALL.where(_C.HC_WRITEID == bindparam("write_id"))
 _LAST_UP_TO_TIME: Final = (
     _ALL.where(_C.HC_TIME <= bindparam("time")).order_by(_C.HC_SEQ.desc()).limit(1)
@@ -199,6 +222,32 @@ class SqlHistory(Past):
         with self._db.read() as unit:
             rows = unit.rows(query, id=table_ids(unit, table).table, after=after)
         return tuple(_commit(table, row) for row in rows)
+
+    def unrecorded(self, table: TableName) -> tuple[UnrecordedCommit, ...]:
+        where = {"db": table.database, "table": table.table}
+        with self._db.read() as unit:
+            number = table_ids(unit, table).table
+            (now,) = read_valid_write_ids(
+                unit, (table,), timeout_ms=self._db.options.open_txn_timeout_ms, whole=True
+            )
+            forgotten = unit.scalar(FORGOTTEN_UP_TO, id=number) or 0
+            known = unit.rows(_UNRECORDED, id=number, **where)
+            written = unit.rows(_UNRECORDED_WRITES, id=number, **where)
+        kinds = {write_id: _KINDS.get(kind, "") for write_id, _, kind in written}
+        rows = {write_id: (txn, None, None, None) for write_id, txn, _ in written}
+        rows |= {write_id: (txn, begun, user, host) for write_id, txn, begun, user, host in known}
+        return tuple(
+            UnrecordedCommit(
+                TxnId(txn),
+                WriteId(write_id),
+                begun,
+                CommitFacts(table, WriteId(write_id), kinds.get(write_id, "")),
+                user,
+                host,
+            )
+            for write_id, (txn, begun, user, host) in sorted(rows.items(), reverse=True)
+            if write_id > forgotten and now.is_valid(write_id)
+        )
 
     def commits_of(self, txn: TxnId) -> tuple[Commit, ...]:
         with self._db.query() as unit:
