@@ -277,18 +277,23 @@ class QueryParser(ExpressionParser):
             scope.edits.append(Edit(table.start, table.end, ""))
         if cursor.key == "(":
             self._parenthesised(scope, lateral=lateral)
-        elif cursor.key == "VALUES" and cursor.peek(1).kind in _LITERALS:
+        elif cursor.key == "VALUES" and (
+            cursor.peek(1).kind in _LITERALS or cursor.peek(1).key == "("
+        ):
             self._bare_values(scope)
         else:
             self._named_relation(scope)
 
     def _bare_values(self, scope: Scope) -> None:
-        """VALUES expression, ... as Spark has it: rows of one column without parentheses."""
+        """VALUES row, ... as Spark has it: those of one column may be without parentheses."""
         cursor = self.cursor
         cursor.expect("VALUES")
         while True:
-            self.expression(scope, lambda c: c.key in (",", "AS") or at_clause(c))
-            if not cursor.accept(","):
+            if grouped := cursor.key == "(":
+                self.group(scope)
+            else:
+                self.expression(scope, lambda c: c.key in (",", "AS") or at_clause(c))
+            if (grouped and cursor.peek(1).key != "(") or not cursor.accept(","):
                 break
         label, _ = self._alias()
         scope.relations.append(Relation((), label))

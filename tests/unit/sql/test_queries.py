@@ -12,6 +12,9 @@ from hiveacid.statements.values import Query, TableRef, VirtualColumn
 ROW_ID = frozenset([VirtualColumn.ROW_ID])
 TEXTS = {
     "select col1 from values 1, 'x' as v, t": "select col1 from values 1, 'x' as v, P0 as `t`",
+    "select a from values (1, 'x'), (-2, 'y') v(a, b), t": (
+        "select a from values (1, 'x'), (-2, 'y') v(a, b), P0 as `t`"
+    ),
     # tables become placeholders, aliases stay or are added
     "select * from t": "select * from P0 as `t`",
     "select a.id from t a": "select a.id from P0 a",
