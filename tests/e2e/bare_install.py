@@ -258,9 +258,12 @@ def commands(where: Path) -> Iterator[tuple[str, list[str]]]:
         "consumers": ["consumers", "t", *store],
         "describe": ["describe", "t", *store],
         "doctor": ["doctor", *store],
+        "explain-row": ["explain-row", "t", "--where", "id = 1", *store],
         "history": ["history", "t", *store],
+        "metrics": ["metrics", *store],
         "purge": ["purge", "t", *store],
         "tags": ["tags", *store],
+        "undo": ["undo", "4242", *store],
     }
     more = {
         "compactor run --spark": ["compactor", "run", "--once", "--spark", *store],
