@@ -21,6 +21,7 @@ from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.spark.conf import takes_arrow
 from hiveacid.spark.read import read
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.storage.arrow_types import arrow_type
@@ -137,6 +138,16 @@ def through_spark(spark: Any, snapshot: Snapshot) -> list[dict[str, Any]]:
     return rows
 
 
+def through_text(spark: Any, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Columns of the types of which few rows go into a query's text."""
+    few = plan_scan(snapshot, files=Files(), columns=TYPES.keys() - {"z", "a", "n"})
+    found = read(spark, few, bytes_here=1 << 20)
+    assert isinstance(found.relation, str)
+    batches = found.frame._collect_as_arrow()
+    assert all(field.nullable for field in found.frame.schema)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
 def plain(value: Any) -> Any:
     """Comparable: NaN as text, signs of zeros kept, no zones, no blanks behind a char."""
     if isinstance(value, float):
@@ -163,6 +174,9 @@ def test_extreme_values_are_the_same_through_every_reader(spark, tmp_path_factor
     expected = plain(rows)
     assert plain(through_spark(spark, snapshot)) == expected
     assert plain(read_arrow(str(root)).read_all().to_pylist()) == expected
+    if takes_arrow(spark):
+        few = plain(through_text(spark, snapshot))
+        assert few == [{name: row[name] for name in few[0]} for row in expected]
 
 
 def exists(moment: datetime.datetime, zone: ZoneInfo) -> bool:

@@ -87,6 +87,30 @@ def test_a_lookup_runs_no_job(bucketed, acid, routes, spark):
     assert routes == ["in_driver", "in_driver"]
 
 
+@here
+def test_few_rows_are_text_of_the_query(bucketed, acid, routes, rows, spark, monkeypatch):
+    """One call to Spark: no DataFrame of the rows, and no view of it."""
+    acid.sql(f"create table odd (k int, v string) {ACID}")
+    odd = ["'", '"', "\\", "\\n", "${env:HOME}", "{b}", "-- ", "/* */", "é", "", None]
+    acid.table("odd").insert(spark.createDataFrame(list(enumerate(odd)), "k int, v string"))
+    text = "select o.v, b.v, p, '{}' from odd o left join b on b.k = o.k where b.k <= 77"
+    expected = rows(text)
+    routes.clear()
+    calls = []
+    frames = type(spark.range(1))
+    for owner, name in ((type(spark), "createDataFrame"), (frames, "createOrReplaceTempView")):
+        monkeypatch.setattr(owner, name, lambda *_, called=name, **__: calls.append(called))
+    found = {row.v for row in acid.sql("select v from odd where k >= 0").collect()}
+    assert found == set(odd)
+    assert acid.sql("select v, p from b where k = 77").collect() == [("v77", 2)]
+    assert acid.sql("select count(v) from b where k = 73").collect() == [(0,)]
+    assert acid.sql("select v from b where k = 73").schema.simpleString() == "struct<v:string>"
+    assert (set(routes), calls) == ({"in_driver"}, [])
+    monkeypatch.undo()
+    monkeypatch.setattr("hiveacid.spark.inline.CELLS_MAX", -1)
+    assert rows(text) == expected
+
+
 def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypatch):
     acid.sql(f"create table s (k int, v string) {ACID}")
     acid.sql(

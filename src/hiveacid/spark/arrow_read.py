@@ -23,6 +23,7 @@ from hiveacid.model.tables import AcidMode, Column, Partition
 from hiveacid.model.types import CharType
 from hiveacid.spark.assign import keys_from, stored_type
 from hiveacid.spark.conf import takes_arrow, without_rows
+from hiveacid.spark.inline import InlineColumn, rows_text
 from hiveacid.spark.text import ROW_ID_COLUMN, quoted
 from hiveacid.spark.types import ROW_ID_TYPE, spark_type
 from hiveacid.spark.workers import make_ready
@@ -69,8 +70,9 @@ def in_workers(
 
 def in_driver(
     spark: SparkSession, plan: ScanPlan, *, row_ids: bool, bytes_max: int
-) -> DataFrame | None:
-    """The rows of a plan as a local DataFrame; None where they are, or may be, too many.
+) -> DataFrame | str | None:
+    """The rows of a plan as a local DataFrame, or as the text of a query (``inline``); None where
+    they are, or may be, too many.
 
     Read are plans of no more than ``bytes_max`` bytes, and those whose stripes a predicate chose.
 
@@ -81,11 +83,32 @@ def in_driver(
     batches = _read(plan, row_ids=row_ids) if small else None
     if batches is None:
         return None
+    text = None if row_ids else _as_text(plan, batches)
+    if text is not None:
+        return text
     schema = _schema(plan, row_ids=row_ids)
     if not batches:
         return _as_table_types(without_rows(spark, schema), plan, row_ids=row_ids)
     frame = spark.createDataFrame(pa.Table.from_batches(batches), schema)
     return _as_table_types(frame, plan, row_ids=row_ids)
+
+
+def _as_text(plan: ScanPlan, batches: Sequence[pa.RecordBatch]) -> str | None:
+    data, keys = _wanted(plan)
+    none = pa.chunked_array([], pa.int32())
+    values = pa.Table.from_batches(batches).columns if batches else [none] * len((*data, *keys))
+    kinds = [stored_type(c.type) for c in data] + [t.StringType()] * len(keys)
+    columns = [
+        InlineColumn(column.name, kind.simpleString(), its)
+        for column, kind, its in zip((*data, *keys), kinds, values, strict=True)
+    ]
+    wanted = [
+        quoted(c.name)
+        if kind == spark_type(c.type)
+        else f"cast({quoted(c.name)} as {spark_type(c.type).simpleString()}) as {quoted(c.name)}"
+        for c, kind in zip(data, kinds, strict=False)
+    ]
+    return rows_text(columns, [*wanted, *keys_from(keys, [quoted(c.name) for c in keys])])
 
 
 def is_for_driver(plan: ScanPlan, *, bytes_max: int) -> bool:

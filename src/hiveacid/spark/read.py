@@ -55,12 +55,19 @@ _STRIPES_PAY: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a plan leaves over; ``are_here`` where the driver has read it, else Spark reads files
-    when the frame runs.
+    """What a plan leaves over, a DataFrame or the text of a query for it; ``are_here`` where the
+    driver has read it, else Spark reads files when it runs.
     """
 
-    frame: DataFrame
+    spark: SparkSession
+    relation: DataFrame | str
     are_here: bool
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        text = self.relation
+        return self.spark.sql(f"select * from {text}") if isinstance(text, str) else text
 
 
 def read(
@@ -94,17 +101,19 @@ def read(
         for part in plan.parts:
             for file in part.files:
                 name = F.lit(_uri(native_read.join(part.part.partition.location, file.path)))
-                rows = _by_spark(spark, plan, [part.only([file])], row_ids=row_ids)
-                frames.append(rows.withColumn(FILE_NAME_COLUMN, name))
+                frame = _by_spark(spark, plan, [part.only([file])], row_ids=row_ids)
+                frames.append(frame.withColumn(FILE_NAME_COLUMN, name))
         if not frames:
-            return Rows(no_rows(spark, table, virtual=virtual, columns=plan.columns), False)
-        return Rows(_with_virtual(reduce(_union, frames), virtual), False)
+            frame = no_rows(spark, table, virtual=virtual, columns=plan.columns)
+            return Rows(spark, frame, False)
+        return Rows(spark, _with_virtual(reduce(_union, frames), virtual), False)
     if bytes_here is not None:
         here = arrow_read.in_driver(spark, plan, row_ids=row_ids, bytes_max=bytes_here)
         if here is not None:
-            return Rows(_with_virtual(here, virtual), True)
+            rows = Rows(spark, here, True)
+            return Rows(spark, _with_virtual(rows.frame, virtual), True) if virtual else rows
     frame = _by_spark(spark, plan, plan.parts, row_ids=row_ids)
-    return Rows(_with_virtual(frame, virtual), False)
+    return Rows(spark, _with_virtual(frame, virtual), False)
 
 
 def no_rows(

@@ -141,7 +141,7 @@ class Reader:
         rows = read(spark, plan, virtual=(ROW_ID_COLUMN,), bytes_here=bytes_here)
         return rows.frame, rows.are_here
 
-    def _frame(self, ref: TableRef) -> DataFrame:
+    def _relation(self, ref: TableRef) -> DataFrame | str:
         from hiveacid.spark.read import read
 
         if ref.changes is not None:
@@ -151,7 +151,7 @@ class Reader:
         bytes_here = self.context.settings.reads_local_bytes
         rows = read(spark, plan, virtual=virtual, bytes_here=bytes_here)
         self.reads_later |= not rows.are_here
-        return rows.frame
+        return rows.relation
 
     def _changes_frame(self, name: TableName, wanted: ChangeRange) -> DataFrame:
         from hiveacid.statements.changes import plan_changes
@@ -162,18 +162,21 @@ class Reader:
         self.reads_later = True
         return scan.frame(self.context)
 
-    def frames(self, tables: Mapping[str, TableRef]) -> Mapping[str, DataFrame]:
-        """The rows that each placeholder stands for."""
-        return {placeholder: self._frame(ref) for placeholder, ref in tables.items()}
+    def relations(self, tables: Mapping[str, TableRef]) -> Mapping[str, DataFrame | str]:
+        """The rows that each placeholder stands for: a DataFrame, or a query in brackets."""
+        return {placeholder: self._relation(ref) for placeholder, ref in tables.items()}
 
     def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
-        """Make a temporary view for each placeholder, for texts of expressions; returns the view's
-        name for each.
+        """What texts of expressions have for each placeholder: the name of a temporary view that is
+        made here, or a query.
         """
         names: dict[str, str] = {}
-        for placeholder, frame in self.frames(tables).items():
+        for placeholder, relation in self.relations(tables).items():
+            if isinstance(relation, str):
+                names[placeholder] = relation
+                continue
             name = f"{placeholder}_{next(_VIEW_NUMBERS)}"
-            frame.createOrReplaceTempView(name)
+            relation.createOrReplaceTempView(name)
             self._views.append(name)
             names[placeholder] = name
         return names

@@ -154,10 +154,17 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
     spark = reader.context.session()
     if not query.tables:
         return spark.sql(query.text)
-    literal = query.text.replace("{", "{{").replace("}", "}}")
-    text = with_views(literal, {placeholder: f"{{{placeholder}}}" for placeholder in query.tables})
-    frames: dict[str, Any] = dict(reader.frames(query.tables))
-    return spark.sql(text, **frames)
+    relations = reader.relations(query.tables)
+    frames: dict[str, Any] = {p: one for p, one in relations.items() if not isinstance(one, str)}
+
+    def formatted(text: str) -> str:
+        return text.replace("{", "{{").replace("}", "}}") if frames else text
+
+    texts = {
+        placeholder: formatted(one) if isinstance(one, str) else f"{{{placeholder}}}"
+        for placeholder, one in relations.items()
+    }
+    return spark.sql(with_views(formatted(query.text), texts), **frames)
 
 
 def read_names(
