@@ -159,6 +159,8 @@ def of_the_past(table: Any) -> Mapping[str, Callable[[Any], object]]:
         "history": lambda f: f(limit=1),
         "purge": lambda f: f(where="id = 1"),
         "restore": lambda f: f(write_id=1),
+        "explain_row": lambda f: f("t", where="id = 1"),
+        "undo": lambda f: f(4242),
         "Session.tag": lambda f: f("close", ["t"]),
         "Session.drop_tag": lambda f: f("no such tag"),
         "tag": lambda f: f("q3", retain=60.0),
@@ -178,6 +180,7 @@ def streamed(stream: Any) -> None:
 FOR_STATEMENTS = {
     *("lease", "use_database", "control", "compactions_listing", "definition_context"),
     *("look", "run", "over", "take_over", "purged", "restored", "reading_context", "as_of"),
+    "rows_explained",
 }
 """What a session does for its statements and for connectors, not for users."""
 

@@ -63,7 +63,9 @@ def test_what_needs_another_package_names_its_extra(outcomes: dict[str, str]) ->
         "Dataset.scan_polars",
         "$ demo",
         "$ metastore init postgres",
+        "$ metrics",
     }
+    assert "pip install 'hiveacid[metrics]'" in outcomes["$ metrics"]
     assert "pip install 'hiveacid[postgres]'" in outcomes["$ metastore init postgres"]
     assert "pip install 'hiveacid[demo]'" in outcomes["$ demo"]
     assert "pip install polars" in outcomes["Dataset.scan_polars"]
@@ -87,6 +89,7 @@ _REFUSED = {
     *("Session.use_spark", "hiveacid.enable", "hiveacid.disable"),
     *("Session.abort_locks", "Session.abort_transactions", "$ abort"),
     *("Session.drop_tag", "AcidTable.purge", "AcidTable.restore", "$ purge", "$ changes"),
+    *("Session.undo", "$ undo"),
 }
 """There are no such files, transactions, locks, sessions, tags; PURGE finds a transaction open, and
 ends the past that it can.
