@@ -6,6 +6,7 @@ import time
 from datetime import datetime, timezone
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -79,6 +80,9 @@ def test_frames_of_then(acid: Any, emp: Any) -> None:
         emp.df(as_of_write_id=99)
 
 
+@pytest.mark.skipif(
+    pyspark.__version__.startswith("3."), reason="PySpark 3.5 has no data sources in Python"
+)
 def test_the_data_source_reads_versions(acid: Any, emp: Any, spark: Any) -> None:
     del emp
     reader = spark.read.format("hiveacid").option("metastore", acid.client.metastore.url)
