@@ -56,7 +56,9 @@ class AcidError(Exception):
         return f"[Error {self.code}]: {self.message}" if self.code is not None else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.code, self.context))
+        facts = (type(self), self.message, self.code, self.context)
+        notes: list[str] = getattr(self, "__notes__", [])
+        return (_rebuild, facts, {"__notes__": list(notes)} if notes else {})
 
 
 def _rebuild(

@@ -105,13 +105,13 @@ class ScriptedFaults:
         del operation, subject
 
 
-def _may_fail(name: str, method: Callable[[FileSystem, str], Any]) -> Callable[..., Any]:
+def _may_fail(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """An operation on one path that does all or nothing."""
 
     @wraps(method)
-    def operation(self: FaultyFileSystem, path: str) -> Any:
+    def operation(self: FaultyFileSystem, path: str, **facts: Any) -> Any:
         with self._operation(name, path):
-            return method(self, path)
+            return method(self, path, **facts)
 
     return operation
 

@@ -150,7 +150,7 @@ def _found(
     mode = _mode([entry for entries in listings for entry in entries])
     parts = tuple(
         SnapshotPart(
-            Partition(partition.values, partition.path),
+            Partition(partition.values, fs.location_of(partition.path)),
             with_logical_lengths(
                 fs,
                 partition.path,
@@ -166,7 +166,7 @@ def _found(
     definition = Table(
         _FOUND,
         columns,
-        root,
+        fs.location_of(root),
         partition_columns=keys,
         properties={"transactional": "true", "transactional_properties": mode.value},
     )
@@ -226,7 +226,7 @@ def _file_columns(fs: FileSystem, parts: Sequence[SnapshotPart]) -> tuple[Column
             file = next((file for file in files if file.size_bytes or file.logical_bytes), None)
             if file is None:
                 continue
-            path = f"{part.partition.location}/{file.path}"
+            path = f"{fs.path_of(part.partition.location)}/{file.path}"
             with _opened(fs, path, file) as reader:
                 if not reader.fields:
                     continue

@@ -9,7 +9,7 @@ them on; plans and targets carry them to other processes. Errors of the library 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,8 +21,9 @@ from pyarrow import fs as pafs
 
 from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
 from hiveacid.storage.failures import mapped
-from hiveacid.storage.many_listings import Found, are_apart, list_together
-from hiveacid.storage.ranged import opened
+from hiveacid.storage.hdfs import moved_to_trash
+from hiveacid.storage.many_listings import are_apart, list_together, with_directories
+from hiveacid.storage.ranged import SMALL_BYTES, far_file, opened
 from hiveacid.storage.retries import Retries
 from hiveacid.storage.s3_requests import Requests
 from hiveacid.storage.stores import (
@@ -41,10 +42,8 @@ _URI: Final = re.compile(
 
 _LOCAL: Final = "/"
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
-_SMALL_BYTES: Final = 1024 * 1024
-"""Of an object: to read as much costs about what a request does."""
 _COPIES_AT_ONCE: Final = 16
-_LISTINGS_AT_ONCE: Final = 64
+_REQUESTS_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class FileSystem:
         """
         self._root = root_of(root)
         self.s3 = s3 or s3_of_environment()
-        self._retries = retries or Retries()
+        self._retries = (retries or Retries()).of_a_server()
         self._fs, prefix = pafs.LocalFileSystem(), ""
         if self._root != _LOCAL:
             with mapped(self._root):
@@ -142,6 +141,11 @@ class FileSystem:
         return self._fs.type_name in _OBJECT_STORES
 
     @property
+    def requests_at_once(self) -> int:
+        """How many requests are worth being under way together: a disk answers each at once."""
+        return 1 if self._fs.type_name == "local" else _REQUESTS_AT_ONCE
+
+    @property
     def uploads(self) -> Uploads | None:
         """What sends files here that another process completes; None where the place has none, or
         where its keys are known to the library alone.
@@ -173,10 +177,13 @@ class FileSystem:
         if len(paths) > 1 and requests is not None and are_apart(paths):
             with mapped(paths[0]):
                 found = list_together(requests, paths)
-            return tuple(_with_directories(path, found[path]) for path in paths)
-        if not self.is_object_store:
+            return tuple(
+                tuple(FileInfo(*facts) for facts in with_directories(path, found[path]))
+                for path in paths
+            )
+        if self.requests_at_once == 1:
             return tuple(map(self.list_recursive, paths))
-        with ThreadPoolExecutor(_LISTINGS_AT_ONCE) as threads:
+        with ThreadPoolExecutor(self.requests_at_once) as threads:
             return tuple(threads.map(self.list_recursive, paths))
 
     def list_directory(self, path: str) -> tuple[FileInfo, ...]:
@@ -184,16 +191,20 @@ class FileSystem:
         return self._list(path, recursive=False)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open for random access."""
+        """Open for random access; what is read of it is tried again, too."""
         requests = self._own_requests()
         with mapped(path):
             if requests is not None:
-                return opened(requests, path)
-            return self._retries.run(lambda: self._opened(path), subject=path)
+                file = opened(requests, path)
+            else:
+                file = self._retries.run(lambda: self._opened(path), subject=path)
+        if self._root == _LOCAL or isinstance(file, pa.BufferReader):
+            return file
+        return far_file(file, path, retries=self._retries)
 
     def _opened(self, path: str) -> pa.NativeFile:
         file = self._fs.open_input_file(path)
-        if self.is_object_store and file.size() <= _SMALL_BYTES:
+        if self.is_object_store and file.size() <= SMALL_BYTES:
             return pa.BufferReader(file.read())  # one request, not one for each stream of ORC
         return file
 
@@ -304,8 +315,13 @@ class FileSystem:
                     ended.append(path)
         return tuple(ended)
 
-    def delete_file(self, path: str) -> None:
-        """Delete one file."""
+    def delete_file(self, path: str, *, is_alone: bool = True) -> None:
+        """Delete one file; its directory stays, also in an object store, if it ``is_alone``."""
+        requests = None if is_alone else self._own_requests()
+        if requests is not None:
+            with mapped(path):
+                requests.asked("DELETE", path, {})
+            return
         again = False
 
         def delete() -> None:
@@ -324,6 +340,14 @@ class FileSystem:
             return
         with suppress(MissingFileError), mapped(path):
             self._retries.run(lambda: self._fs.delete_dir(path), subject=path)
+
+    def move_to_trash(self, path: str) -> bool:
+        """Put a directory where its user gets it back from; False where the place, or its
+        configuration, has no such thing, or the directory is not there.
+        """
+        with suppress(MissingFileError), mapped(path):
+            return self._retries.run(lambda: moved_to_trash(self._fs, path), subject=path)
+        return False
 
     def create_directory(self, path: str) -> None:
         """Create a directory and its parents; nothing happens where it exists."""
@@ -433,8 +457,8 @@ class Files:
         return self.s3.or_else(asked).or_else(s3_of_environment())
 
     def __reduce__(self) -> tuple[object, ...]:
-        has_s3 = any(map(is_s3, self._systems))
-        return (_files_of, (self._s3_access() if has_s3 else self.s3, self.retries))
+        s3 = self._s3_access() if any(map(is_s3, self._systems)) else self.s3
+        return (_files_of, (s3, self.retries.of_a_server(answers=True)))
 
 
 def _files_of(s3: S3Access, retries: Retries) -> Files:
@@ -473,17 +497,3 @@ def _split(location: str) -> tuple[str, str]:
         raise InvalidInputError(f"location {location!r} is not absolute", location=location)
     root = re.sub("^s3[an]:", "s3:", match["root"])
     return f"{root}/{match['query'] or ''}", match["path"] or ""
-
-
-def _with_directories(root: str, found: Iterable[Found]) -> tuple[FileInfo, ...]:
-    """The objects below a directory as files, and the directories that their names are in."""
-    infos, above = {}, len(root.rstrip("/"))
-    for path, size_bytes, modified_ns in found:
-        file = path.rstrip("/")
-        if file == path:
-            infos[file] = FileInfo(file, False, size_bytes, modified_ns)
-        at = file.rfind("/") if file == path else len(file)
-        while at > above and file[:at] not in infos:
-            infos[file[:at]] = FileInfo(file[:at], True, 0)
-            at = file.rfind("/", 0, at)
-    return tuple(infos[path] for path in sorted(infos))

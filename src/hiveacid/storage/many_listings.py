@@ -9,7 +9,7 @@ last.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
 from itertools import pairwise
 from posixpath import commonpath
@@ -58,6 +58,23 @@ def list_together(requests: Requests, directories: Sequence[str]) -> dict[str, l
             break
         after = max(after, wanted[min(number, len(wanted) - 1)])
     return {one: found[f"{one.rstrip('/')}/"] for one in directories}
+
+
+def with_directories(root: str, found: Iterable[Found]) -> list[tuple[str, bool, int, int]]:
+    """The objects below a directory as files, and the directories that their names are in: path,
+    whether it is a directory, size, and time of change; sorted.
+    """
+    infos: dict[str, tuple[str, bool, int, int]] = {}
+    above = len(root.rstrip("/"))
+    for path, size_bytes, modified_ns in found:
+        file = path.rstrip("/")
+        if file == path:
+            infos[file] = (file, False, size_bytes, modified_ns)
+        at = file.rfind("/") if file == path else len(file)
+        while at > above and file[:at] not in infos:
+            infos[file[:at]] = (file[:at], True, 0, 0)
+            at = file.rfind("/", 0, at)
+    return [infos[path] for path in sorted(infos)]
 
 
 def _page(requests: Requests, *, prefix: str, after: str) -> str:

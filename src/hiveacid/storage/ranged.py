@@ -1,25 +1,100 @@
-"""A file of an object store that is read from its end on: its size need not be asked for.
+"""Files that are on no local disk, opened for reading.
 
-The first request brings the last bytes, and with them the size; of a small file that is all of it,
-of a larger one its tail. Then each read is one request.
+Of an object store a file is read from its end on: its size need not be asked for. The first request
+brings the last bytes, and with them the size; of a small file that is all of it, of a larger one
+its tail. Then each read is one request.
 """
 
 from __future__ import annotations
 
 import io
+from copy import copy
 from typing import Final
 
 import pyarrow as pa
 
+from hiveacid.errors import StorageError
+from hiveacid.storage.failures import mapped
+from hiveacid.storage.retries import Retries
 from hiveacid.storage.s3_requests import Requests
 
 _TAIL_BYTES: Final = 64 * 1024
-_SMALL_BYTES: Final = 1024 * 1024
+SMALL_BYTES: Final = 1024 * 1024
 """Of an object: to read as much costs about what a request does."""
 
 
-def opened(requests: Requests, path: str) -> pa.NativeFile:
-    """The file, for random access.
+class FarFile(pa.PythonFile):  # type: ignore[misc]
+    """A file that is read again where that fails in passing; made by ``far_file``."""
+
+    def __init__(self, handle: _Again, mode: str) -> None:
+        del mode  # the library has taken both
+        self._again = handle
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the last read failed. What decodes the bytes (ORC, Parquet) swallows it, and tells a
+        text of its own, which is that of a damaged file, too.
+        """
+        return self._again.failure
+
+
+def far_file(file: pa.NativeFile, path: str, *, retries: Retries) -> FarFile:
+    """The same, whose reads raise ``StorageError``, once they have been tried again."""
+    return FarFile(_Again(file, path, retries), mode="r")
+
+
+def failure_of(file: pa.NativeFile) -> StorageError | None:
+    """Why a file could not be read, where that is known apart from the library's error."""
+    return file.failure if isinstance(file, FarFile) else None
+
+
+class _Again(io.RawIOBase):
+    """A file; a read that fails begins again where it began."""
+
+    def __init__(self, file: pa.NativeFile, path: str, retries: Retries) -> None:
+        super().__init__()
+        self._file = file
+        self._path = path
+        self._retries = retries
+        self.failure: StorageError | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        start = self._file.tell()
+
+        def step() -> bytes:
+            if self._file.tell() != start:
+                self._file.seek(start)
+            data: bytes = self._file.read(size)
+            return data
+
+        try:
+            with mapped(self._path):
+                data = self._retries.run(step, subject=self._path)
+        except StorageError as error:
+            self.failure = copy(error)  # without the frames, which hold this file
+            raise
+        self.failure = None
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def opened(requests: Requests, path: str) -> io.RawIOBase | pa.NativeFile:
+    """The file, for random access; in memory where it is small.
 
     Raises:
         OSError: there is none, or the server failed.
@@ -28,7 +103,7 @@ def opened(requests: Requests, path: str) -> pa.NativeFile:
     size = int(answer.headers.get("content-range", "/0").rpartition("/")[2])
     if len(answer.body) >= size:
         return pa.BufferReader(answer.body)
-    return pa.PythonFile(_Ranged(requests, path, size, answer.body), mode="r")
+    return _Ranged(requests, path, size, answer.body)
 
 
 class _Ranged(io.RawIOBase):
@@ -62,7 +137,7 @@ class _Ranged(io.RawIOBase):
         if not count:
             return b""
         known_from = self._size - len(self._known)
-        if self._at < known_from and self._size <= _SMALL_BYTES:
+        if self._at < known_from and self._size <= SMALL_BYTES:
             self._known = self._fetched(0, known_from) + self._known
             known_from = 0
         if self._at >= known_from:

@@ -11,6 +11,7 @@ import http.client
 import re
 import ssl
 import threading
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -54,9 +55,8 @@ class _Kept:
             self.connection = http.client.HTTPConnection(
                 split.hostname, split.port, timeout=timeout_s
             )
-
-    def __del__(self) -> None:
-        self.connection.close()
+        # by no __del__: of a cycle the socket may be told first that nobody needs it
+        weakref.finalize(self, self.connection.close)
 
 
 class Requests:

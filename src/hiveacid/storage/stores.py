@@ -8,25 +8,23 @@ into ``~/.aws`` and asks the machine for its role, on each machine by itself.
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from hiveacid.errors import InvalidInputError, MissingExtraError
+from hiveacid.errors import InvalidInputError
 from hiveacid.settings import Settings
+from hiveacid.storage.hdfs import hadoop_file_system
 
 Lookup = Callable[[str], str | None]
 """Answers what a name is set to: one of Hadoop's, with Spark's prefix."""
 _ATTEMPTS: Final = 5
 """Of a request that the server is too busy for, or that gets lost; pauses grow between them."""
-_COPY_BYTES: Final = 16 * 1024 * 1024
 _HDFS: Final = ("hdfs://", "viewfs://")
 _KNOWN: Final = (
     "Known are absolute paths, file:, s3: (s3a:, s3n:; what speaks S3 by hiveacid.s3.endpoint), "
@@ -34,8 +32,6 @@ _KNOWN: Final = (
 )
 _HADOOP: Final = ("spark.hadoop.fs.s3a.", "fs.s3a.")
 """What Spark's names for S3 begin with: of an application, and of a session."""
-_TRACE: Final = r"\n\tat "
-"""Begins, as the client for Hadoop shows it, where in the name node something was refused."""
 _SCHEMES: Final = ("s3:", "s3a:", "s3n:")
 """One place; Hadoop knows the second, Hive writes it into its catalog."""
 
@@ -134,7 +130,7 @@ def opened_root(root: str, s3: S3Access) -> tuple[pafs.FileSystem, str]:
         if "?" not in root and "@" not in bucket:
             return _s3(bucket, s3), bucket
     if root.startswith(_HDFS):
-        return _hdfs(root), ""
+        return hadoop_file_system(root), ""
     try:
         file_system, path = pafs.FileSystem.from_uri(root)
     except (ValueError, pa.ArrowException) as error:
@@ -144,99 +140,6 @@ def opened_root(root: str, s3: S3Access) -> tuple[pafs.FileSystem, str]:
             f"no file system for location {root!r}", location=root, note=note
         ) from error
     return file_system, path
-
-
-def _hdfs(root: str) -> pafs.FileSystem:
-    """A file system of Hadoop, by a client that needs no Java; it reads HADOOP_CONF_DIR.
-
-    Raises:
-        MissingExtraError: the client is not installed.
-        OSError: its configuration cannot be read.
-    """
-    try:
-        from hdfs_native import fsspec
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{root} is reached by hdfs-native, which is not installed",
-            note="pip install 'hiveacid[hdfs]'",
-        ) from error
-
-    scheme, _, address = root.rstrip("/").partition("://")
-    given: Any = fsspec.ViewfsFileSystem if scheme == "viewfs" else fsspec.HdfsFileSystem
-
-    class Hadoop(given):  # type: ignore[misc]
-        """As Arrow takes it: with times of change, names as they are, copies."""
-
-        client: Any
-
-        def __init__(self, *arguments: Any, **facts: Any) -> None:
-            with refusals_told():
-                super().__init__(*arguments, **facts)
-            self.client = Telling(self.client)
-
-        def ls(self, path: str, detail: bool = True, **facts: Any) -> list[Any]:
-            with refusals_told():  # entries come one by one
-                listed: list[Any] = super().ls(path, detail, **facts)
-                return listed
-
-        @classmethod
-        def _strip_protocol(cls, path: str) -> str:
-            return path
-
-        def _convert_file_status(self, status: Any) -> dict[str, Any]:
-            info = super()._convert_file_status(status)
-            return {**info, "mtime": status.modification_time / 1000}
-
-        def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-            with self.open(path1, "rb") as source, self.open(path2, "wb") as target:
-                while block := source.read(_COPY_BYTES):
-                    target.write(block)
-
-    host, _, port = address.partition(":")
-    # what is kept by host and port would be another process's client after a fork
-    made = Hadoop(host or None, int(port) if port else None, skip_instance_cache=True)
-    return pafs.PyFileSystem(pafs.FSSpecHandler(made))
-
-
-@contextmanager
-def refusals_told() -> Iterator[None]:
-    """Within the block what a name node refuses is an ``OSError``; of the client for Hadoop it is a
-    ``RuntimeError``, with the name that Hadoop gives to it in the text.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        raise _as_of_files(error) from error
-
-
-def _as_of_files(refusal: RuntimeError) -> OSError:
-    return OSError(str(refusal).partition(_TRACE)[0])
-
-
-class Telling:
-    """The client for Hadoop, or a file that it opened, whose refusals are told as ``OSError``."""
-
-    def __init__(self, given: Any) -> None:
-        self._given = given
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._given, name)
-        if not callable(found):
-            return found
-
-        @wraps(found)
-        def told(*arguments: Any, **facts: Any) -> Any:
-            with refusals_told():
-                answer = found(*arguments, **facts)
-            return Telling(answer) if isinstance(answer, io.IOBase) else answer
-
-        return told
-
-    def __enter__(self) -> Telling:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _s3(bucket: str, access: S3Access) -> pafs.FileSystem:

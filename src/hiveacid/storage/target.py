@@ -275,7 +275,7 @@ def publishing(fs: FileSystem, directories: Iterable[str]) -> Iterator[None]:
         fs.write_bytes(mark, data=b"")
     yield
     for mark in marks:
-        fs.delete_file(mark)
+        fs.delete_file(mark, is_alone=False)
 
 
 def publish_version(fs: FileSystem, directory: str) -> None:

@@ -8,14 +8,23 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import orc
+from tests.s3 import S3Server
+from tests.s3_proxy import proxy
 from tests.unit.storage.test_stores import answering, error_body
 
 from hiveacid.errors import MissingFileError, StorageError
+from hiveacid.model.tables import Column
+from hiveacid.model.types import parse_type
+from hiveacid.settings import Settings
 from hiveacid.storage.failures import storage_error
 from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.retries import Retries
-from hiveacid.storage.stores import S3Access, S3Keys
+from hiveacid.storage.stores import S3Access, S3Keys, s3_of_settings
 from hiveacid.testing import Fault, FaultyFiles, ManualClock, ScriptedFaults
 
 BUSY = "AWS Error SLOW_DOWN during PutObject operation: Please reduce your request rate."
@@ -224,3 +233,72 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
         for step in (fs.list_recursive, fs.open_input):
             with pytest.raises(StorageError, match="the server of bucket/t does not answer"):
                 step(path)
+
+
+def test_a_server_that_was_given_up_is_not_waited_for_with_each_request(tmp_path: Path) -> None:
+    class Busy(ScriptedFaults):
+        def before(self, operation: str, subject: str) -> Fault | None:
+            super().before(operation, subject)
+            return Fault.REFUSED if down else None
+
+    clock, down, faults = ManualClock(), [1], Busy()
+    fs, path = FaultyFiles(ScriptedFaults(), faults, retries=Retries(60, clock)).at(str(tmp_path))
+    with pytest.raises(StorageError):
+        fs.write_bytes(f"{path}/f", data=b"1")
+    waited_s = clock.monotonic_s()
+    assert waited_s > 30
+    for _ in range(5):
+        with pytest.raises(StorageError):
+            fs.create_directory(f"{path}/d")
+    assert clock.monotonic_s() == waited_s
+    down.clear()
+    fs.write_bytes(f"{path}/f", data=b"1")
+    down.append(1)
+    with pytest.raises(StorageError):
+        fs.write_bytes(f"{path}/f", data=b"1")
+    assert clock.monotonic_s() > waited_s + 30, "it answered in between"
+
+
+def test_a_server_that_was_never_reached_is_given_up_soon() -> None:
+    def refused() -> None:
+        raise OSError("Connection refused (os error 111)")
+
+    clock = ManualClock()
+    retries = Retries(60, clock)
+    with pytest.raises(OSError, match="refused"):
+        retries.run(refused)
+    assert clock.monotonic_s() < 10
+    with pytest.raises(OSError, match="refused"):
+        retries.of_a_server(answers=True).run(refused)
+    assert clock.monotonic_s() > 50
+
+
+def batches_of(reader: BucketFileReader) -> list[EventBatch]:
+    """All of a file of one column."""
+    columns = (Column("a", parse_type("bigint")),)
+    return list(reader.batches(table_columns=columns, wanted=(0,), identities=False))
+
+
+@pytest.mark.parametrize(
+    "fails", [("SlowDown", 503, 2), ("SlowDown", 503, 99), ("AccessDenied", 403, 1)]
+)
+def test_a_server_that_fails_while_a_stripe_is_read_is_no_damaged_file(
+    s3: S3Server, fails: tuple[str, int, int]
+) -> None:
+    code, status, times = fails
+    with proxy(s3.endpoint) as between:
+        settings = Settings.of({**s3.settings, "hiveacid.s3.endpoint": between.endpoint})
+        retries = Retries(30, ManualClock())
+        fs, path = Files(s3=s3_of_settings(settings), retries=retries).at(f"s3://{s3.bucket()}/f")
+        with fs.open_output(path) as out:
+            values = np.random.default_rng(1).integers(0, 2**60, 400_000)
+            orc.write_table(pa.table({"a": values}), out)
+        with BucketFileReader(fs, path) as reader:
+            between.fail("GET", status, error_body(code), times=times)
+            if (status, times) == (503, 2):
+                assert sum(batch.rows for batch in batches_of(reader)) == 400_000
+            else:
+                with pytest.raises(StorageError) as raised:
+                    batches_of(reader)
+                wanted = "no-permission" if status == 403 else "io"
+                assert raised.value.context["detail"] == wanted

@@ -17,10 +17,10 @@ from hiveacid.client import open_client
 from hiveacid.errors import InvalidInputError, MissingExtraError, StorageError
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files, FileSystem, one_name
+from hiveacid.storage.hdfs import Telling
 from hiveacid.storage.stores import (
     S3Access,
     S3Keys,
-    Telling,
     s3_of_environment,
     s3_of_hadoop,
     s3_of_settings,

@@ -45,6 +45,7 @@ from hiveacid.storage.orc.wide_timestamps import (
     is_near_1970,
     timestamps_of,
 )
+from hiveacid.storage.ranged import failure_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,6 +430,9 @@ class BucketFileReader:
 
     def _damaged(self, error: Exception) -> Exception:
         """Our error for one of the ORC reader."""
+        failure = failure_of(self._source)
+        if failure is not None:
+            return failure
         if isinstance(error, OSError) and error.errno is not None:
             return storage_error(error, path=self.path)
         return FormatError(

@@ -29,6 +29,7 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.orc.tail import tail_bytes_needed
 from hiveacid.storage.plain.text_parse import TextBuffer, parse_rows
+from hiveacid.storage.ranged import failure_of
 
 PARQUET_MAGIC: Final = b"PAR1"
 ORC_MAGIC: Final = b"ORC"
@@ -206,6 +207,9 @@ class ParquetFileReader(_PlainReader):
         self._zone = facts.get(b"writer.time.zone", b"UTC").decode()
 
     def _damaged(self, error: Exception) -> Exception:
+        failure = failure_of(self._source)
+        if failure is not None:
+            return failure
         if isinstance(error, OSError) and error.errno is not None:
             return storage_error(error, path=self.path)
         return FormatError(

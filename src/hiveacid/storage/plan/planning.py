@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from itertools import repeat
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -61,6 +63,8 @@ _COLUMN_BYTES: Final = 8
 """At least, of a column in a row of Spark."""
 _Place = tuple[FileSystem, str]
 """A partition's directory."""
+_Map = Callable[..., Iterable[Any]]
+"""What ``map`` does, here or by threads."""
 _JAVA: Final = 0
 _ORIGINAL_TRANSACTION, _BUCKET = 2, 3
 """ORC column numbers (format.md 4.1)."""
@@ -85,15 +89,35 @@ def plan_scan(
     """
     table = snapshot.table
     wanted = None if columns is None else set(columns)
-    parts = [_plan_part(files, table, part, predicate) for part in snapshot.parts]
+    parts = _plan_parts(files, snapshot, predicate)
     return ScanPlan(
         files=files,
         snapshot=snapshot,
         columns=tuple(c.name for c in table.all_columns if wanted is None or c.name in wanted),
         predicate=predicate,
-        parts=tuple(part for part in parts if part is not None),
+        parts=parts,
         partitions_of=len(snapshot.parts) if partitions_of is None else partitions_of,
     )
+
+
+def _plan_parts(files: Files, snapshot: Snapshot, predicate: Predicate) -> tuple[PartPlan, ...]:
+    """Of each partition with something to read. Tails that are far away are read together: those of
+    many partitions, or those of each of a few.
+    """
+
+    def planned(part: SnapshotPart, each: _Map) -> PartPlan | None:
+        return _plan_part(files, snapshot.table, part, predicate, each=each)
+
+    at_once, parts = files.at(snapshot.table.location)[0].requests_at_once, snapshot.parts
+    if at_once == 1 or not parts:
+        plans = [planned(part, map) for part in parts]
+    else:
+        with ThreadPoolExecutor(at_once, thread_name_prefix="hiveacid-plan") as threads:
+            if len(parts) < at_once:
+                plans = [planned(part, threads.map) for part in parts]
+            else:
+                plans = list(threads.map(planned, parts, repeat(map)))
+    return tuple(plan for plan in plans if plan is not None)
 
 
 def compression(plan: ScanPlan) -> float:
@@ -154,7 +178,7 @@ def _is_text(kind: HiveType) -> bool:
 
 
 def _plan_part(
-    all_files: Files, table: Table, part: SnapshotPart, predicate: Predicate
+    all_files: Files, table: Table, part: SnapshotPart, predicate: Predicate, *, each: _Map
 ) -> PartPlan | None:
     files = part.directory.row_files
     total = Amount(files_of=len(files), bytes_of=sum(_size(file) for file in files))
@@ -163,7 +187,7 @@ def _plan_part(
         return None
     place = all_files.at(part.partition.location)
     chosen = _files_by_bucket(table, place, files, left)
-    tails = _tails(table, place, chosen, left)
+    tails = _tails(table, place, chosen, left, each)
     if any(_has_updates(table, tail) for tail in tails.values()):
         # an event of Hive before 3 may update a row of another stripe (format.md 4.7)
         tails, left = {}, ANYTHING
@@ -276,18 +300,19 @@ def _buckets(
 
 
 def _tails(
-    table: Table, place: _Place, files: Sequence[DataFile], predicate: Predicate
+    table: Table, place: _Place, files: Sequence[DataFile], predicate: Predicate, each: _Map
 ) -> dict[str, OrcTail]:
     """The tails of the files whose stripes the predicate may decide, by path."""
     data = {column.name for column in table.columns}
     if table.format is not FileFormat.ORC or not columns_of(predicate) & data:
         return {}
     full = table.acid_mode is AcidMode.FULL
-    return {
-        file.path: (event_tail if full and file.is_bucket_file else tail_of)(*place, file)
-        for file in files
-        if _size(file)
-    }
+
+    def read(file: DataFile) -> OrcTail:
+        return (event_tail if full and file.is_bucket_file else tail_of)(*place, file)
+
+    asked = [file for file in files if _size(file)]
+    return {file.path: tail for file, tail in zip(asked, each(read, asked), strict=True)}
 
 
 def _has_updates(table: Table, tail: OrcTail) -> bool:
