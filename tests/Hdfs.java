@@ -14,6 +14,7 @@ public class Hdfs {
         Configuration conf = new Configuration();
         conf.set(MiniDFSCluster.HDFS_MINIDFS_BASEDIR, arguments[0]);
         conf.setInt("dfs.replication", 1);
+        conf.setInt("fs.trash.interval", 60);
         MiniDFSCluster cluster = new MiniDFSCluster.Builder(conf).numDataNodes(1).build();
         cluster.waitActive();
         System.out.println(cluster.getURI());

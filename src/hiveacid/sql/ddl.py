@@ -331,7 +331,7 @@ _drop_database: Final = form(
 _DROPPED: Final[Mapping[str, Callable[[Cursor], Command]]] = {
     "DATABASE": _drop_database,
     "SCHEMA": _drop_database,
-    "TABLE": form(DropTable, _IF_EXISTS, _TABLE, ("", said("PURGE"))),
+    "TABLE": form(DropTable, _IF_EXISTS, _TABLE, ("purge", said("PURGE"))),
     "VIEW": form(DropView, _IF_EXISTS, _TABLE),
 }
 
@@ -428,8 +428,7 @@ def _drop_partitions(cursor: Cursor, name: TableName) -> DropPartitions:
         raise UnsupportedError(f"ALTER TABLE ... DROP {cursor.token.text.upper()} is not supported")
     if_exists = cursor.if_exists()
     found = cursor.listed(_partition_conditions)
-    cursor.accept("PURGE")
-    return DropPartitions(name, found, if_exists)
+    return DropPartitions(name, found, if_exists, purge=cursor.accept("PURGE"))
 
 
 def _partition_conditions(cursor: Cursor) -> tuple[PartitionCondition, ...]:

@@ -20,7 +20,7 @@ from hiveacid.statements.ddl.tables import (
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.evolve import columns_of, columns_of_rows, renamed
 from hiveacid.statements.insert import Truncate, TruncateWork
-from hiveacid.statements.locations import delete_location, owns_files
+from hiveacid.statements.locations import delete_location, goes_to_trash, owns_files
 from hiveacid.statements.locked import Change, define, use_write_id
 from hiveacid.statements.values import Insert
 from hiveacid.txn import footprint
@@ -120,7 +120,8 @@ def _replace(
         return
     name = TableName(old.name.database, f"{old.name.table}__hiveacid_{old.id}")
     look = context.look()
-    define(context, Bound.to(look, fixed(DropTable(name))), tables.drop_table)  # of a killed one
+    left = DropTable(name, purge=True)  # by one that was killed
+    define(context, Bound.to(look, fixed(left)), tables.drop_table)
     create(context, replace(plain, name=name), columns=columns, rows=rows)
     look = context.look()
     define(context, Bound.to(look, fixed(RenameTable(name, old.name))), _take_name)
@@ -134,7 +135,8 @@ def _take_name(context: ExecutionContext, statement: RenameTable, look: Look) ->
         use_write_id(transaction, new)
         context.client.own.replace_table(old.name, by=new.name)
         if owns_files(old):
-            delete_location(context.files, old.location)
+            to_trash = goes_to_trash(old, purge=False)
+            delete_location(context.files, old.location, to_trash=to_trash)
 
     locks = footprint.rename_table(new.name, old.name) + footprint.drop_table(old.name)
     return Change(tuple(dict.fromkeys(locks)), run)

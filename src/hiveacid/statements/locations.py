@@ -48,15 +48,21 @@ def owns_files(table: Table) -> bool:
     return table.kind is TableKind.MANAGED
 
 
-def delete_location(files: Files, location: str) -> None:
-    """Deletes a directory with all in it; nothing happens where there is none.
+def delete_location(files: Files, location: str, *, to_trash: bool = False) -> None:
+    """Deletes a directory with all in it, or moves it ``to_trash`` where the file system has such
+    a place; nothing happens where there is none.
 
     Raises:
         StorageError: the file system failed.
     """
     fs, path = files.at(location)
-    if path.strip("/"):
+    if path.strip("/") and not (to_trash and fs.move_to_trash(path)):
         fs.delete_directory(path)
+
+
+def goes_to_trash(table: Table, *, purge: bool) -> bool:
+    """Whether what is dropped of a table can be got back, where its file system has a trash."""
+    return not purge and table.properties.get("auto.purge", "").lower() != "true"
 
 
 def check_free(files: Files, location: str) -> None:

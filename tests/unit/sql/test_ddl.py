@@ -195,7 +195,7 @@ VALUES = {
     "create table x as with q as (select 1 a) select * from q": (
         CreateTable(X, query=Query("with q as (select 1 a) select * from q"))
     ),
-    "drop table if exists d2.s purge": DropTable(S, True),
+    "drop table if exists d2.s purge": DropTable(S, True, True),
     "truncate table t": Truncate(T),
     "truncate t partition (p='x')": Truncate(T, (("p", "x"),)),
     "alter table t set tblproperties ('a'='b')": SetTableProperties(T, {"a": "b"}),
@@ -222,6 +222,7 @@ VALUES = {
                 ),
                 (PartitionCondition("p", "=", "1"),),
             ),
+            True,
             True,
         )
     ),

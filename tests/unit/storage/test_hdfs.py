@@ -1,7 +1,8 @@
-"""What is HDFS's own: a name node that refuses, files that are open."""
+"""What is HDFS's own: rights, the trash, a name node that refuses, files that are open."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,11 +14,83 @@ from tests.hdfs import Hdfs
 import hiveacid
 from hiveacid.errors import StorageError
 from hiveacid.storage.filesystem import Files
+from hiveacid.storage.hdfs import hadoop_umask
 from hiveacid.storage.retries import Retries
+from hiveacid.storage.stores import opened_root
 from hiveacid.testing import ManualClock
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 pytestmark = [pytest.mark.java, pytest.mark.long("storage")]
+
+
+SITE = """<configuration>
+<property><name>fs.permissions.umask-mode</name><value>002</value></property>
+</configuration>"""
+
+
+def test_the_umask_is_that_of_hadoops_configuration(tmp_path: Path) -> None:
+    assert hadoop_umask({}) == hadoop_umask({"HADOOP_CONF_DIR": str(tmp_path)}) == 0o022
+    (tmp_path / "core-site.xml").write_text(SITE)
+    assert hadoop_umask({"HADOOP_CONF_DIR": str(tmp_path)}) == 0o002
+
+
+def test_what_is_made_has_the_rights_that_the_configuration_leaves(
+    hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_number = hdfs.replace("localhost", "127.0.0.1")
+    rights = {}
+    opened_root.cache_clear()
+    for umask, address in (("022", str(hdfs)), ("002", by_number)):
+        if umask == "002":
+            (tmp_path / "core-site.xml").write_text(SITE)
+            monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+        url, root = f"sqlite:///{tmp_path}/{umask}.db", f"/rights{umask}"
+        with hiveacid.connect(None, url, warehouse=f"{address}{root}") as acid:
+            acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
+            acid.sql("insert into t values (1, 'a'), (2, 'b')")
+        infos = Client(str(hdfs)).list_status(f"{root}/t", True)
+        rights[umask] = {(info.isdir, oct(info.permission)) for info in infos}
+    opened_root.cache_clear()
+    assert rights == {
+        "022": {(False, "0o644"), (True, "0o755")},
+        "002": {(False, "0o664"), (True, "0o775")},
+    }
+
+
+def trashed(hdfs: Hdfs, warehouse: str) -> list[str]:
+    """Directories of files that can be got back, below a warehouse."""
+    found = Client(str(hdfs)).list_status("/user", True)
+    paths = [one.path for one in found if "/.Trash/Current/" in one.path and not one.isdir]
+    inside = [path.partition(f"/.Trash/Current/{warehouse}/") for path in paths]
+    return sorted({re.sub("/(delta|base)_.*", "", path) for _, mark, path in inside if mark})
+
+
+def test_what_is_dropped_is_in_the_trash_but_with_purge(hdfs: Hdfs, tmp_path: Path) -> None:
+    parts = f"partitioned by (p string) {ACID}"
+    with hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{hdfs}/drops") as acid:
+        for table in ("t", "purged", "replaced"):
+            acid.sql(f"create table {table} (id int) {parts}")
+            acid.sql(f"insert into {table} values (1, 'a'), (2, 'b'), (3, 'c')")
+        acid.sql("alter table t drop partition (p='a')")
+        (hidden,) = trashed(hdfs, "drops")
+        assert hidden.startswith("t/") and hidden.endswith("/p=a")
+        acid.sql("alter table t drop partition (p='b') purge")
+        acid.sql("drop table purged purge")
+        assert trashed(hdfs, "drops") == [hidden]
+        acid.sql("drop table t")
+        (whole,) = set(trashed(hdfs, "drops")) - {hidden}
+        assert re.fullmatch(r"t\d*/p=c", whole), "a number where the name is taken"
+        acid.sql("create or replace table replaced (other string)")
+        assert {f"replaced/p={p}" for p in "abc"} <= set(trashed(hdfs, "drops"))
+        acid.sql(f"create table quiet (id int) {ACID[:-1]}, 'auto.purge'='true')")
+        acid.sql("insert into quiet values (1)")
+        acid.sql("drop table quiet")
+        acid.sql("create database d")
+        acid.sql(f"create table d.inner (id int) {ACID}")
+        acid.sql("insert into d.inner values (1)")
+        acid.sql("drop database d cascade")
+    assert [path for path in trashed(hdfs, "drops") if "quiet" in path] == []
+    assert [path for path in trashed(hdfs, "drops") if path.endswith("d.db/inner")]
 
 
 @contextmanager

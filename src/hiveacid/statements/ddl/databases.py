@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Database, TableName
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.locations import delete_location, owns_files
+from hiveacid.statements.locations import delete_location, goes_to_trash, owns_files
 from hiveacid.statements.locked import Change
 from hiveacid.statements.values import Command
 from hiveacid.txn import footprint
@@ -104,7 +104,8 @@ def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look
         metastore.drop_database(name, cascade=statement.cascade)
         for table in tables:
             if owns_files(table):
-                delete_location(context.files, table.location)
+                to_trash = goes_to_trash(table, purge=False)
+                delete_location(context.files, table.location, to_trash=to_trash)
         if database.location.rstrip("/") != context.client.warehouse:
             delete_location(context.files, database.location)
 

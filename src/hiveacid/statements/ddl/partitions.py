@@ -22,6 +22,7 @@ from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.locations import (
     check_free,
     delete_location,
+    goes_to_trash,
     hide,
     move_location,
     noted,
@@ -75,6 +76,7 @@ class DropPartitions(Command):
     name: TableName
     conditions: tuple[tuple[PartitionCondition, ...], ...]
     if_exists: bool = False
+    purge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +153,14 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: 
         owned = doomed if owns_files(table) else ()
         inside = [one for one in owned if one.location.startswith(f"{root}/")]
         if inside:
-            _drop_hidden(context, table, doomed, inside, transaction.id)
+            _drop_hidden(context, table, doomed, inside, transaction.id, to_trash=to_trash)
         else:
             context.client.metastore.drop_partitions(table.name, [one.values for one in doomed])
         for one in owned:
             if one not in inside:
-                delete_location(context.files, one.location)
+                delete_location(context.files, one.location, to_trash=to_trash)
 
+    to_trash = goes_to_trash(table, purge=statement.purge)
     names = [partition_name(table.partition_keys, one.values) for one in doomed]
     return Change(footprint.drop_partitions(table.name, names), run)
 
@@ -168,6 +171,8 @@ def _drop_hidden(
     doomed: Sequence[Partition],
     inside: Sequence[Partition],
     txn: TxnId,
+    *,
+    to_trash: bool,
 ) -> None:
     """Notes in the table's properties what it does, hides the directories that are below the
     table's, forgets the partitions, deletes. Killed before the catalog has forgotten them it is
@@ -186,7 +191,7 @@ def _drop_hidden(
         put_back(metastore, table, hidden, context.files)
         metastore.alter_table(table.name, partial(without_property, key=key))
         raise
-    delete_location(context.files, hidden)
+    delete_location(context.files, hidden, to_trash=to_trash)
     metastore.alter_table(table.name, partial(without_property, key=key))
 
 

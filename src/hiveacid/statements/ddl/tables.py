@@ -53,6 +53,7 @@ from hiveacid.statements.locations import (
     check_free,
     check_place,
     delete_location,
+    goes_to_trash,
     move_location,
     noted,
     owns_files,
@@ -114,6 +115,7 @@ class DropTable(Command):
 
     name: TableName
     if_exists: bool = False
+    purge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +386,8 @@ def drop_table(context: ExecutionContext, statement: DropTable, look: Look) -> C
     def run(_: Transaction) -> None:
         context.client.metastore.drop_table(table.name)
         if owns_files(table):
-            delete_location(context.files, table.location)
+            to_trash = goes_to_trash(table, purge=statement.purge)
+            delete_location(context.files, table.location, to_trash=to_trash)
 
     return Change(footprint.drop_table(table.name), run)
 
