@@ -21,13 +21,14 @@ from tests.compaction.world import (
 import hiveacid
 from hiveacid.compaction.worker import NOT_ENOUGH, Outcome, Step
 from hiveacid.errors import StorageError
-from hiveacid.layout.compaction import RewritePlan, RewrittenFile
+from hiveacid.layout.compaction import RewritePlan
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.tables import Partition, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.target import WrittenFile
 
 KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
 UNITS = pytest.mark.parametrize("unit", ["row", "partition"])
@@ -414,7 +415,7 @@ def test_what_is_no_error_of_ours_is_reported_and_raised(world: World) -> None:
     _three_deltas(world)
     before = world.directories()
 
-    def broken(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+    def broken(fs: FileSystem, plan: RewritePlan) -> tuple[WrittenFile, ...]:
         staging = fs.path_of(plan.staging)
         fs.create_directory(staging)
         raise ZeroDivisionError("a bug")

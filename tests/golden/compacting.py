@@ -11,7 +11,6 @@ from hiveacid.layout.compaction import (
     MajorCompaction,
     MinorCompaction,
     RewritePlan,
-    RewrittenFile,
     plan_major,
     plan_minor,
 )
@@ -24,11 +23,12 @@ from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
+from hiveacid.storage.target import WrittenFile
 
 FS = FileSystem("/")
 PLANS = {"minor": plan_minor, "major": plan_major}
 Plan = Callable[..., MinorCompaction | MajorCompaction | None]
-Rewrite = Callable[[RewritePlan], tuple[RewrittenFile, ...]]
+Rewrite = Callable[[RewritePlan], tuple[WrittenFile, ...]]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Compacted:
     """What a compaction did: the transaction it counts from, and the files by partition."""
 
     txn: TxnId
-    files: tuple[RewrittenFile, ...]
+    files: tuple[WrittenFile, ...]
     plans: tuple[RewritePlan, ...]
 
 
@@ -72,7 +72,7 @@ def compact(
     """Compact every partition and publish the results, inputs stay."""
     txn = TxnId(txns.hwm + 1)
     valid = write_ids.for_compactor()
-    files: list[RewrittenFile] = []
+    files: list[WrittenFile] = []
     plans = []
     for place in discover_partitions(FS, table.location):
         entries = list_partition(FS, place.path)
@@ -90,7 +90,7 @@ def compact(
     return Compacted(txn, tuple(files), tuple(plans))
 
 
-def publish(plan: RewritePlan, staged: tuple[RewrittenFile, ...]) -> None:
+def publish(plan: RewritePlan, staged: tuple[WrittenFile, ...]) -> None:
     """Move staged files to their places."""
     for file in staged:
         target = Path(plan.location) / file.directory

@@ -203,3 +203,18 @@ def test_files_of_tasks_are_put_once_where_they_stay(
     assert len(posts) == 2 * sent, "few rows are written by the driver; the others begun, completed"
     assert sum(one.startswith("LIST") for one in made) == 1
     assert not [one for one in made if one.startswith("DELETE")]
+
+
+def test_a_compaction_by_spark_sends_its_files_to_where_they_stay(
+    s3: S3Server, acid: Session
+) -> None:
+    acid.sql("create table t (id int, v string) tblproperties ('transactional'='true')")
+    for id in range(3):
+        acid.sql(f"insert into t values ({id}, 'v')")
+    acid.sql("set hiveacid.compactor.spark_bytes = 0")
+    with s3.requests() as made:
+        acid.sql("alter table t compact 'major' and wait")
+    assert not [one for one in made if "_hiveacid_staging_" in one]
+    assert sum(one.startswith("PUT") and "/bucket_" in one for one in made) == 1
+    assert sum(one.startswith("POST") for one in made) == 2, "begun by the task, then completed"
+    assert rows(acid, "select * from t") == [(0, "v"), (1, "v"), (2, "v")]

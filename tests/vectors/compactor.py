@@ -18,10 +18,11 @@ from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
 from hiveacid.compaction.initiator import Initiator
 from hiveacid.compaction.worker import Worker
 from hiveacid.errors import StorageError
-from hiveacid.layout.compaction import RewritePlan, RewrittenFile
+from hiveacid.layout.compaction import RewritePlan
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.target import WrittenFile
 from hiveacid.testing import ManualClock
 from hiveacid.txn.manager import TransactionManager
 
@@ -70,6 +71,6 @@ class CompactorOperations:
         return Client(self._metastore, manager, self._clock, settings, str(self._warehouse))
 
 
-def _nothing(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+def _nothing(fs: FileSystem, plan: RewritePlan) -> tuple[WrittenFile, ...]:
     del fs, plan
     return ()

@@ -28,9 +28,10 @@ from hiveacid.compaction.rewrites import (
     whole_result,
 )
 from hiveacid.errors import AcidError, CompactionError
-from hiveacid.layout.compaction import RewritePlan, RewrittenFile, input_bytes
+from hiveacid.layout.compaction import RewritePlan, input_bytes
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.target import WrittenFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +60,7 @@ class PoliteRewrite:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
-    def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+    def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[WrittenFile, ...]:
         """Stage the result of a compaction.
 
         Raises:
@@ -82,7 +83,7 @@ class PoliteRewrite:
 
     def _in_processes(
         self, fs: FileSystem, plan: RewritePlan, method: Method, settings: Settings
-    ) -> tuple[RewrittenFile, ...]:
+    ) -> tuple[WrittenFile, ...]:
         worth = -(-input_bytes(plan) // _SHARE_BYTES)
         count = max(1, min(worth, share_count_max(plan), (os.cpu_count() or 1) // 2))
         orders = [pickle.dumps((fs, plan, Share(i, count), settings, method)) for i in range(count)]
@@ -119,7 +120,7 @@ class PoliteRewrite:
                 self._running.discard(process)
 
 
-def _answer_of(process: subprocess.Popen[bytes], plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+def _answer_of(process: subprocess.Popen[bytes], plan: RewritePlan) -> tuple[WrittenFile, ...]:
     answer, errors = process.communicate()
     if process.returncode:
         text = errors.decode("utf-8", "replace").strip()[-_ERROR_CHARACTERS:]
@@ -130,7 +131,7 @@ def _answer_of(process: subprocess.Popen[bytes], plan: RewritePlan) -> tuple[Rew
             table=str(plan.table.name),
             location=plan.location,
         )
-    found: tuple[RewrittenFile, ...] | AcidError = pickle.loads(answer)
+    found: tuple[WrittenFile, ...] | AcidError = pickle.loads(answer)
     if isinstance(found, AcidError):
         raise found
     return found
@@ -175,7 +176,7 @@ def _end_with(parent: int) -> None:
 
 def _answer(
     fs: FileSystem, plan: RewritePlan, share: Share, settings: Settings, method: Method
-) -> tuple[RewrittenFile, ...] | AcidError:
+) -> tuple[WrittenFile, ...] | AcidError:
     try:
         return rewrite_share(fs, plan, share, settings=settings, method=method)
     except AcidError as error:

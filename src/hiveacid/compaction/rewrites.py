@@ -1,4 +1,5 @@
-"""The rewrites of a compaction: which one, and doing it. Files are staged, never published.
+"""The rewrites of a compaction: which one, and doing it. Files are staged, or written where nobody
+sees them, never published.
 
     insert-only table            files are copied as they are
     stripe copy   (minor)        whole stripes move without being decoded
@@ -26,7 +27,6 @@ from hiveacid.layout.compaction import (
     MajorCompaction,
     Rebalance,
     RewritePlan,
-    RewrittenFile,
     bucket_bytes,
     input_bytes,
 )
@@ -48,10 +48,11 @@ from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import StageTask, jobs_described
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.merge.bucket_rewrite import BucketRewriter, copy_files
+from hiveacid.storage.merge.bucket_rewrite import BucketRewriter, copy_files, rewritten_path
 from hiveacid.storage.merge.rebalance import Rebalancer
 from hiveacid.storage.orc.tails import unit_of_rewrite
 from hiveacid.storage.plain.writers import write_no_rows
+from hiveacid.storage.target import FileKind, WrittenFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,8 +110,8 @@ def rewrite(
     settings: Settings,
     spark: SparkSession | None = None,
     method: Method | None = None,
-) -> tuple[RewrittenFile, ...]:
-    """Stage the result of a compaction below ``plan.staging``, which is created.
+) -> tuple[WrittenFile, ...]:
+    """Stage the result of a compaction below ``plan.staging``, which is created, or in its place.
 
     ``method`` None is chosen by size.
 
@@ -124,8 +125,8 @@ def rewrite(
 
 
 def whole_result(
-    fs: FileSystem, plan: RewritePlan, files: tuple[RewrittenFile, ...]
-) -> tuple[RewrittenFile, ...]:
+    fs: FileSystem, plan: RewritePlan, files: tuple[WrittenFile, ...]
+) -> tuple[WrittenFile, ...]:
     """The result that all shares' ``files`` are. A base always has one, without rows where none is
     left: it must exist to hide what it replaces. A minor compaction that leaves no event has none.
 
@@ -145,8 +146,8 @@ def rewrite_share(
     settings: Settings,
     method: Method,
     spark: SparkSession | None = None,
-) -> tuple[RewrittenFile, ...]:
-    """Stage a share's files below ``plan.staging``, which is created.
+) -> tuple[WrittenFile, ...]:
+    """Stage a share's files below ``plan.staging``, which is created, or in their places.
 
     Raises:
         FormatError: a damaged input file; the context names it.
@@ -180,7 +181,7 @@ def rewrite_share(
     return tuple(file for work in works for file in rewriter.rewrite(work))
 
 
-def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) -> RewrittenFile:
+def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) -> WrittenFile:
     full = plan.table.acid_mode is AcidMode.FULL
     name = (
         format_bucket_file(BucketFileName(0))
@@ -188,7 +189,7 @@ def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) 
         else format_original_file(OriginalFileName(0, 0))
     )
     directory = format_directory(compaction.output)
-    path = f"{fs.path_of(plan.staging)}/{directory}-{name}"
+    path = rewritten_path(fs, plan, directory, name)
     file = write_no_rows(
         fs,
         path,
@@ -197,7 +198,8 @@ def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) 
         properties=plan.table.properties,
         events=full,
     )
-    return RewrittenFile(directory, name, path, 0, file.size_bytes)
+    kind = FileKind.BASE if full else FileKind.PLAIN
+    return WrittenFile((), directory, name, path, kind, 0, file.size_bytes)
 
 
 # -------------------------------------------------------------------- the Spark rewrite
@@ -207,13 +209,12 @@ def _empty_base(fs: FileSystem, plan: RewritePlan, compaction: MajorCompaction) 
 #     task     its bucket: files -> sorted events -> a staged file          (Spark's Python workers)
 #     driver   <- one row for each staged file
 #
-# Rows never cross into the JVM. A task that is run again writes files of other names; what the
-# first run left stays in the staging directory, which goes as a whole.
+# Rows never cross into the JVM. A task that is run again writes files of other names, and what the
+# first run left stays in the staging directory, which goes as a whole; or it sends them once more,
+# and the driver makes files of what the task that it knows of has sent.
 
 
-def rewrite_with_spark(
-    spark: SparkSession, fs: FileSystem, make: Make
-) -> tuple[RewrittenFile, ...]:
+def rewrite_with_spark(spark: SparkSession, fs: FileSystem, make: Make) -> tuple[WrittenFile, ...]:
     """Stage the result of a compaction; ``make`` is picklable.
 
     Raises:
@@ -244,7 +245,7 @@ class RewriteStage:
 
     def staged(
         self, batches: Iterable[pa.RecordBatch], *, name: str, number: int
-    ) -> list[RewrittenFile]:
+    ) -> list[WrittenFile]:
         """Batches of places in, the staged files out."""
         del number
         make: Make = pickle.loads(self.make)

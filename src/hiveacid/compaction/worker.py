@@ -27,7 +27,6 @@ from hiveacid.layout.compaction import (
     MajorCompaction,
     MinorCompaction,
     RewritePlan,
-    RewrittenFile,
     input_files,
     plan_major,
     plan_minor,
@@ -48,7 +47,6 @@ from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition, with_logical_lengths
 from hiveacid.storage.target import (
-    FileKind,
     WrittenFile,
     publish,
     publish_marker,
@@ -70,7 +68,7 @@ _HIVE_3 = (
 class Rewrite(Protocol):
     """Reads what a plan says and stages the result; ``compaction/rewrites.py``."""
 
-    def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+    def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[WrittenFile, ...]:
         """Raises: FormatError: an input is damaged; StorageError: reading or writing failed."""
 
 
@@ -261,12 +259,16 @@ class Worker:
         published.append((fs, f"{root}/{hidden}"))
         location = partition.location
         staging = f"{location.rstrip('/')}/{hidden}"
-        plan = RewritePlan(table, location, directory, valid, compaction, staging)
-        files = self._rewrite(fs, plan)
-        self._reached(Step.REWRITTEN)
-        outputs = _outputs(compaction, files)
-        published.extend((fs, f"{root}/{one}") for one in outputs)
-        _publish(fs, root, table, outputs, files, staging=f"{root}/{hidden}")
+        in_place = fs.is_object_store
+        plan = RewritePlan(table, location, directory, valid, compaction, staging, in_place)
+        begun = _planned(compaction) if in_place else ()
+        published.extend((fs, f"{root}/{one}") for one in begun)
+        with publishing(fs, [f"{root}/{one}" for one in begun]):
+            files = self._rewrite(fs, plan)
+            self._reached(Step.REWRITTEN)
+            outputs = _outputs(compaction, files)
+            published.extend((fs, f"{root}/{one}") for one in outputs if one not in begun)
+            _publish(fs, root, table, outputs, files, begun=begun, staging=f"{root}/{hidden}")
         self._reached(Step.PUBLISHED)
         txn.record_statistics([_in_other_files(entry, plan, files)])
         self._mark_and_commit(entry, txn)
@@ -274,7 +276,7 @@ class Worker:
             entry,
             Outcome.COMPACTED,
             outputs,
-            sum(file.rows or 0 for file in files),
+            sum(file.rows for file in files),
             sum(file.size_bytes for file in files),
         )
 
@@ -383,23 +385,27 @@ def _plan(
     return plan_major(directory, txn=txn.id)
 
 
-def _outputs(
-    compaction: MinorCompaction | MajorCompaction, files: Sequence[RewrittenFile]
-) -> tuple[str, ...]:
-    """The directories to publish: those with files, all of the plan where none has any."""
+def _planned(compaction: MinorCompaction | MajorCompaction) -> tuple[str, ...]:
     planned: list[DirectoryName]
     if isinstance(compaction, MajorCompaction):
         planned = [compaction.output]
     else:
         planned = [one for one in (compaction.delta, compaction.delete_delta) if one is not None]
-    names = tuple(format_directory(one) for one in planned)
+    return tuple(format_directory(one) for one in planned)
+
+
+def _outputs(
+    compaction: MinorCompaction | MajorCompaction, files: Sequence[WrittenFile]
+) -> tuple[str, ...]:
+    """The directories to publish: those with files, all of the plan where none has any."""
+    names = _planned(compaction)
     filled = {file.directory for file in files}
     assert filled <= set(names), "a rewrite keeps to its plan"
     return tuple(name for name in names if name in filled) or names
 
 
 def _in_other_files(
-    entry: CompactionInfo, plan: RewritePlan, files: Sequence[RewrittenFile]
+    entry: CompactionInfo, plan: RewritePlan, files: Sequence[WrittenFile]
 ) -> StatisticsChange:
     sizes = [file.size_bytes for file in files if file.size_bytes > 0]
     replaced = [file.size_bytes for file in input_files(plan) if file.size_bytes > 0]
@@ -418,18 +424,16 @@ def _publish(
     root: str,
     table: Table,
     outputs: Sequence[str],
-    files: Sequence[RewrittenFile],
+    files: Sequence[WrittenFile],
     *,
+    begun: Sequence[str],
     staging: str,
 ) -> None:
+    """``begun`` are the directories in which files are written already, and which say so."""
     full = table.acid_mode is AcidMode.FULL
-    kind = FileKind.BASE if full else FileKind.PLAIN
-    staged = [
-        WrittenFile((), f.directory, f.name, f.staged_path, kind, f.rows or 0, f.size_bytes)
-        for f in files
-    ]
-    with publishing(fs, [f"{root}/{name}" for name in outputs]):
-        publish(fs, root, staged, staging=staging)
+    is_used = not begun or any(file.staged_path.startswith(f"{staging}/") for file in files)
+    with publishing(fs, [f"{root}/{name}" for name in outputs if name not in begun]):
+        publish(fs, root, files, staging=staging if is_used else None)
         for name in set(outputs) - {file.directory for file in files}:
             # No event is left: the directory still has to be there, to replace what was read.
             if full:
@@ -441,6 +445,7 @@ def _publish(
 def _take_back(fs: FileSystem, path: str) -> None:
     """Delete what was made; what stays never counts, and the cleaner removes it."""
     try:
+        fs.end_uploads(path, if_=lambda *_: True)
         fs.delete_directory(path)
     except AcidError as error:
         _LOG.warning("A compaction's directory stays: %s", error, extra={"path": path})

@@ -403,7 +403,8 @@ class RewritePlan:
     ``location`` is the partition's directory, ``directory`` and ``valid`` what the compactor sees
     of it (its valid list has no open ids below its watermark; events of aborted ones go).
     ``staging`` is a hidden directory below the table's root in which the result waits for
-    publication, unique to the compaction.
+    publication, unique to the compaction; ``in_place`` where files may be written where they stay,
+    whose directories are the compaction's own.
     """
 
     table: Table
@@ -412,6 +413,7 @@ class RewritePlan:
     valid: ValidWriteIdList
     compaction: MinorCompaction | MajorCompaction
     staging: str
+    in_place: bool = False
 
 
 def input_bytes(plan: RewritePlan) -> int:
@@ -435,17 +437,3 @@ def input_files(plan: RewritePlan) -> tuple[DataFile, ...]:
         files += directory.originals
         files += directory.base.files if directory.base is not None else ()
     return tuple(files)
-
-
-@dataclass(frozen=True, slots=True)
-class RewrittenFile:
-    """A staged file of the result: ``directory`` and ``name`` as they shall be, below the
-    partition; ``staged_path`` is a path within the file system. ``rows`` counts events, None in
-    files that were copied unread.
-    """
-
-    directory: str
-    name: str
-    staged_path: str
-    rows: int | None
-    size_bytes: int

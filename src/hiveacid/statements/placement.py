@@ -401,15 +401,7 @@ def _merged(
     plan = RewritePlan(job.table, partition.location, directory, valid, major, staging)
     rewriter = BucketRewriter(fs, plan, unit=unit_of_rewrite(fs, plan), stripe_bytes_min=None)
     return [
-        WrittenFile(
-            (),
-            file.directory,
-            _bucket_file(job, bucket),
-            file.staged_path,
-            FileKind.BASE,
-            file.rows or 0,
-            file.size_bytes,
-        )
+        replace(file, name=_bucket_file(job, bucket))
         for bucket in rewriter.works()
         for file in rewriter.rewrite(bucket)
     ]

@@ -31,12 +31,13 @@ from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import Outcome
-from hiveacid.layout.compaction import RewritePlan, RewrittenFile
+from hiveacid.layout.compaction import RewritePlan
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.target import WrittenFile
 from hiveacid.testing import ManualClock
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ def _until(holds: Callable[[], object], *, timeout_s: float = 300.0) -> None:
         waited += 0.05
 
 
-def _arrow(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+def _arrow(fs: FileSystem, plan: RewritePlan) -> tuple[WrittenFile, ...]:
     return rewrite(fs, plan, settings=Settings())
 
 
@@ -120,7 +121,7 @@ class _Blocked:
     def __init__(self) -> None:
         self.begun, self.go_on = threading.Event(), threading.Event()
 
-    def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+    def __call__(self, fs: FileSystem, plan: RewritePlan) -> tuple[WrittenFile, ...]:
         self.begun.set()
         self.go_on.wait(300)
         return _arrow(fs, plan)

@@ -301,8 +301,7 @@ def test_files_of_an_insert_only_table_are_copied(tmp_path: Path) -> None:
     )
     minor = done(tmp_path, "minor", valid=valid, definition=plain)
     assert [(file.directory, file.name, file.rows) for file in minor.files] == [
-        ("delta_0000001_0000002_v0000051", name, None)
-        for name in ("000000_0", "000001_0", "000002_0")
+        ("delta_0000001_0000002_v0000051", name, 0) for name in ("000000_0", "000001_0", "000002_0")
     ]
     texts = [(tmp_path / file.directory / file.name).read_text() for file in minor.files]
     assert texts == ["1 000000_0\n", "1 000001_0\n", "2 000001_0\n"]

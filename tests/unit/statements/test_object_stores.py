@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.s3 import S3Server
+from tests.s3_proxy import proxy
 
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaner
@@ -138,13 +139,37 @@ def test_statements_on_partitions_list_them_together(
     assert set(count) <= {"PUT", "LIST", "GET"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["partitioned by (p int)", "clustered by (p) into 70 buckets"])
+def test_tails_of_many_files_are_asked_for_together(
+    acid: Session, s3: S3Server, tmp_path: Path, way: str
+) -> None:
+    is_partitioned = way.startswith("partitioned")
+    columns = "id int" if is_partitioned else "id int, p int"
+    acid.sql(f"create table t ({columns}) {way} {FULL}")
+    values = pa.array(range(70 if is_partitioned else 700), pa.int32())
+    acid.table("t").write_arrow(pa.table({"id": values, "p": values}))
+    assert sum("/bucket_" in name for name in files(acid, "t")) >= 64
+    with proxy(s3.endpoint) as between:
+        settings = {**s3.settings, "hiveacid.s3.endpoint": between.endpoint}
+        url = f"sqlite:///{tmp_path}/metastore.db"
+        with hiveacid.connect(None, url, settings=settings) as far:
+            between.hold("/bucket_", 64)
+            read = hiveacid.read_arrow(far.table("t"), filter="id < 3").read_all()
+    assert read.num_rows == 3
+    assert 64 <= between.most <= 66
+
+
 def test_a_compaction_lists_once_and_writes_one_file(acid: Session, s3: S3Server) -> None:
     new(acid)
     with s3.requests() as made:
         acid.sql("alter table t compact 'major' and wait")
-    puts = [one for one in made if one.startswith("PUT") and "/bucket_" in one]
-    assert len(puts) == 1
-    assert sum(one.startswith("LIST") for one in made) <= 2
+    assert sum(one.startswith("PUT") and "/bucket_" in one for one in made) == 1
+    count = Counter(one.partition(" ")[0] for one in made)
+    sides = 2  # _orc_acid_version, and the mark for readers by path, which goes again
+    assert (count["PUT"], count["DELETE"]) == (1 + sides, 1)
+    assert not [one for one in made if "_hiveacid_staging" in one], "written in its place"
+    assert count["LIST"] <= 3
     assert rows(acid, "t") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
 
 
@@ -339,6 +364,47 @@ run._publish = lambda *_: os._exit(9)
 url, statement = sys.argv[1:]
 hiveacid.connect(None, url, settings={"hiveacid.compactor.auto": "off"}).sql(statement)
 """
+
+
+_COMPACTION_DIES = """
+import os, sys
+import hiveacid
+from hiveacid.compaction import worker
+worker._publish = lambda *_, **__: os._exit(9)
+acid = hiveacid.connect(None, sys.argv[1], settings={"hiveacid.compactor.auto": "off"})
+acid.sql("alter table t compact 'major' and wait")
+"""
+
+
+@pytest.mark.slow
+def test_what_a_compaction_wrote_that_was_killed_counts_for_nobody_and_goes(
+    acid: Session, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new(acid)
+    expected, before = rows(acid, "t"), files(acid, "t")
+    died = subprocess.run(
+        [sys.executable, "-c", _COMPACTION_DIES, f"sqlite:///{tmp_path}/metastore.db"],
+        env={**os.environ, **s3.environment},
+        check=False,
+    )
+    assert died.returncode == 9
+    left = set(files(acid, "t")) - set(before)
+    assert any("/bucket_" in name for name in left) and all("base_" in name for name in left)
+    assert rows(acid, "t") == expected
+    for name, text in s3.environment.items():
+        monkeypatch.setenv(name, text)
+    by_path = hiveacid.read_arrow(acid.table("t").definition.location).read_all()
+    assert by_path.num_rows == len(expected), "to a reader by path all else counts"
+    store = acid.client.metastore
+    store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
+    acid.table("t").compact("major", wait=True)
+    acid.sql("set hiveacid.retention_s = 0")
+    acid.sql("set hiveacid.compactor.aborts_age_s = 0")
+    acid.clean()
+    acid.clean()
+    assert rows(acid, "t") == expected
+    names = files(acid, "t")
+    assert len({name.partition("/")[0] for name in names}) == 1 and not left & set(names)
 
 
 @pytest.mark.slow

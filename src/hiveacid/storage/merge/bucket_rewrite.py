@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from hiveacid.layout.compaction import MajorCompaction, RewritePlan, RewrittenFile, bucket_bytes
+from hiveacid.errors import StorageError
+from hiveacid.layout.compaction import MajorCompaction, RewritePlan, bucket_bytes
 from hiveacid.layout.events import (
     EVENT_FIELDS,
     KEY_INDEX_KEY,
@@ -51,9 +53,10 @@ from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter
 from hiveacid.storage.orc.joined_tail import JoinedTail
+from hiveacid.storage.orc.output import Destination
 from hiveacid.storage.orc.statistics import only_inserts
 from hiveacid.storage.orc.tail import MAGIC, OrcTail, rewrite_tail
-from hiveacid.storage.target import FileKind
+from hiveacid.storage.target import FileKind, WrittenFile
 
 _AHEAD_BYTES: Final = 8 * 1024 * 1024
 """What is worth a thread that reads while the other writes."""
@@ -71,16 +74,16 @@ class RewriterBasis:
         *,
         unit: str,
         foreign: frozenset[str] | None = None,
-        task: str = "0",
+        task: str | None = None,
     ) -> None:
-        """``unit`` is that of timestamps; ``foreign`` as in ``DirectorySources``; ``task`` makes
-        the names of staged files unique.
+        """``unit`` is that of timestamps; ``foreign`` as in ``DirectorySources``; ``task`` is the
+        name of one that may run twice: it sends its files to where they stay, or stages them.
         """
         self._fs = fs
         self._plan = plan
         self._unit = unit
-        self._staging = fs.path_of(plan.staging)
         self._task = task
+        self._uploads = fs.uploads if plan.in_place and task is not None else None
         self._bucket_bytes = bucket_bytes(plan)
         self._sources = DirectorySources(
             fs, fs.path_of(plan.location), plan.directory, valid=plan.valid, foreign=foreign
@@ -93,7 +96,7 @@ class RewriterBasis:
 
     def _written(
         self, directory: BaseName | DeltaName, bucket: int, events: Iterator[Events]
-    ) -> RewrittenFile | None:
+    ) -> WrittenFile | None:
         """The file of some events, None where there are none. Compacted deltas get the settings of
         bases: they hold much.
         """
@@ -103,7 +106,7 @@ class RewriterBasis:
             events = made_ahead(events, count=_AHEAD)
         path, name = self._place(directory, bucket)
         with BucketFileWriter(
-            self._fs,
+            self._uploads or self._fs,
             path,
             columns=table.columns,
             kind=FileKind.DELETE if deletes else FileKind.BASE,
@@ -114,14 +117,41 @@ class RewriterBasis:
                 writer.write_events(part.record_batch(row_type))
                 del part
             file: BucketFile | None = writer.close()
-        if file is None:
-            return None
-        return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)
+        return None if file is None else self._finished(file, directory, name)
+
+    def _finished(
+        self, file: BucketFile, directory: BaseName | DeltaName, name: str
+    ) -> WrittenFile:
+        return WrittenFile(
+            (),
+            format_directory(directory),
+            name,
+            file.path,
+            FileKind.BASE,
+            file.rows,
+            file.size_bytes,
+            upload=None if self._uploads is None else self._uploads.taken(file.path),
+        )
 
     def _place(self, directory: BaseName | DeltaName, bucket: int) -> tuple[str, str]:
-        """The staged path of a file, and its name."""
-        name = format_bucket_file(BucketFileName(bucket))
-        return f"{self._staging}/{format_directory(directory)}-{name}-{self._task}", name
+        """The path of a file, and its name."""
+        name, is_sure = format_bucket_file(BucketFileName(bucket)), self._task is None
+        return rewritten_path(
+            self._fs,
+            self._plan,
+            format_directory(directory),
+            name if is_sure or self._uploads else f"{name}-{self._task}",
+            in_place=is_sure or self._uploads is not None,
+        ), name
+
+
+def rewritten_path(
+    fs: FileSystem, plan: RewritePlan, directory: str, name: str, *, in_place: bool = True
+) -> str:
+    """Where a file of the result is written: in its place, where the plan allows it, too."""
+    if plan.in_place and in_place:
+        return f"{fs.path_of(plan.location)}/{directory}/{name}"
+    return f"{fs.path_of(plan.staging)}/{directory}-{name}"
 
 
 class BucketRewriter(RewriterBasis):
@@ -135,7 +165,7 @@ class BucketRewriter(RewriterBasis):
         unit: str,
         stripe_bytes_min: int | None,
         foreign: frozenset[str] | None = None,
-        task: str = "0",
+        task: str | None = None,
     ) -> None:
         """Whole stripes are copied where that is possible and they have ``stripe_bytes_min`` on
         average, never where it is None. The rest as ``RewriterBasis``.
@@ -158,7 +188,7 @@ class BucketRewriter(RewriterBasis):
         sizes = self._bucket_bytes
         return tuple(sorted(buckets, key=lambda bucket: (-sizes.get(bucket, 0), bucket)))
 
-    def rewrite(self, work: object) -> tuple[RewrittenFile, ...]:
+    def rewrite(self, work: object) -> tuple[WrittenFile, ...]:
         """Stage the result's files of one of ``works``; none where no event is left.
 
         Raises:
@@ -171,7 +201,7 @@ class BucketRewriter(RewriterBasis):
         assert isinstance(work, int)
         return tuple(file for file in self._rewritten(work) if file is not None)
 
-    def _rewritten(self, bucket: int) -> Iterator[RewrittenFile | None]:
+    def _rewritten(self, bucket: int) -> Iterator[WrittenFile | None]:
         compaction, plan, sources = self._plan.compaction, self._plan, self._sources
         what = What((bucket,), plan.table.columns, plan.valid, self._unit)
         if isinstance(compaction, MajorCompaction):
@@ -190,7 +220,7 @@ class BucketRewriter(RewriterBasis):
 
     def _copied(
         self, directory: BaseName | DeltaName, bucket: int, rows: Sequence[Source] | None
-    ) -> RewrittenFile | None:
+    ) -> WrittenFile | None:
         """The file of the stripes of ``rows``, None where they must be decoded."""
         if self._stripe_bytes_min is None or rows is None:
             return None
@@ -205,8 +235,8 @@ class BucketRewriter(RewriterBasis):
         if not parts:
             return None
         path, name = self._place(directory, bucket)
-        file = copy_stripes(self._fs, path, parts)
-        return RewrittenFile(format_directory(directory), name, path, file.rows, file.size_bytes)
+        file = copy_stripes(self._fs, path, parts, to=self._uploads or self._fs)
+        return self._finished(file, directory, name)
 
 
 # -------------------------------------------------------------------- tables without row events
@@ -217,7 +247,7 @@ class BucketRewriter(RewriterBasis):
 # commit. So no file needs to be opened, whatever its format.
 
 
-def copy_files(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
+def copy_files(fs: FileSystem, plan: RewritePlan) -> tuple[WrittenFile, ...]:
     """Stage a copy of every input file with a name of its own; files of 0 bytes are left out.
 
     Raises:
@@ -231,9 +261,9 @@ def copy_files(fs: FileSystem, plan: RewritePlan) -> tuple[RewrittenFile, ...]:
     directory, location = format_directory(output), fs.path_of(plan.location)
     copied = []
     for file, name in _named(plan):
-        target = f"{fs.path_of(plan.staging)}/{directory}-{name}"
+        target = rewritten_path(fs, plan, directory, name)
         fs.copy_file(f"{location}/{file.path}", target=target)
-        copied.append(RewrittenFile(directory, name, target, None, file.size_bytes))
+        copied.append(WrittenFile((), directory, name, target, FileKind.PLAIN, 0, file.size_bytes))
     return tuple(copied)
 
 
@@ -335,14 +365,16 @@ def copyable(
     return tuple(parts) if apart and _are_large(parts, stripe_bytes_min) else None
 
 
-def copy_stripes(fs: FileSystem, path: str, parts: Sequence[CopyPart]) -> BucketFile:
-    """Write the stripes of all parts into one file.
+def copy_stripes(
+    fs: FileSystem, path: str, parts: Sequence[CopyPart], *, to: Destination
+) -> BucketFile:
+    """Write the stripes of all parts into one file, which is made by ``to``.
 
     Raises:
         MissingFileError, StorageError: reading or writing failed; the file is removed.
     """
     try:
-        with fs.open_output(path) as out:
+        with closing(to.open_output(path)) as out:
             out.write(MAGIC)
             size = len(MAGIC)
             offsets: list[int] = []
@@ -363,9 +395,11 @@ def copy_stripes(fs: FileSystem, path: str, parts: Sequence[CopyPart]) -> Bucket
             facts = file_metadata(format_key_index(last_rows), AcidStats(inserts=tail.rows))
             end = rewrite_tail(tail, user_metadata=facts)
             out.write(end)
-    except (pa.ArrowException, OSError) as error:
-        if fs.exists(path):
-            fs.delete_file(path)
+    except (pa.ArrowException, OSError, StorageError) as error:
+        if to.exists(path):
+            to.delete_file(path)
+        if isinstance(error, StorageError):
+            raise
         failed = error if isinstance(error, OSError) else OSError(str(error))
         raise storage_error(failed, path=path) from error
     return BucketFile(path, tail.rows, size + len(end))

@@ -20,13 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.layout.compaction import Rebalance, RewrittenFile
+from hiveacid.layout.compaction import Rebalance
 from hiveacid.layout.events import Operation
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.storage.merge.bucket_rewrite import RewriterBasis
 from hiveacid.storage.merge.event_merge import Events, What, joined, live_rows
 from hiveacid.storage.merge.sources import Key
+from hiveacid.storage.target import WrittenFile
 
 _PIECE_ROWS: Final = 1 << 17
 _SORT_ITEM: Final = re.compile(
@@ -81,7 +82,7 @@ class Rebalancer(RewriterBasis):
             for bucket, (low, high) in enumerate(zip(lows, ends, strict=False))
         )
 
-    def rewrite(self, work: object) -> tuple[RewrittenFile, ...]:
+    def rewrite(self, work: object) -> tuple[WrittenFile, ...]:
         """Stage the file of one of ``works``.
 
         Raises:
@@ -91,7 +92,7 @@ class Rebalancer(RewriterBasis):
         file = self._written(self._compaction.output, work.bucket, self._renumbered(work))
         return () if file is None else (file,)
 
-    def rewrite_sorted(self, order_by: str) -> tuple[RewrittenFile, ...]:
+    def rewrite_sorted(self, order_by: str) -> tuple[WrittenFile, ...]:
         """Stage all files, sorted by columns; all rows are in memory.
 
         Raises:
