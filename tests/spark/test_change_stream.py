@@ -8,7 +8,8 @@ from typing import Any
 
 import pyspark
 import pytest
-from tests.spark.streamed import ACID
+from pyspark.sql import SparkSession
+from tests.spark.streamed import ACID, set_back
 
 import hiveacid
 from hiveacid import merge_arrow
@@ -267,6 +268,42 @@ def test_wrong_options_of_a_stream_of_changes_are_named(alone: Session, words: s
         Reader(alone, **FEED, **WRONG[words]).begin()
     with pytest.raises(InvalidInputError, match="startingVersion needs readChangeFeed"):
         Reader(alone, startingVersion="1").begin()
+
+
+def test_a_query_tells_each_change_once_whatever_is_done_again(
+    acid: Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    acid.sql(f"create table t (id int, pay int) {ACID}")
+    found: dict[int, Any] = {}
+
+    def note(rows: Any, number: int) -> None:
+        kept = rows.select("_commit_version", "_change_type", "id", "pay").collect()
+        found[number] = sorted(map(tuple, kept))
+
+    def run() -> None:
+        given = {"metastore": acid.client.metastore.url, "table": "t", "startingVersion": "1"}
+        query = (
+            spark.readStream.format("hiveacid")
+            .options(**given, **FEED, key="id", consumer="crm")
+            .load()
+            .writeStream.foreachBatch(note)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    acid.sql("insert into t values (1, 1), (2, 2)")
+    run()
+    acid.sql("update t set pay = 20 where id = 2")
+    run()
+    first = [(1, "insert", 1, 1), (1, "insert", 2, 2)]
+    second = [(2, "update_postimage", 2, 20), (2, "update_preimage", 2, 2)]
+    assert [rows for _, rows in sorted(found.items()) if rows] == [first, second]
+    found.clear()
+    set_back(tmp_path / "checkpoint")
+    run()
+    assert [rows for rows in found.values() if rows] == [second]
 
 
 def test_limits_need_a_spark_that_knows_them(alone: Session, monkeypatch: Any) -> None:
