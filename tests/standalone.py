@@ -19,7 +19,7 @@ import pyspark
 
 LIBRARIES: Final = (
     *("pyarrow", "numpy", "pandas", "protobuf", "python-dateutil", "pytz", "tzdata", "six"),
-    *("hdfs-native", "fsspec"),
+    *("hdfs-native", "fsspec", "typing-extensions"),
 )
 """What Spark's workers need besides hiveacid, which is sent to them."""
 _DEPLOY: Final = "org.apache.spark.deploy"
