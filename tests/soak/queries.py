@@ -25,13 +25,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyspark
 from tests.postgres import postgres_server
+from tests.soak import writer
 from tests.soak.streamer import check_events, make_events, streamer, told_of
-from tests.soak.writer import TIMEOUT_S, open_session
 
 import hiveacid
 from hiveacid import read_arrow
@@ -54,7 +55,10 @@ _BATCHES_MAX: Final = 6
 _WINDOW_S: Final = 3.0
 """A kill comes after up to so many batches of all queries, and within so long."""
 _AWAITED_S: Final = 60.0
+TIMEOUT_S: Final = 30.0
+"""Long enough for a heartbeat of a query on a busy machine."""
 _ACID: Final = "stored as orc tblproperties ('transactional'='true')"
+open_session: Final = partial(writer.open_session, timeout_s=TIMEOUT_S)
 
 
 def _append(acid: Session, rows: DataFrame) -> DataStreamWriter:
@@ -74,7 +78,11 @@ def _upsert(acid: Session, rows: DataFrame) -> DataStreamWriter:
 
 def _sink(acid: Session, rows: DataFrame) -> DataStreamWriter:
     return rows.writeStream.format("hiveacid").options(
-        table="sink", metastore=acid.client.metastore.url
+        **{
+            "table": "sink",
+            "metastore": acid.client.metastore.url,
+            "hiveacid.txn.timeout_s": str(TIMEOUT_S),
+        }
     )
 
 

@@ -21,10 +21,16 @@ TIMEOUT_S = 10.0
 _IDS_A_WRITER = 1_000_000
 
 
-def open_session(url: str, directory: str, *, spark: SparkSession | None = None) -> Session:
+def open_session(
+    url: str,
+    directory: str,
+    *,
+    spark: SparkSession | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Session:
     """A session whose transactions time out soon; on SQLite it compacts, too."""
     settings = Settings(
-        txn_timeout_s=TIMEOUT_S,
+        txn_timeout_s=timeout_s,
         housekeeping_interval_s=2,
         lock_timeout_s=60,
         lock_poll_max_s=0.2,
