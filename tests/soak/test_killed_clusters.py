@@ -10,8 +10,7 @@ import pytest
 from tests.interop.hive_tool import HiveIsMissingError
 from tests.soak.cluster import PLACES, short_plan, tried
 
-ROOMS = ("storage", "spark", "connectors")
-pytestmark = [pytest.mark.java, pytest.mark.long(*ROOMS), pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.java, pytest.mark.timing, pytest.mark.timeout(3600)]
 
 
 @pytest.mark.parametrize("place", PLACES)

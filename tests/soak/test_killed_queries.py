@@ -8,8 +8,7 @@ import pyspark
 import pytest
 from tests.soak.queries import NEEDS_SPARK_4, SINKS, killed, killed_writer
 
-ROOMS = ("foreach_batch", "connectors")
-pytestmark = [pytest.mark.java, pytest.mark.long(*ROOMS), pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.java, pytest.mark.timing, pytest.mark.timeout(3600)]
 
 
 def test_queries_that_are_killed_and_started_again_write_each_row_once(tmp_path: Path) -> None:

@@ -195,8 +195,7 @@ def test_what_no_library_opens_is_told_with_what_is_known(root: str) -> None:
     assert "hdfs:, viewfs:, gs:" in raised.value.__notes__[0]
 
 
-@pytest.mark.slow
-@pytest.mark.long("storage")
+@pytest.mark.timing  # Arrow asks again where the server takes more than three seconds
 def test_more_objects_than_one_page_of_a_listing(s3: S3Server) -> None:
     fs, path = Files(s3=s3_of_settings(Settings.of(s3.settings))).at(f"s3://{s3.bucket()}/t")
     fs.write_bytes(f"{path}/source", data=b"")
