@@ -139,7 +139,9 @@ def test_of_clients_that_do_the_housekeeping_at_once_one_does(client: Client) ->
         assert sum(ran) <= 1
     assert isinstance(client.metastore, SqlMetastore)
     rows = client.metastore.database.table_rows("AUX_TABLE")
-    assert [row["MT_KEY1"] for row in rows] == ["HouseKeeper"]
+    keys = [row["MT_KEY1"] for row in rows]
+    assert "HouseKeeper" in keys
+    assert len(set(keys)) == len(keys)
 
 
 def test_concurrent_increments_lose_nothing(client: Client, table: Table) -> None:

@@ -243,7 +243,7 @@ _DROP_PARTITION = """
 import os, hiveacid
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.statements.ddl import partitions
-{killed} = lambda *_: os._exit(9)
+{killed} = lambda *_, **__: os._exit(9)
 with hiveacid.connect(None, "{url}", warehouse="{warehouse}") as session:
     session.sql("alter table p drop partition (k='x')")
 """
