@@ -15,6 +15,8 @@ from hiveacid.model.tables import AcidMode, FileFormat, Table, TableKind
 NO_AUTO_COMPACTION: Final = "no_auto_compaction"
 NO_CLEANUP: Final = "no_cleanup"
 WORKER_POOL: Final = "hive.compactor.worker.pool"
+HASHED_OTHERWISE: Final = "hiveacid.buckets.hashed.otherwise"
+"""True where rows lie in buckets that today's types of their columns do not tell."""
 
 DELTA_NUM: Final = "hive.compactor.delta.num.threshold"
 DELTA_PCT: Final = "hive.compactor.delta.pct.threshold"

@@ -211,6 +211,38 @@ def with_constraints(table: Table, added: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
+def with_renamed_columns(table: Table, names: Mapping[str, str]) -> dict[str, str]:
+    """The table's properties where columns get other names (by the old ones): constraints stay with
+    their columns, as in Hive.
+
+    Raises:
+        InvalidInputError: the text of a CHECK has such a name.
+    """
+    new = {old: name for old, name in names.items() if old != name}
+    kept: dict[str, str] = {}
+    for key, text in table.properties.items():
+        prefix = next((one for one in CONSTRAINT_PREFIXES if key.startswith(one)), "")
+        name = key.removeprefix(prefix)
+        if prefix in (_NOT_NULL, _DEFAULT, _DEFAULT_NAME):
+            kept[prefix + new.get(name, name)] = text
+        elif prefix == _KEY:
+            values = json.loads(text)
+            values["columns"] = [new.get(one, one) for one in values["columns"]]
+            kept[key] = json.dumps(values)
+        else:
+            kept[key] = text
+    for name, text in check_constraints(table).items():
+        for old in new:
+            if re.search(rf"\b{re.escape(old)}\b", text, re.IGNORECASE):
+                raise InvalidInputError(
+                    f"Column {old} of {table.name} is in the CHECK constraint {name}: {text}",
+                    table=str(table.name),
+                    column=old,
+                    note=f"ALTER TABLE {table.name} DROP CONSTRAINT {name}, and add it again.",
+                )
+    return kept
+
+
 def without_constraint(table: Table, name: str) -> dict[str, str]:
     """The table's properties without the constraint of this name.
 

@@ -23,9 +23,9 @@ from typing import Final
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import DeltaName, format_delta, is_hidden, is_marker, parse_original_file
 from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION, StatementId, WriteId
+from hiveacid.model.properties import HASHED_OTHERWISE
 from hiveacid.model.tables import (
     AcidMode,
-    BucketSpec,
     Column,
     FileFormat,
     Partition,
@@ -38,6 +38,7 @@ from hiveacid.statements.constraints import (
     check_constraint_texts,
     constraint_properties,
     with_constraints,
+    with_renamed_columns,
     without_constraint,
 )
 from hiveacid.statements.context import ExecutionContext
@@ -99,7 +100,7 @@ def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) ->
     """
 
     def added(table: Table) -> Table:
-        columns = table.columns + statement.columns
+        columns, properties = table.columns + statement.columns, table.properties
         if statement.replace:
             columns = statement.columns
             if len(columns) < len(table.columns):
@@ -109,10 +110,12 @@ def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) ->
                     code=10313,
                     table=str(table.name),
                 )
-            for old, new in zip(table.columns, columns, strict=False):
+            pairs = list(zip(table.columns, columns, strict=False))
+            for old, new in pairs:
                 check_type_change(old, new)
+            properties = with_renamed_columns(table, {old.name: new.name for old, new in pairs})
         check_columns(columns, table.partition_columns)
-        return checked(replace(table, columns=columns))
+        return checked(replace(table, columns=columns, properties=properties))
 
     return _change(context, table_to_alter(look, statement.name), added)
 
@@ -175,9 +178,27 @@ def _change(
     def run(transaction: Transaction) -> None:
         if write_id:
             use_write_id(transaction, table)
-        context.client.metastore.alter_table(table.name, change)
+        context.client.metastore.alter_table(
+            table.name, lambda now: _noting_buckets(now, change(now))
+        )
 
     return Change(footprint.alter_table(table.name), run)
+
+
+def _noting_buckets(before: Table, after: Table) -> Table:
+    """The table, which says so where rows that it has may lie in other buckets than its columns now
+    tell: each type has a hash of its own, and no rewrite moves a row to another bucket.
+    """
+    if _bucketing(before) == _bucketing(after):
+        return after
+    return replace(after, properties={**after.properties, HASHED_OTHERWISE: "true"})
+
+
+def _bucketing(table: Table) -> list[tuple[int, HiveType]]:
+    """Places and types of the columns that tell the bucket of a row."""
+    places = {column.name: place for place, column in enumerate(table.columns)}
+    chosen = [places[name] for name in table.bucket.columns] if table.bucket else []
+    return [(place, table.columns[place].type) for place in chosen]
 
 
 def _with_constraints(table: Table, added: Constraints) -> Table:
@@ -200,7 +221,16 @@ def _with_column(table: Table, statement: ChangeColumn) -> Table:
     new = replace(statement.column, comment=old.comment if comment is None else comment)
     columns = _placed(table, tuple(new if c is old else c for c in table.columns), new, statement)
     check_columns(columns, table.partition_columns)
-    return replace(table, columns=columns, bucket=_renamed(table.bucket, old.name, new.name))
+    bucket = table.bucket and replace(
+        table.bucket, columns=_renamed(table.bucket.columns, old.name, new.name)
+    )
+    return replace(
+        table,
+        columns=columns,
+        bucket=bucket,
+        sort_columns=_renamed(table.sort_columns, old.name, new.name),
+        properties=with_renamed_columns(table, {old.name: new.name}),
+    )
 
 
 def _placed(
@@ -236,10 +266,8 @@ def _placed(
     return moved
 
 
-def _renamed(bucket: BucketSpec | None, old: str, new: str) -> BucketSpec | None:
-    if bucket is None:
-        return None
-    return replace(bucket, columns=tuple(new if name == old else name for name in bucket.columns))
+def _renamed(names: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
+    return tuple(new if name == old else name for name in names)
 
 
 _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")

@@ -35,6 +35,7 @@ from hiveacid.model.predicates import (
     partition_constant,
     residual,
 )
+from hiveacid.model.properties import HASHED_OTHERWISE, is_true
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.types import (
     INTEGER_BITS,
@@ -244,6 +245,8 @@ def _bucketing_values(
     table: Table, predicate: Predicate
 ) -> tuple[tuple[HiveType, ...], list[tuple[pa.Scalar, ...]]] | None:
     if table.bucket is None or not table.bucket.columns:
+        return None
+    if is_true(table.properties, HASHED_OTHERWISE):
         return None
     types = {column.name: column.type for column in table.all_columns}
     kinds = tuple(types[name] for name in table.bucket.columns)
