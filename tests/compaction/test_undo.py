@@ -15,6 +15,7 @@ from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, World
 from hiveacid import read_arrow
 from hiveacid.errors import (
     ChangedSinceError,
+    ConflictError,
     InvalidInputError,
     NotFoundError,
     UnsupportedError,
@@ -206,15 +207,16 @@ def test_equal_rows_nulls_and_nested_values_come_back_as_they_were(
 
 def test_what_cannot_be_undone_says_why(made: World, acid: Session) -> None:
     made.make("t")
-    made.make("i", INSERT_ONLY)
-    made.insert(1, table="i")
-    with pytest.raises(InvalidInputError, match="insert-only"):
-        acid.undo(_last(acid, "i"))
     with pytest.raises(NotFoundError, match="No commit of transaction 999"):
         acid.undo(999)
-    acid.sql("alter table t add columns (k int)")
-    with pytest.raises(InvalidInputError, match="ADD COLUMNS"):
-        acid.undo(_last(acid))
+    for text, told in {
+        "add columns (k int)": r"ADD COLUMNS of default\.t \(k int was added\)",
+        "change k l bigint": r"\(k was renamed to l\)",
+        "change l l decimal(20,0)": r"\(l was bigint\)",
+    }.items():
+        acid.sql(f"alter table t {text}")
+        with pytest.raises(InvalidInputError, match=told):
+            acid.undo(_last(acid))
     made.insert(1)
     done = _last(acid)
     acid.sql("drop table t")
@@ -244,3 +246,62 @@ def test_undo_is_part_of_an_open_transaction(made: World, acid: Session) -> None
         txn.sql(f"undo transaction {done}")
         txn.rollback()
     assert _rows(acid) == {1: "new"}
+
+
+@pytest.mark.parametrize("keys", ["", "partitioned by (p string) "])
+def test_rows_of_insert_only_tables_are_told_by_their_values(
+    made: World, acid: Session, keys: str
+) -> None:
+    made.make("i", keys + INSERT_ONLY)
+    values = {"p": "a"} if keys else {}
+    made.insert(1, 1, 2, table="i", **values)
+    made.insert(1, 3, table="i", **values)
+    done = _last(acid, "i")
+    made.insert(4, table="i", **({"p": "b"} if keys else {}))
+    other = _last(acid, "i")
+
+    (found,) = acid.undo(done)
+
+    assert (found.deleted, found.inserted) == (2, 0)
+    assert made.ids("i") == [1, 1, 2, 4]
+    undone = _last(acid, "i")
+    acid.undo(other)
+    assert made.ids("i") == [1, 1, 2]
+    acid.undo(undone)
+    assert made.ids("i") == [1, 1, 1, 2, 3]
+    assert acid.table("i").history(limit=1)[0].facts.kind == "UNDO"
+
+
+def test_an_overwrite_and_rows_gone_since_of_an_insert_only_table(
+    made: World, acid: Session
+) -> None:
+    made.make("i", INSERT_ONLY)
+    made.make("t")
+    made.insert(1, 2, table="i")
+    with acid.transaction() as txn:
+        txn.sql("insert overwrite table i values (3, 'x')")
+        txn.sql("insert into t values (1, 'a')")
+    done = _last(acid, "i")
+    made.insert(5, table="i")
+
+    acid.undo(done)
+
+    assert (made.ids("i"), made.ids("t")) == ([1, 2, 5], [])
+    with pytest.raises(ChangedSinceError, match="2 rows that it left"):
+        acid.undo(done)
+    assert made.ids("i") == [1, 2, 5]
+
+
+def test_an_undo_of_an_insert_only_table_loses_no_rows_of_others(made: World) -> None:
+    made.make("i", INSERT_ONLY)
+    made.insert(1, table="i")
+    done = _last(made.acid, "i")
+    undoing = made.acid.over(None)
+    undoing.sql("start transaction")
+    assert read_arrow(undoing.table("i")).read_all().num_rows == 1  # its snapshot
+    made.insert(7, table="i")
+
+    with pytest.raises(ConflictError):
+        undoing.sql(f"undo transaction {done}")
+        undoing.sql("commit")
+    assert made.ids("i") == [1, 7]

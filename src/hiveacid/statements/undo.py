@@ -3,13 +3,18 @@
 The change feed tells what the transaction did. A row that it inserted goes: it is told by its row
 id, which has the transaction's write id. One that it deleted comes back as a new row. An update is
 both. Where such a row has changed since, nothing is done, and the error names the rows.
+
+Rows of an insert-only table have no ids and are told by their values: the partitions that the
+transaction changed are overwritten with the rows of now, without those that it inserted and with
+those that it took away.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import ClassVar, Final
 
 import numpy as np
@@ -18,10 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import ChangedSinceError, InvalidInputError, NotFoundError, UnsupportedError
+from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.changes import ChangeRange
 from hiveacid.model.history import Commit
 from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.arrow_rows import check_not_null
 from hiveacid.statements.changes import ChangeScan, plan_changes
@@ -30,6 +36,7 @@ from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.driver_merge import Gone, key_predicate, stored, target_rows
 from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.statements.history import UndoTransaction
+from hiveacid.statements.insert import TruncateWork
 from hiveacid.statements.job import Job
 from hiveacid.statements.matching import Keys
 from hiveacid.statements.values import UndoResult
@@ -37,10 +44,12 @@ from hiveacid.storage.change_pairs import row_groups
 from hiveacid.storage.changes import CHANGE_FIELDS, INSERT
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME
 from hiveacid.storage.orc.tails import unit_to_write
-from hiveacid.storage.target import WriteResult, write_result
+from hiveacid.storage.read import TableReader
+from hiveacid.storage.target import WriteResult, WrittenFile, write_result
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 
+_OVERWRITE: Final = (OperationType.UPDATE,)
 _LISTED_MAX: Final = 1000
 _SHOWN: Final = 5
 _Places = npt.NDArray[np.int64]
@@ -65,7 +74,7 @@ def plan(context: ExecutionContext, statement: UndoTransaction, look: Look) -> S
 
     Raises:
         NotFoundError: no commit of it was recorded, or a table was dropped since.
-        InvalidInputError: 10414: rows of a table cannot be changed; or it was no change of rows.
+        InvalidInputError: it was no change of rows.
     """
     commits = context.client.own.commits_of(statement.txn)
     if not commits:
@@ -78,17 +87,53 @@ def plan(context: ExecutionContext, statement: UndoTransaction, look: Look) -> S
     works = []
     for number, commit in enumerate(commits, 1):
         table = look.definition(commit.facts.table)
-        check_row_changes(table)
-        is_last = number == len(commits)
-        works.append(UndoWork(table, commit, statement, changed, is_last=is_last))
-    kinds = [one.facts.kind for one in commits if one.facts.inserted is None]
-    if len(kinds) == len(commits) and not any(one.facts.files for one in commits):
-        raise InvalidInputError(
-            f"Transaction {statement.txn} ({', '.join(kinds)}) wrote no rows: a change of "
-            "definitions is not undone",
-            txn=int(statement.txn),
-        )
+        work = UndoWork(table, commit, statement, changed, is_last=number == len(commits))
+        if table.acid_mode is AcidMode.INSERT_ONLY:
+            work = replace(work, kind=WriteKind.OVERWRITE, statements=1, operations=_OVERWRITE)
+        else:
+            check_row_changes(table)
+        works.append(work)
+    told = [one.facts for one in commits if one.facts.inserted is None and not one.facts.files]
+    if len(told) == len(commits):
+        raise _changed_definitions(look, context.client.own, statement.txn, commits)
     return works
+
+
+def _changed_definitions(
+    look: Look, own: OwnDatabase, txn: TxnId, commits: Sequence[Commit]
+) -> InvalidInputError:
+    """Says what a transaction without rows did instead."""
+    done = []
+    for one in commits:
+        name, place = one.facts.table, one.sequence
+        today = look.definition(name).columns
+        before, after = (
+            own.version(name, sequence=at).columns or today for at in (place - 1, place)
+        )
+        changed = ", ".join(columns_changed(before, after))
+        done.append(f"{one.facts.kind} of {name}" + (f" ({changed})" if changed else ""))
+    return InvalidInputError(
+        f"Transaction {txn} wrote no rows, and a change of definitions is not undone: "
+        f"{'; '.join(done)}",
+        note="Another statement of that kind takes it back.",
+        txn=int(txn),
+    )
+
+
+def columns_changed(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
+    """What was done to a table's columns, in words."""
+    old, new = ({one.name: one.type for one in columns} for columns in (before, after))
+    renamed = {
+        one.name: two.name
+        for one, two in zip(before, after, strict=False)
+        if one.name not in new and two.name not in old
+    }
+    known = {*old, *renamed.values()}
+    return [
+        *(f"{one} was renamed to {two}" for one, two in renamed.items()),
+        *(f"{one} {new[one]} was added" for one in new if one not in known),
+        *(f"{one} was {old[one]}" for one in new if old.get(one, new[one]) != new[one]),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +162,15 @@ class UndoWork:
             SnapshotExpiredError: what the transaction did cannot be told any more.
         """
         scan = self._changes(job)
-        events = pa.Table.from_batches(list(scan.batches()), scan.reader.schema())
-        rows = events.drop_columns([one.name for one in CHANGE_FIELDS])
-        is_insert = pc.equal(events[CHANGE_FIELDS[0].name], INSERT)
-        inserted, deleted = rows.filter(is_insert), rows.filter(pc.invert(is_insert))
+        if self.kind is WriteKind.OVERWRITE:
+            return self._overwritten(job, scan)
+        inserted, deleted = _sides(scan, scan.batches())
         there = self._there(job, inserted, deleted, scan.key)
         mine = np.concatenate([_NONE, *(self._is_mine(one) for _, one in there)])
         found = compared([one for _, one in there], mine, inserted, deleted, scan.key)
         if found.renumbered:
             raise _renumbered(self.table, self.statement.txn)
-        name = str(self.table.name)
-        self.changed.extend(ChangedRow(name, left, now) for left, now in found.changed)
-        if self.is_last and self.changed:
-            raise _changed_since(self.statement.txn, self.changed)
+        self._refuse(found.changed)
         delete_id, insert_id = job.statement_ids
         target = job.target(delete_statement=delete_id, insert_statement=insert_id)
         files = list(write_deletes(_gone(there, found.taken).keys(), target=target).files)
@@ -145,12 +186,56 @@ class UndoWork:
         name = str(self.table.name)
         return UndoResult(name, written.rows_deleted, written.rows_inserted, write_id)
 
+    def _refuse(self, changed: Iterable[tuple[_Row, _Row]]) -> None:
+        """Raises: ChangedSinceError: rows of this table or of one before it have changed since."""
+        name = str(self.table.name)
+        self.changed.extend(ChangedRow(name, left, now) for left, now in changed)
+        if self.is_last and self.changed:
+            raise _changed_since(self.statement.txn, self.changed)
+
+    def _overwritten(self, job: Job, scan: ChangeScan) -> WriteResult:
+        """The rows of now of the partitions that the transaction changed, without those that it
+        inserted and with those that it took away.
+        """
+        table, names = self.table, [column.name for column in self.table.all_columns]
+        plan = job.plan(table)
+        reader = TableReader(job.files, table, frozenset(names), plan.snapshot.valid)
+        parts = {one.part.partition.values: one.part for one in plan.parts}
+        units = groupby(scan.units, key=lambda unit: unit.partition)
+        changed: list[tuple[_Row, _Row]] = []
+        left: list[pa.Table] = []
+        emptied: list[Partition] = []
+        came = went = 0
+        for partition, of_it in units:
+            events = (batch for unit in of_it for batch in scan.reader.rows(unit))
+            inserted, deleted = without_equal(*_sides(scan, events))  # an overwrite has all rows
+            part = parts[partition.values]
+            now = pa.Table.from_batches(reader.rows(partition, part.directory), inserted.schema)
+            stays, missing = without_equal(now, inserted)
+            changed += ((row, None) for row in missing.to_pylist())
+            rows = pa.concat_tables([stays, deleted])
+            came, went = came + deleted.num_rows, went + inserted.num_rows
+            if rows.num_rows:
+                left.append(rows)
+            else:
+                emptied.append(partition)
+        self._refuse(changed)
+        target = job.target(insert_statement=job.statement_ids[0], overwrite=True)
+        files: tuple[WrittenFile, ...] = ()
+        if left:
+            files = write_arrow(stored(table, pa.concat_tables(left)), target=target).files
+        if emptied:
+            files += TruncateWork(table, tuple(emptied)).write(job).files
+        return WriteResult(files, came, 0, went)
+
     def _changes(self, job: Job) -> ChangeScan:
         """What the transaction did, its timestamps in a unit that loses nothing."""
         write_id, key = int(self.commit.write_id), self.statement.key
         wanted = ChangeRange(write_id, write_id, key, includes_since=True)
         own, table = job.context.client.own, self.table
         scan = plan_changes(job.txn, table, wanted, own=own, files=job.files)
+        if table.acid_mode is AcidMode.INSERT_ONLY:
+            return scan
         files = (
             (job.files.at(unit.partition.location), file)
             for unit in scan.units
@@ -186,6 +271,34 @@ class UndoWork:
         ids = rows[ROW_ID_NAME].combine_chunks().field("writeid")
         found: npt.NDArray[np.bool_] = ids.to_numpy() == int(self.commit.write_id)
         return found
+
+
+def _sides(scan: ChangeScan, events: Iterable[pa.RecordBatch]) -> tuple[pa.Table, pa.Table]:
+    """The rows that were inserted, and those that were deleted."""
+    found = pa.Table.from_batches(events, scan.reader.schema())
+    rows = found.drop_columns([one.name for one in CHANGE_FIELDS])
+    is_insert = pc.equal(found[CHANGE_FIELDS[0].name], INSERT)
+    return rows.filter(is_insert), rows.filter(pc.invert(is_insert))
+
+
+def without_equal(rows: pa.Table, gone: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """``rows`` without as many equal ones as ``gone`` has of each, and those that are not there."""
+    both = pa.concat_tables([rows, gone])
+    values, _ = row_groups(both, both.schema.names)
+    here, away = values[: rows.num_rows], values[rows.num_rows :]
+    counts = [np.bincount(one, minlength=len(values) + 1) for one in (here, away)]
+    stays = _places_among_equal(here) >= counts[1][here]
+    missing = _places_among_equal(away) >= counts[0][away]
+    return rows.filter(pa.array(stays)), gone.filter(pa.array(missing))
+
+
+def _places_among_equal(values: _Places) -> _Places:
+    """How many of the same value come before each."""
+    order = np.argsort(values, kind="stable")
+    in_order = values[order]
+    found = np.empty(len(values), np.int64)
+    found[order] = np.arange(len(values)) - np.searchsorted(in_order, in_order)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
