@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
 
+from hiveacid import read_arrow, read_changes
+from hiveacid.errors import MissingFileError, SnapshotExpiredError
 from hiveacid.settings import Settings
 
 PARTITIONED = f"partitioned by (p string) {ACID}"
@@ -42,6 +44,16 @@ def test_a_file_removed_by_hand_is_named(made: World, what: str) -> None:
     assert _missing(made) == ["0 of 1 files of version 2"]
     found = made.acid.doctor().findings
     assert [one.kind for one in found if one.kind == "missing files"]
+    table, told = made.acid.table("t"), r"version 2 of default\.t are missing.*0 of 1"
+    assert read_arrow(table, as_of_write_id=1).read_all().num_rows == 1
+    assert read_changes(table, since=2).read_all().num_rows == 1
+    for version in (2, 3):
+        with pytest.raises(MissingFileError, match=told):
+            read_arrow(table, as_of_write_id=version)
+        with pytest.raises(MissingFileError, match=told):
+            table.restore(write_id=version)
+        with pytest.raises(MissingFileError, match=told):
+            read_changes(table, since=1, until=version)
 
 
 def test_what_was_replaced_or_dropped_is_not_missing(made: World) -> None:
@@ -82,3 +94,26 @@ def test_a_truncate_and_rows_that_a_transaction_replaced_itself_are_not_missing(
         txn.table("t").delete_arrow("id = 1")
     assert _missing(made) == []
     assert made.rows() == [(2, "b")]
+    for version in (1, 2, 3):
+        read_arrow(made.acid.table("t"), as_of_write_id=version).read_all()
+    assert read_changes(made.acid.table("t"), since=0).read_all().num_rows == 3
+
+
+def test_a_file_removed_within_the_retention_is_told_and_what_a_cleaner_removed_is_not(
+    made: World,
+) -> None:
+    made.make("t")
+    for number in (1, 2, 3):
+        made.insert(number)
+    made.compact(MAJOR)
+    table = made.acid.table("t")
+    (file,) = (one for one in _files(made, "delta_0000002_0000002*/*") if one.name[0] != "_")
+    file.unlink()
+
+    with pytest.raises(MissingFileError, match=r"version 2 of default\.t are missing"):
+        read_arrow(table, as_of_write_id=2)
+    assert read_arrow(table, as_of_write_id=3).read_all().num_rows == 3
+    made.clock.advance_ms(2 * 86_400_000)
+    made.cleaner().run_all()
+    with pytest.raises(SnapshotExpiredError):
+        read_arrow(table, as_of_write_id=2)

@@ -249,6 +249,23 @@ def test_a_table_of_an_old_name_has_its_own_past(acid: Session) -> None:
         _rows(acid, 2)
 
 
+def test_a_clock_that_is_set_back_between_commits_hides_no_version(made: World) -> None:
+    acid = made.acid
+    acid.sql(f"create table t (id int, v string, k int) {ACID}")
+    for number, step_ms in enumerate((60_000, -50_000, 5_000, 60_000), 1):
+        made.clock.advance_ms(step_ms)
+        _insert(acid, {number: ("a", 0)})
+    commits = acid.table("t").history()
+    times = [one.committed_ms for one in commits if one.committed_ms is not None]
+    assert times == sorted(times, reverse=True)
+    for at, ids in ((times[0], [1, 2, 3, 4]), (times[0] - 1, [1, 2, 3]), (times[-1] - 1, [])):
+        moment = datetime.fromtimestamp(at / 1000, timezone.utc)
+        found = read_arrow(acid.table("t"), columns=["id"], as_of_time=moment).read_all()
+        assert sorted(found["id"].to_pylist()) == ids
+    acid.table("t").restore(time=datetime.fromtimestamp(times[1] / 1000, timezone.utc))
+    assert sorted(_rows(acid, None)) == [1, 2, 3]
+
+
 def test_a_restored_table_is_as_it_was_and_goes_on(made: World) -> None:
     acid = made.acid
     acid.sql(f"create table t (id int, v string, k int) {ACID}")

@@ -129,6 +129,10 @@ def test_changes_of_a_dropped_partition_are_an_error(partitions: World) -> None:
     )
     for since in (0, 1, 2):
         assert _changes(made, since) == _changes(made, since, 2) == 3
+    for version in (1, 2):  # travel names the same one
+        with pytest.raises(SnapshotExpiredError, match=r"k=1.* From 3 on it can") as failed:
+            made.acid.table("t").restore(write_id=version)
+        assert failed.value.context["oldest"] == 3
     assert _changes(made, 3) == [(4, 1, "insert")]
     assert _all(made) == [[], *["SnapshotExpiredError"] * 2, [(1, 0), (3, 0)],
                           [(1, 0), (3, 0), (4, 1)]]  # fmt: skip

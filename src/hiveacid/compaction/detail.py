@@ -17,10 +17,10 @@ from hiveacid.client import Client
 from hiveacid.compaction.cleaner import is_below
 from hiveacid.compaction.cleaning import keeps_all
 from hiveacid.compaction.initiator import Examined, Initiator, Verdict
-from hiveacid.layout.changes import write_ids_of
-from hiveacid.layout.names import is_flush_length_file, parse_directory
+from hiveacid.layout.names import parse_directory
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.layout.written import WrittenFiles
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
 from hiveacid.model.history import Commit
 from hiveacid.model.properties import NO_CLEANUP
@@ -159,8 +159,7 @@ class _Figures:
         self._buckets: Counter[int] = Counter()
         self._delete_files: list[tuple[str, AcidDirectory]] = []
         self._delete_file_count = 0
-        self._files_of: Counter[int] = Counter()
-        self._replaced: set[tuple[int, int]] = set()
+        self.written = WrittenFiles()
         self.verdicts: list[Verdict] = []
         self.files = self.size_bytes = self.small_files = 0
         self.deltas = self.delete_deltas = 0
@@ -188,6 +187,7 @@ class _Figures:
         if deletes:
             self._delete_files.append((found.partition.location, directory))
             self._delete_file_count += sum(len(one.files) for one in deletes)
+        self.written.add(directory)
         self._note_written(found)
         if directory.obsolete or directory.aborted:
             self._add_kept(found, directory)
@@ -195,19 +195,10 @@ class _Figures:
     def _note_written(self, found: Examined) -> None:
         """A write's directory has no suffix of a compaction."""
         for entry in found.entries:
-            if entry.is_directory:
-                continue
-            directory, _, rest = entry.path.partition("/")
-            name = parse_directory(directory)
-            if name is None:
-                continue
-            if entry.modified_ns > self.written_ns and not name.visibility_txn:
-                self.written_ns = entry.modified_ns
-            first, last = write_ids_of(name)
-            if first != last or name.visibility_txn:
-                self._replaced.add((first, last))
-            elif not rest.startswith(("_", ".")) and not is_flush_length_file(rest):
-                self._files_of[first] += 1
+            if entry.modified_ns > self.written_ns and not entry.is_directory:
+                name = parse_directory(entry.path.partition("/")[0])
+                if name is not None and not name.visibility_txn:
+                    self.written_ns = entry.modified_ns
 
     def missing_files(self) -> Iterable[tuple[Commit, int]]:
         """Commits of whose files fewer are there than they wrote, with how many are: of those that
@@ -216,16 +207,15 @@ class _Figures:
         if self._table.acid_mode is AcidMode.NONE:
             return
         name, own = self._table.name, self._client.own
-        checked = [
-            one
-            for one in own.commits(name, limit=_COMMITS_MAX, latest=True)
-            if one.facts.files > self._files_of[one.write_id]
-            and self._valid.is_valid(one.write_id)
-            and not any(low <= one.write_id <= high for low, high in self._replaced)
-        ]
-        for one in checked:  # a partition that was dropped took files along
-            if not own.version(name, write_id=int(one.write_id)).dropped:
-                yield one, self._files_of[one.write_id]
+        commits = {
+            int(one.write_id): one
+            for one in own.commits(name, above=self.written.base, limit=_COMMITS_MAX, latest=True)
+            if self._valid.is_valid(one.write_id)
+        }
+        wrote = {write_id: one.facts.files for write_id, one in commits.items()}
+        for write_id, there in self.written.missing(wrote):
+            if not own.version(name, write_id=write_id).dropped:  # a partition took files along
+                yield commits[write_id], there
 
     def _add_kept(self, found: Examined, directory: AcidDirectory) -> None:
         kept, aborted = frozenset(directory.obsolete), frozenset(directory.aborted)

@@ -24,10 +24,18 @@ class Past(Protocol):
     """The part of ``OwnDatabase`` about the past."""
 
     def commits(
-        self, table: TableName, *, after: int = 0, limit: int | None = None, latest: bool = False
+        self,
+        table: TableName,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        above: int = 0,
+        limit: int | None = None,
+        latest: bool = False,
     ) -> tuple[Commit, ...]:
         """The commits that wrote to the table, in their order, those whose place (``sequence``) is
-        above ``after``; the last ones first where ``latest``. Commits of Hive's own are missing.
+        above ``after`` and not above ``until``, and whose write id is above ``above``; the last
+        ones first where ``latest``. Commits of Hive's own are missing.
 
         Raises: NotFoundError: no such table.
         """

@@ -22,6 +22,7 @@ from hiveacid.errors import (
     SnapshotExpiredError,
 )
 from hiveacid.layout.changes import Versions
+from hiveacid.layout.written import WrittenFiles
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.changes import ChangeRange, Deduplication
 from hiveacid.model.history import Commit, ConsumerMove, Floor, Pin, PinKind, Version
@@ -40,7 +41,7 @@ from hiveacid.txn.consumers import (
     keeps_changes_since,
     kept_for_ms,
 )
-from hiveacid.txn.past import partitions_then
+from hiveacid.txn.past import check_all_there, first_with_all_partitions, partitions_then
 from hiveacid.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def plan_changes(
         InvalidInputError: a version that the table does not have yet.
         SnapshotExpiredError: files that tell the changes are cleaned; ``write_id`` is the oldest
             version from which they can be told.
+        MissingFileError: somebody removed some of them by hand.
         ConflictError: somebody else read under the name of the consumer at this moment.
     """
     if table.acid_mode is AcidMode.NONE:
@@ -193,10 +195,12 @@ class _Plan:
         """The changes from a state on, and the state that they end with."""
         own, table, txn, wanted = self.own, self.table, self.txn, self.wanted
         high = high or self._last(low)
-        versions = _versions(own, table, self.now, low, high)
+        commits = _commits_after(own, table, self.now, low)
+        versions = _versions(commits, self.now, low, high)
         _check_partitions(own, table, low, high)
         key = _key(table, wanted)
         names = _columns(table, self.columns)
+        written = WrittenFiles()
         units = change_units(
             table,
             partitions_then(table, high, txn.partitions(table)),
@@ -204,7 +208,10 @@ class _Plan:
             txn.valid_txns,
             files=self.files,
             floors=partial(self._floors, low, high),
+            written=written,
         )
+        if not txn.hive_cleans:
+            check_all_there(own, table, written, (c for c in commits if versions.has(c.write_id)))
         reader = ChangeReader(
             TableReader(self.files, table, names.union(key), versions.high),
             times_ms=versions.times_ms,
@@ -297,9 +304,8 @@ def _limited(commits: Sequence[Commit], versions_max: int | None, bytes_max: int
 
 
 def _versions(
-    own: OwnDatabase, table: Table, now: ValidWriteIdList, low: Version, high: Version
+    commits: Sequence[Commit], now: ValidWriteIdList, low: Version, high: Version
 ) -> Versions:
-    commits = _commits_after(own, table, now, low)
     return Versions(
         low.valid,
         high.valid,
@@ -329,9 +335,7 @@ def _check_partitions(own: OwnDatabase, table: Table, low: Version, high: Versio
         return
     gone = (one or "location of the table" for one in low.dropped)
     names = ", ".join([*gone, *came])
-    commits = own.commits(table.name, after=low.sequence or 0)
-    told = (int(one.write_id) for one in commits if _has_all(own, table, one))
-    oldest = next(told, None)
+    oldest = first_with_all_partitions(own, table, low, since_all=True)
     since = "by no version yet" if oldest is None else f"since {oldest}"
     raise SnapshotExpiredError(
         f"Changes of {table.name} since {low.write_id} cannot be told: partitions were dropped,"
@@ -339,12 +343,6 @@ def _check_partitions(own: OwnDatabase, table: Table, low: Version, high: Versio
         table=str(table.name),
         write_id=oldest,
     )
-
-
-def _has_all(own: OwnDatabase, table: Table, commit: Commit) -> bool:
-    """Whether no partition came or went after a commit."""
-    version = own.version(table.name, write_id=int(commit.write_id))
-    return not version.dropped and not any(one.name for one in version.came)
 
 
 def state_of(

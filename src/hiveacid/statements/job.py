@@ -83,7 +83,7 @@ class Reader:
             snapshot = self.txn.snapshot(table, partitions=partitions, of=known)
         else:
             chosen = self.view.partitions(table) if partitions is None else partitions
-            snapshot = self.snapshot_of(table, version, chosen)
+            snapshot = self.snapshot_of(table, version, chosen, of=known)
         count = 1 if known is None else len(known)
         plan = plan_scan(
             snapshot,
@@ -102,12 +102,19 @@ class Reader:
         return self.plan(table, predicate=ref.predicate, columns=ref.columns, version=version)
 
     def snapshot_of(
-        self, table: Table, version: Version, partitions: Sequence[Partition]
+        self,
+        table: Table,
+        version: Version,
+        partitions: Sequence[Partition],
+        *,
+        of: Sequence[Partition] | None,
     ) -> Snapshot:
-        """A version of a table, which has the columns of then.
+        """A version of a table, which has the columns of then: some ``of`` its partitions, which
+        are None where it has none.
 
         Raises:
             SnapshotExpiredError: files of it were cleaned.
+            MissingFileError: somebody else removed some.
         """
         return past_snapshot(
             self.context.client.metastore,
@@ -117,6 +124,7 @@ class Reader:
             files=self.files,
             valid_txns=self.txn.valid_txns,
             hive_cleans=self.txn.hive_cleans,
+            is_whole=of is None or len(of) == len(partitions),
         )
 
     def snapshot(self, table: Table) -> Snapshot:

@@ -280,7 +280,7 @@ def _past(
     reader = Reader(context=context, txn=held.txn, view=held.view)
     known = partitions_then(now, version, held.view.partitions(now))
     chosen = keep(known) if now.partition_columns else known
-    return reader.snapshot_of(as_it_was(now, version), version, chosen), (now,)
+    return reader.snapshot_of(as_it_was(now, version), version, chosen, of=known), (now,)
 
 
 def _snapshot(keep: Keep, held: Locked) -> tuple[Snapshot, Iterable[Table]]:

@@ -12,6 +12,7 @@ from hiveacid.layout.changes import Proof, Step, Versions, changes_of
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile
+from hiveacid.layout.written import WrittenFiles
 from hiveacid.model.history import Floor
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
 from hiveacid.model.valid import ValidTxnList
@@ -47,10 +48,11 @@ def change_units(
     *,
     files: Files,
     floors: Callable[[], Mapping[str, Floor]],
+    written: WrittenFiles | None = None,
 ) -> list[ChangeUnit]:
     """What is to be read for the changes of some partitions, in the order in which they happened to
     each. ``floors`` is asked after the listing: pins may have kept a part of what was to go,
-    which proves nothing of the rest.
+    which proves nothing of the rest. ``written`` counts what is read.
 
     Raises:
         SnapshotExpiredError: a directory that is needed was cleaned; ``write_id`` is the oldest
@@ -70,6 +72,8 @@ def change_units(
             continue
         for step in found.steps:
             whole = _with_lengths(fs, path, step, entries)
+            if written is not None:
+                written.add(whole.changed)
             units += _by_bucket(fs, path, table, partition, whole)
     cleaned, keys = floors(), table.partition_keys
     for partition in partitions if cleaned else ():

@@ -8,13 +8,15 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import (
     InvalidInputError,
+    MissingFileError,
     NotFoundError,
     SnapshotExpiredError,
 )
@@ -27,8 +29,9 @@ from hiveacid.layout.names import (
 )
 from hiveacid.layout.resolve import Entry
 from hiveacid.layout.snapshot import AcidDirectory, Snapshot
+from hiveacid.layout.written import WrittenFiles
 from hiveacid.metastore.api import own
-from hiveacid.model.history import AsOf, Floor, Pin, PinKind, Version
+from hiveacid.model.history import AsOf, Commit, Floor, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import RangeValidity, ValidTxnList
 from hiveacid.storage.filesystem import Files, FileSystem
@@ -102,6 +105,22 @@ def partitions_then(
     return tuple(found)
 
 
+def first_with_all_partitions(
+    store: OwnDatabase, table: Table, version: Version, *, since_all: bool = False
+) -> int | None:
+    """The first version after this one since which no partition was dropped or moved; with
+    ``since_all`` none came with its files, either. None: there is none yet.
+    """
+
+    def has_all(commit: Commit) -> bool:
+        found = store.version(table.name, write_id=int(commit.write_id))
+        return not (found.dropped or (since_all and any(one.name for one in found.came)))
+
+    commits = store.commits(table.name, after=version.sequence or 0)
+    place = bisect_left(commits, True, key=has_all)
+    return int(commits[place].write_id) if place < len(commits) else None
+
+
 def past_snapshot(
     metastore: Metastore,
     table: Table,
@@ -111,21 +130,27 @@ def past_snapshot(
     files: Files,
     valid_txns: ValidTxnList,
     hive_cleans: bool,
+    is_whole: bool,
 ) -> Snapshot:
     """The files of a version, in partitions of the table with their values of then;
     ``valid_txns`` are those of now: whatever compactions have made since shows the rows of then.
+    ``is_whole``: these are all of its partitions.
 
     Raises:
         SnapshotExpiredError: files of it were cleaned.
+        MissingFileError: somebody else removed some.
         StorageError: a directory could not be listed.
     """
     if version.dropped and (version.write_id or version.was_converted):
         what = f"partition {version.dropped[0]}, which may have had rows then, was dropped or moved"
+        oldest = first_with_all_partitions(own(metastore), table, version)
+        since = "It can be read by no version yet" if oldest is None else f"From {oldest} on it can"
         raise SnapshotExpiredError(
             f"Version {version.write_id} of {table.name} is not there any more: "
-            f"{what if version.dropped[0] else 'the table got another location'} since",
+            f"{what if version.dropped[0] else 'the table got another location'} since. {since}",
             table=str(table.name),
             version=int(version.write_id),
+            oldest=oldest,
             partitions=version.dropped,
         )
     found = read_snapshot(
@@ -148,7 +173,36 @@ def past_snapshot(
             if pinned:
                 continue
             raise _expired(metastore, table, version, name, floors)
+    if is_whole and not hive_cleans and version.sequence is not None:
+        written = WrittenFiles()
+        for part in found.parts:
+            written.add(part.directory)
+        commits = own(metastore).commits(table.name, until=version.sequence, above=written.base)
+        check_all_there(own(metastore), table, written, commits)
     return found
+
+
+def check_all_there(
+    store: OwnDatabase, table: Table, written: WrittenFiles, commits: Iterable[Commit]
+) -> None:
+    """No file of these commits was removed by somebody who is no cleaner.
+
+    Raises:
+        MissingFileError: some were; it names the commit.
+    """
+    wrote = {int(one.write_id): one.facts.files for one in commits}
+    for write_id, there in written.missing(wrote):
+        if store.version(table.name, write_id=write_id).dropped:  # a partition took files along
+            continue
+        directory = f"delta_{write_id:07d}_{write_id:07d}"
+        raise MissingFileError(
+            f"Files of version {write_id} of {table.name} are missing, and no cleaner removed them:"
+            f" {there} of {wrote[write_id]} are there, in directories ...{directory}...",
+            table=str(table.name),
+            version=write_id,
+            path=table.location,
+            note="Bring them back, or restore a version from before or after them.",
+        )
 
 
 def _is_pinned(store: OwnDatabase, table: Table, version: Version) -> bool:

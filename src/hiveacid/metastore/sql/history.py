@@ -214,13 +214,22 @@ class SqlHistory(Past):
     _db: Database
 
     def commits(
-        self, table: TableName, *, after: int = 0, limit: int | None = None, latest: bool = False
+        self,
+        table: TableName,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        above: int = 0,
+        limit: int | None = None,
+        latest: bool = False,
     ) -> tuple[Commit, ...]:
-        query = _ALL.where(_C.HC_SEQ > bindparam("after"))
+        query = _ALL.where(_C.HC_SEQ > bindparam("after"), _C.HC_SEQ <= bindparam("until"))
+        query = query.where(_C.HC_WRITEID > bindparam("above"))
         query = query.order_by(_C.HC_SEQ.desc() if latest else _C.HC_SEQ)
         query = query if limit is None else query.limit(limit)
         with self._db.read() as unit:
-            rows = unit.rows(query, id=table_ids(unit, table).table, after=after)
+            places = {"after": after, "until": LONG_MAX if until is None else until}
+            rows = unit.rows(query, id=table_ids(unit, table).table, above=above, **places)
         return tuple(_commit(table, row) for row in rows)
 
     def unrecorded(self, table: TableName) -> tuple[UnrecordedCommit, ...]:
