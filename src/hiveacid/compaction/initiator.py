@@ -40,7 +40,7 @@ from hiveacid.model.compactions import (
 from hiveacid.model.properties import WORKER_POOL, check_mode
 from hiveacid.model.tables import Database, Partition, Table, TableName
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.storage.listing import list_partition
+from hiveacid.storage.listing import list_partition, list_partitions
 
 _LOG = logging.getLogger(__name__)
 TURN: Final = "Initiator"
@@ -162,7 +162,11 @@ class Initiator:
         partitions: tuple[Partition, ...] = (Partition((), table.location),)
         if table.partition_columns:
             partitions = self._queue.list_partitions(table.name)
-        return (look.examined(table, partition) for partition in partitions)
+        listings = list_partitions(self._client.files, partitions)
+        return (
+            look.examined(table, partition, entries)
+            for partition, entries in zip(partitions, listings, strict=True)
+        )
 
     def explain(self, table: Table) -> tuple[Verdict, ...]:
         """The verdicts of ``examine``.
@@ -273,22 +277,17 @@ class _Look:
 
     def directory(self, table: Table, partition: Partition) -> AcidDirectory:
         """What of a partition counts."""
-        return self._resolved(table, self._entries(partition))
+        return self._resolved(table, list_partition(*self._client.files.at(partition.location)))
 
-    def examined(self, table: Table, partition: Partition) -> Examined:
-        """Decide about a table whose definition is known."""
+    def examined(self, table: Table, partition: Partition, entries: tuple[Entry, ...]) -> Examined:
+        """Decide about a partition whose definition and listing are known."""
         name = _partition_name(table, partition)
-        entries = self._entries(partition)
         directory = self._resolved(table, entries)
         decision = self._decision(table, name, directory)
         against = self._against(table, name, None)
         if against is not None:
             decision = Decision(None, f"{against}; {decision.reason}")
         return Examined(partition, entries, directory, Verdict(table.name, name, decision))
-
-    def _entries(self, partition: Partition) -> tuple[Entry, ...]:
-        fs, root = self._client.files.at(partition.location)
-        return list_partition(fs, root)
 
     def _resolved(self, table: Table, entries: Iterable[Entry]) -> AcidDirectory:
         check_mode(table)

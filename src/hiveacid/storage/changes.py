@@ -133,8 +133,11 @@ class ChangeReader:
             for batch in self._batches(log, reader, source, None):
                 current = numpy_of(batch.ids.current_write_id)
                 is_new = is_among(current, versions)
-                gone = deleted.by(batch)
-                is_gone = deleted.take(batch, is_new & (gone >= 0))
+                gone, is_gone = np.full(batch.rows, -1, np.int64), np.zeros(batch.rows, np.bool_)
+                at, places = deleted.left_in(batch)
+                gone[at] = deleted.write_ids[places]
+                is_gone[at] = is_new[at]
+                deleted.take(places[is_new[at]])
                 if self.is_net:
                     is_new &= ~is_gone
                     is_gone[:] = False
@@ -168,13 +171,14 @@ class ChangeReader:
                     continue
                 newest = before.newest(reader, source, needs_ids=True)
                 for batch in self._batches(before, reader, source, stripes):
-                    gone = deleted.by(batch)
-                    chosen: Bools = gone >= 0
-                    alive = rows_that_count(batch, source, deletes, newest=newest, valid=valid)
+                    at, gone = deleted.left_in(batch)
+                    alive = rows_that_count(
+                        batch, source, deletes, newest=newest, valid=valid, at=at
+                    )
                     if alive is not None:
-                        chosen &= alive
-                    chosen = deleted.take(batch, chosen)
-                    yield _picked(batch, chosen), DELETE, gone[chosen]
+                        at, gone = at[alive], gone[alive]
+                    deleted.take(gone)
+                    yield _taken(batch, at), DELETE, deleted.write_ids[gone]
 
     def _overwritten(self, fs: FileSystem, path: str, unit: ChangeUnit) -> Iterator[_Events]:
         """All rows that an overwrite took away, and all that it wrote."""
@@ -307,8 +311,11 @@ def _buckets(sources: DirectorySources, directory: AcidDirectory, only: int | No
 def _picked(batch: EventBatch, chosen: Bools) -> list[pa.Array]:
     if chosen.all():
         return list(batch.columns)
-    places = pa.array(np.flatnonzero(chosen))
-    return [column.take(places) for column in batch.columns]
+    return _taken(batch, np.flatnonzero(chosen))
+
+
+def _taken(batch: EventBatch, places: Int64s) -> list[pa.Array]:
+    return [column.take(pa.array(places)) for column in batch.columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,26 +366,22 @@ class DeletedRows:
         last = events.where(order)  # the first one is assigned last
         self._ids = last.ids
         self._set = DeleteSet([self._ids])
-        self._write_ids = np.zeros(len(self._set), np.int64)
+        self.write_ids = np.zeros(len(self._set), np.int64)
         self._taken = np.zeros(len(self._set), np.bool_)
-        self._write_ids[self._set.places(*self._ids)] = last.write_ids
+        self.write_ids[self._set.places(*self._ids)] = last.write_ids
 
     def __len__(self) -> int:
         return len(self._set)
 
-    def by(self, batch: EventBatch) -> Int64s:
-        """For each row the write id that deleted it, -1 where none did."""
-        places = self._set.places(*batch.ids.numbers())
-        if not len(self):
-            return places
-        return np.where(places >= 0, self._write_ids[places], -1)
+    def left_in(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
+        """Which rows of a batch are among those that were not taken yet, and their places there."""
+        at, places = self._set.matches(*batch.ids.numbers())
+        left = ~self._taken[places]
+        return at[left], places[left]
 
-    def take(self, batch: EventBatch, chosen: Bools) -> Bools:
-        """The chosen rows that were not taken before; they are taken now."""
-        places = self._set.places(*batch.ids.numbers())
-        fresh = chosen & ~self._taken[places] if len(self) else chosen
-        self._taken[places[fresh]] = True
-        return fresh
+    def take(self, places: Int64s) -> None:
+        """These are told, and told once."""
+        self._taken[places] = True
 
     def may_be_in(self, delta: DeltaDirectory) -> bool:
         """Whether one of them may lie in the delta, or what deleted it before in a delete delta."""

@@ -29,6 +29,8 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 
 _LONG_BYTES: Final = 8
+_TOGETHER_MAX: Final = 1_000
+"""So many partitions' listings are in memory at once where each is looked at by itself."""
 OfThen = Callable[[FileSystem, str, tuple[Entry, ...]], tuple[Entry, ...]]
 """Of a partition's listing the entries from which a state of the past is read."""
 
@@ -237,6 +239,18 @@ def read_snapshot(
         directory = with_logical_lengths(file_system, path, directory, entries=entries)
         parts.append(SnapshotPart(partition, directory))
     return Snapshot(table, valid, tuple(parts))
+
+
+def list_partitions(files: Files, partitions: Sequence[Partition]) -> Iterator[tuple[Entry, ...]]:
+    """What lies below each partition, by as few requests as the place allows.
+
+    Raises:
+        StorageError: listing or reading failed.
+    """
+    for first in range(0, len(partitions), _TOGETHER_MAX):
+        some = partitions[first : first + _TOGETHER_MAX]
+        for file_system, path, infos in _listings(files, some):
+            yield _entries(file_system, path, infos)
 
 
 def _listings(

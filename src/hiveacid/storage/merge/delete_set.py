@@ -118,16 +118,27 @@ class DeleteSet:
         place[place == len(self._keys)] = 0
         return np.where((self._keys[place] == keys) & known, place, -1)
 
+    def matches(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> tuple[Int64s, Int64s]:
+        """Which rows are in the set, and their places in it. Where they are of one write id and
+        bucket and in order, as in most stripes, the set's are looked for among them.
+        """
+        if not self._packs or not len(self) or not _is_run(write_id, bucket, row_id):
+            places = self.places(write_id, bucket, row_id)
+            at = np.flatnonzero(places >= 0)
+            return at, places[at]
+        (begin,), (known,) = self._pack(write_id[:1], bucket[:1], np.full(1, self._first))
+        end = begin + (self._last - self._first + 1 if known else 0)
+        first, last = np.searchsorted(self._keys, (begin, end))
+        sought = self._keys[first:last] - begin + self._first
+        at = np.searchsorted(row_id, sought)
+        at[at == len(row_id)] = 0
+        there = row_id[at] == sought
+        return at[there], np.arange(first, last)[there]
+
     def contains(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> Bools:
         """For each row whether it is deleted."""
-        if not len(self):
-            return np.zeros(len(row_id), dtype=np.bool_)
-        if not self._packs:
-            return np.isin(_records(write_id, bucket, row_id), self._keys)
-        keys, known = self._pack(write_id, bucket, row_id)
-        place = np.searchsorted(self._keys, keys)
-        place[place == len(self._keys)] = 0
-        found: Bools = (self._keys[place] == keys) & known
+        found: Bools = np.zeros(len(row_id), dtype=np.bool_)
+        found[self.matches(write_id, bucket, row_id)[0]] = True
         return found
 
     def _pack(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> tuple[Int64s, Bools]:
@@ -153,6 +164,16 @@ def _places(values: npt.NDArray[Any], sought: npt.NDArray[Any]) -> tuple[Int64s,
     place = np.searchsorted(values, sought)
     place[place == len(values)] = 0
     return place, values[place] == sought
+
+
+def _is_run(write_id: Int64s, bucket: Int32s, row_id: Int64s) -> bool:
+    """Whether rows are of one write id and bucket property, their row ids ascending."""
+    return bool(
+        len(row_id)
+        and (write_id == write_id[0]).all()
+        and (bucket == bucket[0]).all()
+        and (row_id[1:] > row_id[:-1]).all()
+    )
 
 
 def distinct(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -40,6 +40,7 @@ Key = tuple[int, int, int]
 _IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
 _DeleteKeys = tuple[Int64s, Int32s, Int64s]
 Bools = npt.NDArray[np.bool_]
+_ALL: Final = slice(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,15 +302,19 @@ def rows_that_count(
     *,
     newest: Bools | None,
     valid: ValidWriteIdList,
+    at: Int64s | slice = _ALL,
 ) -> Bools | None:
-    """Which rows of a batch are alive: of a valid write id, the newest of their identity (as
-    ``DirectorySources.newest`` found), and not deleted; None for all.
+    """Which rows of a batch are alive, of those ``at`` some places: of a valid write id, the newest
+    of their identity (as ``DirectorySources.newest`` found), and not deleted; None for all.
     """
-    keep = None if newest is None else newest[batch.first_row : batch.first_row + batch.rows]
+    keep = newest
+    if newest is not None:
+        keep = newest[batch.first_row : batch.first_row + batch.rows][at]
     if source.check_write_ids:
-        keep = both(keep, valid_mask(numpy_of(batch.ids.current_write_id), valid))
+        keep = both(keep, valid_mask(numpy_of(batch.ids.current_write_id)[at], valid))
     if len(deletes):
-        gone = deletes.contains(*batch.ids.numbers())
+        write_id, bucket, row_id = batch.ids.numbers()
+        gone = deletes.contains(write_id[at], bucket[at], row_id[at])
         keep = both(keep, ~gone) if gone.any() else keep
     return keep
 
