@@ -15,7 +15,7 @@ export TZ := UTC
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-growth bench-txn bench-stream size sim soak test-spark-versions clean
+.PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-growth bench-txn bench-past bench-stream size sim soak test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ bench-growth: $(STAMP)  ## time, CPU and memory by rows, partitions, deltas ... 
 
 bench-txn: $(STAMP)  ## commits by 1 to 16 writers, by transactions kept and left open, on both databases
 	$(BIN)/python -m benchmarks.growth --only writers,kept,open $(BENCH)
+
+bench-past: $(STAMP)  ## time travel, changes, history, tags, PURGE at 6 M rows, each with its goal (BENCH='--only feed')
+	$(BIN)/python -m benchmarks.past $(BENCH)
 
 sim: $(STAMP)  ## seeded histories of writers, readers, compactors, deaths, faults (SEED=1 RUNS=1000 DATABASE=sqlite)
 	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),1) --runs $(or $(RUNS),1000) --database $(or $(DATABASE),sqlite)

@@ -20,7 +20,6 @@ import pyarrow as pa
 from sqlalchemy import insert
 
 import hiveacid
-from benchmarks.many_partitions import make_many_partitions
 from hiveacid.clock import SystemClock
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.schema import TXN_TO_WRITE_ID, TXNS
@@ -38,6 +37,7 @@ _NAME: Final = TableName("default", "t")
 _SECONDS: Final = 3.0
 _DELTAS_ROWS: Final = 200_000
 _DELETED_ROWS: Final = 4
+_PARTITION_ROWS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ class Axis:
 
             conf = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "4"}
             session = local_session("growth", conf={**conf, "spark.driver.memory": "4g"})
-        return Place(_session(work, spark=session), size, work)
+        return Place(open_session(work, spark=session), size, work)
 
 
-def _session(work: Path, *, spark: Any = None) -> Session:
+def open_session(work: Path, *, spark: Any = None) -> Session:
     return hiveacid.connect(
         spark,
         f"sqlite:///{work}/metastore.db",
@@ -101,7 +101,7 @@ def rows(first: int, count: int, *, step: int = 1) -> pa.Table:
     )
 
 
-def _load(acid: Session, count: int) -> None:
+def load(acid: Session, count: int) -> None:
     acid.sql(f"create table t ({_COLUMNS}) clustered by (id) into 4 buckets {_ACID}")
     for first in range(0, count, _BATCH):
         acid.table("t").write_arrow(rows(first, min(_BATCH, count - first)))
@@ -111,19 +111,30 @@ def _load(acid: Session, count: int) -> None:
 
 def make_rows(work: Path, size: int) -> None:
     """One table of so many rows in four buckets."""
-    with _session(work) as acid:
-        _load(acid, size)
+    with open_session(work) as acid:
+        load(acid, size)
 
 
 def make_partitions(work: Path, size: int) -> None:
     """So many partitions, each with two small deltas and a delete delta."""
-    with _session(work) as acid:
-        make_many_partitions(acid, "t", partitions=size)
+    with open_session(work) as acid:
+        load_partitions(acid, "t", size)
+
+
+def load_partitions(acid: Session, name: str, count: int) -> None:
+    """A table of so many partitions; without Spark."""
+    acid.sql(f"create table {name} (k int, v string) partitioned by (p int) {_ACID}")
+    table, numbers = acid.table(name), np.repeat(np.arange(count, dtype=np.int32), _PARTITION_ROWS)
+    for write in (1, 2):
+        keys = numbers * 100 + np.tile(np.arange(_PARTITION_ROWS, dtype=np.int32), count)
+        found = {"k": keys + write * _PARTITION_ROWS, "v": ["x"] * len(keys), "p": numbers}
+        table.write_arrow(pa.table(found))
+    table.delete_arrow(pa.table({"k": np.arange(count, dtype=np.int32) * 100 + 15}))
 
 
 def make_deltas(work: Path, size: int) -> None:
     """The same rows in so many deltas."""
-    with _session(work) as acid:
+    with open_session(work) as acid:
         acid.sql(f"create table t ({_COLUMNS}) {_ACID}")
         each = _DELTAS_ROWS // size
         for n in range(size):
@@ -132,8 +143,8 @@ def make_deltas(work: Path, size: int) -> None:
 
 def make_deletes(work: Path, size: int) -> None:
     """Rows of which a quarter, so many, are deleted, scattered over all files."""
-    with _session(work) as acid:
-        _load(acid, size * _DELETED_ROWS)
+    with open_session(work) as acid:
+        load(acid, size * _DELETED_ROWS)
         keys = (np.arange(size) * _DELETED_ROWS + 1) * 2
         acid.table("t").merge_arrow(pa.table({"id": keys}), on="id", when_matched="delete",
                                     when_not_matched=None)  # fmt: skip
@@ -141,7 +152,7 @@ def make_deletes(work: Path, size: int) -> None:
 
 def make_tables(work: Path, size: int) -> None:
     """So many tables; the last one has rows."""
-    with _session(work) as acid:
+    with open_session(work) as acid:
         acid.sql(f"create table t ({_COLUMNS}) {_ACID}")
         for n in range(size - 1):
             acid.sql(f"create table t{n} ({_COLUMNS}) {_ACID}")
@@ -150,7 +161,7 @@ def make_tables(work: Path, size: int) -> None:
 
 def make_kept(work: Path, size: int) -> None:
     """So many transactions that committed and are still kept."""
-    with _session(work) as acid:
+    with open_session(work) as acid:
         acid.sql(f"create table t ({_COLUMNS}) {_ACID}")
         assert isinstance(acid.client.metastore, SqlMetastore)
         fill_committed(acid.client.metastore, size)
@@ -159,7 +170,7 @@ def make_kept(work: Path, size: int) -> None:
 
 def make_open(work: Path, size: int) -> None:
     """So many transactions with a write id, half of them open, half aborted."""
-    with _session(work) as acid:
+    with open_session(work) as acid:
         acid.sql(f"create table t ({_COLUMNS}) {_ACID}")
         acid.table("t").write_arrow(rows(0, _CHANGES))
         metastore = acid.client.metastore
@@ -172,7 +183,7 @@ def make_open(work: Path, size: int) -> None:
 def make_nothing(work: Path, size: int) -> None:
     """A table."""
     del size
-    with _session(work) as acid:
+    with open_session(work) as acid:
         acid.sql(f"create table t ({_COLUMNS}) {_ACID}")
 
 
@@ -257,7 +268,7 @@ def snapshot(place: Place) -> None:
 
 def reconnect(place: Place) -> None:
     """A new session on the same metastore."""
-    _session(place.work).close()
+    open_session(place.work).close()
 
 
 def housekeep(place: Place) -> None:
