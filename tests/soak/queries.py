@@ -5,9 +5,9 @@ Another PySpark is tried by its Python, PostgreSQL by ``--database postgres``.
 
 All sinks run in one process, a query each, so that a kill is one for each of them. Their source is
 a directory of small files, one a micro-batch, that grows while the queries run. Each file has ids
-of its own and changes one row that all files share; a sink that upserts writes its number to a
-second table in the same transaction, so a batch that was done twice shows even where that changes
-no row.
+of its own and changes one row that all files share (changes with deletes: every other file deletes
+it); a sink that changes rows writes its number to a second table in the same transaction, so a
+batch that was done twice shows even where that changes no row.
 """
 
 from __future__ import annotations
@@ -66,14 +66,28 @@ def _append(acid: Session, rows: DataFrame) -> DataStreamWriter:
 
 
 def _upsert(acid: Session, rows: DataFrame) -> DataStreamWriter:
-    def note(txn: AcidTransaction, batch: DataFrame, number: int) -> None:
-        del number
-        files = [row[0] for row in batch.select("file").distinct().collect()]
-        for file in files:
-            txn.sql(f"insert into batches values ({file})")
-
-    upsert = hiveacid.foreach_batch(acid, "upsert", mode="upsert", on="id", also=note)
+    also = partial(_note, "upsert_batches")
+    upsert = hiveacid.foreach_batch(acid, "upsert", mode="upsert", on="id", also=also)
     return rows.writeStream.foreachBatch(upsert)
+
+
+def _cdc(acid: Session, rows: DataFrame) -> DataStreamWriter:
+    change = hiveacid.foreach_batch(
+        acid,
+        "cdc",
+        mode="cdc",
+        on="id",
+        delete_where=f"s.id = {SHARED} and s.file % 2 = 1",
+        also=partial(_note, "cdc_batches"),
+    )
+    return rows.writeStream.foreachBatch(change)
+
+
+def _note(table: str, txn: AcidTransaction, batch: DataFrame, number: int) -> None:
+    """Write the numbers of the files of a batch."""
+    del number
+    for row in batch.select("file").distinct().collect():
+        txn.sql(f"insert into {table} values ({row[0]})")
 
 
 def _sink(acid: Session, rows: DataFrame) -> DataStreamWriter:
@@ -89,21 +103,23 @@ def _sink(acid: Session, rows: DataFrame) -> DataStreamWriter:
 SINKS: Final[Mapping[str, Callable[[Session, DataFrame], DataStreamWriter]]] = {
     "append": _append,
     "upsert": _upsert,
+    "cdc": _cdc,
     "sink": _sink,
 }
 """What is tried, by name, which is that of its table; one more is one line."""
 NEEDS_SPARK_4: Final = frozenset({"sink"})
 API: Final = "acid.stream"
-CHANGES_ROWS: Final = frozenset({"upsert"})
+CHANGES_ROWS: Final = frozenset({"upsert", "cdc"})
 """Sinks that change a row of their key; the others add one."""
 
 
 def make_tables(url: str, directory: Path, sinks: Iterable[str]) -> None:
-    """The tables of the rows and that of the numbers of files."""
+    """The tables of the rows and those of the numbers of files."""
     with open_session(url, str(directory)) as session:
         for sink in sinks:
             session.sql(f"create table {sink} (id int, file int) {_ACID}")
-        session.sql(f"create table batches (file int) {_ACID}")
+            if sink in CHANGES_ROWS:
+                session.sql(f"create table {sink}_batches (file int) {_ACID}")
 
 
 def add_files(directory: Path, count: int) -> None:
@@ -236,13 +252,15 @@ def _wrong_rows(session: Session, files: int, sink: str) -> str:
         return sorted(tuple(row.values()) for row in rows)
 
     own = [(id, id // ROWS) for id in range(files * ROWS) if id % ROWS < ROWS - 1]
-    changes = sink in CHANGES_ROWS
-    shared = [(SHARED, files - 1)] if changes else [(SHARED, file) for file in range(files)]
+    shared = [(SHARED, file) for file in range(files)]
+    if sink in CHANGES_ROWS:
+        is_deleted = sink == "cdc" and files % 2 == 0
+        shared = [] if is_deleted else shared[-1:]
     found, expected = Counter(values(sink)), Counter(shared + own)
     if found != expected:
         lost, more = list((expected - found).items()), list((found - expected).items())
         return f"{sink}: {len(lost)} rows lost {lost[:5]}, {len(more)} too many {more[:5]}"
-    if changes and values("batches") != [(file,) for file in range(files)]:
+    if sink in CHANGES_ROWS and values(f"{sink}_batches") != [(file,) for file in range(files)]:
         return f"{sink}: a batch was done twice, or not at all"
     return ""
 
