@@ -206,6 +206,7 @@ def test_a_stream_of_rows_that_was_away_for_too_long_is_told_so(alone: Session) 
     named = Reader(alone, startingWriteId="1", consumer="crm")
     other = Reader(alone, startingWriteId="1")
     assert [one[2] for one in named.next()] == [one[2] for one in other.next()] == [1]
+    skipping = Reader(alone, other.at, skipChangeCommits="true")
     _insert(alone, 2)
     merge_arrow(alone.table("t"), [{"id": 1, "pay": 10}], on="id")
     _compact(alone)
@@ -216,6 +217,8 @@ def test_a_stream_of_rows_that_was_away_for_too_long_is_told_so(alone: Session) 
     with pytest.raises(SnapshotExpiredError, match="it can read on from version 3") as raised:
         other.next()
     assert raised.value.context["write_id"] == 3
+    with pytest.raises(SnapshotExpiredError, match="it can read on from version 3"):
+        skipping.next()
     assert Reader(alone, startingWriteId="4").next() == []
 
 

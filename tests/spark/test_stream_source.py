@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,23 +121,27 @@ class Reader:
         url = session.client.metastore.url
         source = HiveAcidDataSource({"metastore": url, "table": table, **options})
         self._reader: Any = source.streamReader(source.schema())
-        self._at: Any = None
+        self.at: Any = None
 
     def next(self, *, limited: bool = False) -> list[Any]:
         """The first column of what is there by now."""
-        start = self._at or self._reader.initialOffset()
-        if VERSION < (4, 2):
-            self._at = self._reader.latestOffset()
-        else:
-            from pyspark.sql.streaming.datasource import ReadAllAvailable
-
-            limit = self._reader.getDefaultReadLimit() if limited else ReadAllAvailable()
-            self._at = self._reader.latestOffset(start, limit)
+        start = self.at or self._reader.initialOffset()
+        self.at = self.latest(limited=limited)
         try:
-            return self.between(start, self._at)
+            return self.between(start, self.at)
         except AcidError:
-            self._at = start
+            self.at = start
             raise
+
+    def latest(self, *, limited: bool = False) -> Any:
+        """Where the next batch ends."""
+        if VERSION < (4, 2):
+            return self._reader.latestOffset()
+        from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+        start = self.at or self._reader.initialOffset()
+        limit = self._reader.getDefaultReadLimit() if limited else ReadAllAvailable()
+        return self._reader.latestOffset(start, limit)
 
     def between(self, start: Any, end: Any) -> list[Any]:
         tasks = self._reader.partitions(start, end)
@@ -197,6 +201,53 @@ def test_a_compaction_hides_nobody_who_changed_rows(alone: Session, kind: str) -
     with pytest.raises(UnsupportedError, match="Write id 3 updated, deleted or replaced rows"):
         reader.next()
     assert skipping.next() == [3, 5]
+
+
+def overwritten(acid: Session) -> None:
+    acid.sql("insert overwrite table t values (9, 9)")
+
+
+def truncated(acid: Session) -> None:
+    acid.sql("truncate table t")
+
+
+def deleted(acid: Session) -> None:
+    acid.table("t").delete_arrow("id in (2, 3)")
+    acid.sql("alter table t compact 'major' and wait")
+
+
+def updated(acid: Session) -> None:
+    merge_arrow(acid.table("t"), [{"id": 3, "p": 7}], on="id")
+    acid.sql("alter table t compact 'minor' and wait")
+
+
+def rebalanced(acid: Session) -> None:
+    acid.sql("alter table t compact 'rebalance' and wait")
+    deleted(acid)
+
+
+GONE = [(one, ACID) for one in (overwritten, truncated, deleted, updated, rebalanced)]
+GONE += [(one, INSERT_ONLY) for one in (overwritten, truncated)]
+
+
+@pytest.mark.parametrize(("change", "kind"), GONE)
+def test_appended_rows_that_are_gone_before_they_are_read(
+    alone: Session, change: Callable[[Session], None], kind: str
+) -> None:
+    alone.sql(f"create table t (id int, p int) {kind}")
+    alone.sql("insert into t values (1, 1)")
+    skipping, plain = Reader(alone, skipChangeCommits="true"), Reader(alone)
+    assert (skipping.next(), plain.next()) == ([1], [1])
+    alone.sql("insert into t values (2, 2)")
+    alone.sql("insert into t values (3, 3), (30, 30)")
+    start, end = plain.at, plain.latest()
+    change(alone)
+    assert plain.between(start, end) == [2, 3, 30]
+    with pytest.raises(UnsupportedError, match="Write id 4 updated, deleted or replaced"):
+        plain.next()
+    assert skipping.next() == [2, 3, 30]
+    alone.sql("insert into t values (5, 5)")
+    assert skipping.next() == [5]
 
 
 @pytest.mark.parametrize("kind", [ACID, INSERT_ONLY])

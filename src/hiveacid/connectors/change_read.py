@@ -41,7 +41,7 @@ def changes_asked(options: Options) -> bool:
         InvalidInputError: options that mean nothing together.
     """
     wanted = bool(options.flag(FEED[0]))
-    others = ("fresh", *TRAVEL) if wanted else FEED[1:]
+    others = ("filter", "fresh", *TRAVEL) if wanted else FEED[1:]
     for name in others:
         if options.more.get(name.lower()) is not None:
             says = "does not go with" if wanted else "needs"
@@ -147,7 +147,7 @@ def opened(
     return scan
 
 
-def partitions_of(scan: ChangeScan) -> list[InputPartition]:
+def partitions_of(scan: ChangeScan) -> list[ChangesPartition]:
     """The tasks of some changes; there is one at least."""
     pairs = PairTask(scan.key, scan.versions, scan.is_net) if scan.key else None
     tasks = tasks_of(scan.units) or [()]

@@ -8,6 +8,8 @@ it does not matter what was compacted meanwhile; in insert-only tables files hav
 The first batch of a stream without ``startingWriteId`` is the table as it is. A write id that
 updated, deleted or replaced rows is an error, or passed over with ``skipChangeCommits``. Who did is
 told by directories, also by those that a compaction replaced, as long as the retention keeps them.
+Where somebody did, rows that a batch is to have may be gone since: they come from what is kept
+(``stream_appended.py``).
 """
 
 from __future__ import annotations
@@ -24,6 +26,11 @@ from pyspark.sql.types import StructType
 
 from hiveacid.connectors.batch_read import check_schema, read_units, tasks_of
 from hiveacid.connectors.options import Options
+from hiveacid.connectors.stream_appended import (
+    AppendedPartition,
+    appended_between,
+    read_appended,
+)
 from hiveacid.connectors.stream_checks import (
     ANEW,
     check_limits,
@@ -75,6 +82,10 @@ class WriteIds:
     def is_first(self) -> bool:
         """Whether it is the table as it is, up to ``high``."""
         return self.low == _NOTHING_YET
+
+    def has(self, write_id: int) -> bool:
+        """Whether it is one of them, or of those skipped."""
+        return self.low < write_id <= self.high
 
     def overlap(self, name: BaseName | DeltaName) -> bool:
         """Whether the rows of a directory may be of these."""
@@ -162,13 +173,21 @@ class StreamReader(DataSourceStreamReader):
                 return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
             low = _state(session, table, wanted.low)
             with self._consumer.reading(session.client.own, table, low):
-                skips = self._skips
-                check_told(session, table, low, wanted.high, skips_changes=skips)
-                wanted = replace(wanted, skipped=self._changes(snapshot, wanted, files))
+                is_dropped = check_told(session, table, low, wanted.high, skips_changes=self._skips)
+                changes = self._changes(snapshot, wanted, files)
+                wanted = replace(wanted, skipped=frozenset(filter(wanted.has, changes)))
+                if changes and not is_dropped:
+                    states = low, _state(session, table, wanted.high)
+                    return appended_between(
+                        session, table, self._schema, states, skipped=wanted.skipped
+                    )
                 return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
+        if isinstance(partition, AppendedPartition):
+            yield from read_appended(partition, self._schema)
+            return
         assert isinstance(partition, RangePartition)
         reader: TableReader = pickle.loads(partition.reader)
         units = map(pickle.loads, partition.units)
@@ -193,10 +212,10 @@ class StreamReader(DataSourceStreamReader):
         return stream_table(session, self._options)
 
     def _changes(self, snapshot: Snapshot, wanted: WriteIds, files: Files) -> frozenset[int]:
-        """The write ids that changed rows; they are skipped, if any.
+        """The write ids since the last batch that changed rows, those after this batch, too.
 
         Raises:
-            UnsupportedError: there are, and they are not to be skipped.
+            UnsupportedError: there are some in this batch, and they are not to be skipped.
         """
         found = {
             one
@@ -204,12 +223,13 @@ class StreamReader(DataSourceStreamReader):
             for one in _changing(part, wanted, files)
             if snapshot.valid.is_valid(one)
         }
-        if found and not self._skips:
+        first = min(filter(wanted.has, found), default=None)
+        if first is not None and not self._skips:
             raise UnsupportedError(
-                f"Write id {min(found)} updated, deleted or replaced rows of"
+                f"Write id {first} updated, deleted or replaced rows of"
                 f" {snapshot.table.name}: the source hiveacid reads appended rows",
                 table=str(snapshot.table.name),
-                write_id=min(found),
+                write_id=first,
                 note=f".option('skipChangeCommits', 'true') passes over such write ids. {ANEW}",
             )
         return frozenset(found)
@@ -345,20 +365,20 @@ def _offset(table: Table, write_id: int) -> dict[str, Any]:
 
 
 def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[int]:
-    """The write ids of a partition that changed rows, as far as its directories tell."""
+    """The write ids since the last batch that changed rows of a partition, as far as its
+    directories tell.
+    """
     directory = part.directory
     visible = [] if directory.base is None else [directory.base.path]
     visible += [delta.path for delta in directory.deltas]
     fs, root = files.at(part.partition.location)
     for path in (*visible, *directory.obsolete):
         name = parse_directory(path)
-        if (
-            name is not None
-            and write_ids_of(name)[1] > wanted.low
-            and _is_overwrite(name, fs, root)
-        ):
+        if name is None or write_ids_of(name)[1] <= wanted.low:
+            continue
+        if _is_overwrite(name, fs, root):
             yield write_ids_of(name)[1]
-        if not isinstance(name, DeltaName) or not name.is_delete or not wanted.overlap(name):
+        if not isinstance(name, DeltaName) or not name.is_delete:
             continue
         if name.min_write_id == name.max_write_id:
             yield int(name.min_write_id)
@@ -366,7 +386,7 @@ def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[in
         for entry in fs.list_directory(f"{root}/{path}"):
             if not entry.is_directory and entry.path.rpartition("/")[2].startswith("bucket_"):
                 found = deleting_write_ids(fs, entry.path)
-                yield from (one for one in found if wanted.low < one <= wanted.high)
+                yield from (one for one in found if one > wanted.low)
 
 
 def _is_overwrite(name: BaseName | DeltaName, fs: FileSystem, root: str) -> bool:

@@ -1,0 +1,79 @@
+"""Rows that were appended and are replaced, or deleted, since: what a stream reads where somebody
+changed rows after the place that it has read to.
+
+A snapshot of today may lack such rows. So they come from the changes between the two offsets, which
+are told by the files of then as long as these are kept: of these events the inserts are taken,
+without those of the write ids that are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from hiveacid.connectors.change_read import ChangesPartition, partitions_of
+from hiveacid.connectors.wall_clock import session_zone, spark_batch
+from hiveacid.model.changes import ChangeRange, Deduplication
+from hiveacid.model.history import Version
+from hiveacid.model.tables import Table
+from hiveacid.spark.changes import ChangesTask
+from hiveacid.statements.open_changes import open_changes
+
+if TYPE_CHECKING:
+    from hiveacid.session import Session
+
+_EVERY_EVENT: Final = ChangeRange(
+    0, None, (), Deduplication.NONE, computes_updates=False, includes_since=True
+)
+
+
+@dataclass(frozen=True)
+class AppendedPartition(InputPartition):
+    """The changes that a task reads, and the write ids that it passes over."""
+
+    changes: ChangesPartition
+    skipped: frozenset[int]
+
+
+def appended_between(
+    session: Session,
+    table: Table,
+    schema: StructType,
+    states: tuple[Version, Version],
+    *,
+    skipped: frozenset[int],
+) -> Sequence[InputPartition]:
+    """The tasks of the rows that the write ids between two states appended.
+
+    Raises:
+        SnapshotExpiredError: files that tell them are cleaned.
+    """
+    own = session.client.own
+    # with what happened to partitions since; all up to a write id is no place in the commits
+    low, high = (
+        replace(own.version(table.name, write_id=one.write_id), valid=one.valid, sequence=None)
+        for one in states
+    )
+    context = session.reading_context()
+    scan = open_changes(context, table, _EVERY_EVENT, schema.names, between=(low, high))
+    return [AppendedPartition(one, skipped) for one in partitions_of(scan)]
+
+
+def read_appended(partition: AppendedPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows of a task as Spark expects them."""
+    changes, zone = partition.changes, session_zone()
+    task = ChangesTask(changes.units, changes.reader)
+    skipped = pa.array(sorted(partition.skipped), pa.int64())
+    for number in range(len(changes.units)):
+        for batch in task.read(number):
+            is_insert = pc.equal(batch.column("_change_type"), "insert")
+            is_skipped = pc.is_in(batch.column("_commit_version"), skipped)
+            rows = batch.filter(pc.and_not(is_insert, is_skipped))
+            if rows.num_rows:
+                yield spark_batch(rows, schema, zone=zone)
