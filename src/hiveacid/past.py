@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.errors import ConflictError, InvalidInputError, NotFoundError
 from hiveacid.model.history import AsOf, as_of, moment_ms
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import FileFormat, Table, TableName
@@ -16,6 +16,7 @@ from hiveacid.sql import parse_one
 from hiveacid.statements.arguments import check_number, checked
 from hiveacid.statements.history import DescribeHistory, RestoreTable, UndoTransaction
 from hiveacid.statements.values import (
+    Insert,
     InsertResult,
     Listing,
     Query,
@@ -24,6 +25,7 @@ from hiveacid.statements.values import (
     VirtualColumn,
     shortened,
 )
+from hiveacid.txn.view import is_same
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -158,7 +160,7 @@ def restore(session: Travelling, now: Table, wanted: AsOf) -> InsertResult:
     Raises:
         NotFoundError: there is no such version.
         SnapshotExpiredError: its files are gone.
-        ConflictError: others wrote to the table at the same time.
+        ConflictError: others wrote to the table at the same time, or altered it.
     """
     past = PastTable(session, now.name, wanted)
     names = _names_of_today(past.definition, now)
@@ -170,9 +172,19 @@ def restore(session: Travelling, now: Table, wanted: AsOf) -> InsertResult:
     else:
         found = past.df()
         rows = found.select(*[found[old].alias(new) for old, new in names.items()])
-    handle: Any = session.table(f"`{now.name.database}`.`{now.name.table}`")
-    made: InsertResult = handle.overwrite(rows, columns=tuple(names.values()), whole=True)
-    return made
+
+    def built(look: Look) -> Insert:
+        if not is_same(now, look.definition(now.name)):
+            raise ConflictError(
+                f"{now.name} was altered or replaced while RESTORE read what it was",
+                table=str(now.name),
+                note="Run it again.",
+            )
+        return Insert(
+            now.name, rows, columns=tuple(names.values()), overwrite=True, by_name=True, whole=True
+        )
+
+    return cast("InsertResult", session.execute(built))
 
 
 def _names_of_today(then: Table, now: Table) -> dict[str, str]:

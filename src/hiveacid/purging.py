@@ -34,6 +34,7 @@ from hiveacid.sql.expressions import Fragment
 from hiveacid.statements.compact import Compact, plan_compaction
 from hiveacid.statements.health import Purge
 from hiveacid.statements.values import Delete, DeleteResult
+from hiveacid.txn.view import is_another
 
 if TYPE_CHECKING:
     from hiveacid.client import Client
@@ -256,6 +257,7 @@ class _Purge:
         from hiveacid.compaction.purge import View, still_there
 
         self._wait_for_writers()
+        self._check_same()
         view = View.now(self._client, self._table)
         holdings = view.holdings(self._partitions())
         self._note(view, holdings)
@@ -269,6 +271,16 @@ class _Purge:
         self._wait(lambda: self._clean(names, places), "waits for readers", files)
         # Those of a compaction that was killed are orphans since its transaction timed out.
         self._swept += Cleaner(self._client).sweep((self._table,))
+
+    def _check_same(self) -> None:
+        """Raises: ConflictError: another table has the name by now, of which nothing is erased."""
+        name = self._table.name
+        if is_another(self._table, self._client.metastore.get_tables((name,)).get(name)):
+            raise ConflictError(
+                f"{name} was dropped or renamed while it was purged",
+                table=str(name),
+                note="Run it again on the table that is meant.",
+            )
 
     def _partitions(self) -> Sequence[Partition]:
         """Those that WHERE may name, by their values."""
@@ -344,6 +356,7 @@ class _Purge:
         from hiveacid.compaction.purge import View
         from hiveacid.storage.merge.delete_set import DeleteSet
 
+        self._check_same()
         view = View.now(self._client, self._table)
         after: list[PurgedFile] = []
         sought = decoded = found = 0

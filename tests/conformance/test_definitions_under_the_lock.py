@@ -126,6 +126,7 @@ STATEMENTS: dict[str, Callable[[Session], Any]] = {
     "merge_arrow": lambda acid: acid.table("t").merge_arrow(_arrow(id=[1], v=["z"]), on="id"),
     "read_arrow": lambda acid: hiveacid.read_arrow(acid.table("t")).read_all(),
     "analyze": lambda acid: acid.sql("analyze table t compute statistics noscan"),
+    "restore": lambda acid: acid.table("t").restore(write_id=1),
     "insert in a transaction": lambda acid: _in_transaction(acid, "insert into t values (3, 'c')"),
 }
 
@@ -134,6 +135,10 @@ def _in_transaction(acid: Session, text: str) -> Any:
     with acid.transaction() as txn:
         txn.sql("insert into p partition (k=9) values (9, 'before')")
         return txn.sql(text)
+
+
+PURGE = {"purge": lambda acid: acid.table("t").purge(where="id = 1")}
+"""It is refused where another statement has begun to wait."""
 
 
 @pytest.mark.parametrize("definition", ["alter table t rename to t2", "drop table t"])
@@ -150,6 +155,11 @@ def test_a_table_that_is_gone_is_not_found(trio: Trio, kind: str, definition: st
 SAME = ("drop table t", f"create table t (id int, v string) {ACID}")
 OTHER = ("drop table t", f"create table t (x date) {ACID}")
 WIDER = ("alter table t add columns (c int)",)
+EXCHANGED = (
+    "alter table t change v x string",
+    "alter table t change id v int",
+    "alter table t change x id string",
+)
 BACK = ("alter table t rename to t2", f"create table t (id int, v string, c int) {ACID}")
 TO_THE_TABLE_THERE_IS: dict[tuple[str, tuple[str, ...]], tuple[Any, list[tuple[Any, ...]]]] = {
     # statement, definitions: the answer's rows or error code, what the table holds then
@@ -161,6 +171,9 @@ TO_THE_TABLE_THERE_IS: dict[tuple[str, tuple[str, ...]], tuple[Any, list[tuple[A
     ("delete_arrow by keys", SAME): (0, []),
     ("merge_arrow", SAME): (1, [(1, "z")]),
     ("read_arrow", SAME): (0, []),
+    ("restore", SAME): ("NotFoundError", []),
+    ("restore", EXCHANGED): ("ConflictError", [(1, "a"), (2, "b")]),
+    ("purge", SAME): ("ConflictError", []),
     ("insert in a transaction", SAME): (1, [(3, "c")]),
     ("insert", OTHER): (10044, []),
     ("overwrite", OTHER): (10044, []),
@@ -176,6 +189,8 @@ TO_THE_TABLE_THERE_IS: dict[tuple[str, tuple[str, ...]], tuple[Any, list[tuple[A
     ("delete_arrow by keys", WIDER): (1, [(2, "b", None)]),
     ("merge_arrow", WIDER): (1, [(1, "z", None), (2, "b", None)]),
     ("read_arrow", WIDER): (2, [(1, "a", None), (2, "b", None)]),
+    ("restore", WIDER): ("ConflictError", [(1, "a", None), (2, "b", None)]),
+    ("restore", BACK): ("NotFoundError", []),
     ("insert", BACK): (10044, []),
     ("write_arrow", BACK): (1, [(3, "c", None)]),
     ("delete_arrow", BACK): (0, []),
@@ -187,7 +202,8 @@ def test_a_statement_goes_to_the_table_of_that_name_if_it_fits(
     trio: Trio, kind: str, definitions: tuple[str, ...]
 ) -> None:
     wanted, rows = TO_THE_TABLE_THERE_IS[kind, definitions]
-    answer = trio.behind_definitions(definitions, STATEMENTS[kind], table="t")
+    statement = (STATEMENTS | PURGE)[kind]
+    answer = trio.behind_definitions(definitions, statement, table="t")
     assert _short(answer) == wanted, answer
     assert rows_of(trio.r, "t") == rows
     if definitions is BACK:

@@ -18,7 +18,6 @@ from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import AbortReason, OperationType
 from hiveacid.statements.placement import default_location, spellings
-from hiveacid.storage.filesystem import Files
 from hiveacid.streaming.files import BatchFiles, Values, Written
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction
@@ -71,7 +70,7 @@ class TransactionBatch:
         txn = self._transactions.pop(0)
         try:
             txn.lock(self._footprint())
-            self._check_same()
+            check_same(self._client, self.table)
             # statement 0 is that of the batch's own files
             txn.take_statement_ids(self.table.name, 1)
         except BaseException as error:
@@ -110,7 +109,7 @@ class TransactionBatch:
             raise
         _record(txn, self.table, written)
         if besides is not None:
-            _write_besides(self._client.files, txn, *besides)
+            _write_besides(self._client, txn, *besides)
         txn.commit()
 
     def abort(self, txn: Transaction) -> None:
@@ -159,22 +158,6 @@ class TransactionBatch:
         only = (partition_name(keys, [self._static[key] for key in keys]),) if is_static else None
         return Footprint(reads=(), writes=(TableWrite(self.table, WriteKind.INSERT, only),))
 
-    def _check_same(self) -> None:
-        name = self.table.name
-        now = self._client.metastore.get_tables((name,)).get(name)
-        if now is None:
-            raise NotFoundError(
-                f"Table not found {name}: it was dropped or renamed under the stream",
-                code=10001,
-                table=str(name),
-            )
-        if not is_same(self.table, now):
-            raise ConflictError(
-                f"{name} was altered under the stream: its batch of transactions is closed",
-                table=str(name),
-                note="Begin again: the next batch has the new definition.",
-            )
-
     def _located(self, txn: Transaction, values: Values) -> Partition:
         """The partition as it is under the transaction's locks; one that is missing is made by its
         commit.
@@ -199,11 +182,39 @@ class TransactionBatch:
             return made
 
 
-def _write_besides(known: Files, txn: Transaction, table: Table, arrays: list[pa.Array]) -> None:
-    """Rows of another table, in files of their own."""
+def check_same(client: Client, table: Table) -> None:
+    """The table is still what it was, to be asked under its lock.
+
+    Raises:
+        NotFoundError: it was dropped or renamed.
+        ConflictError: it was altered.
+    """
+    name = table.name
+    now = client.metastore.get_tables((name,)).get(name)
+    if now is None:
+        raise NotFoundError(
+            f"Table not found {name}: it was dropped or renamed under the stream",
+            code=10001,
+            table=str(name),
+        )
+    if not is_same(table, now):
+        raise ConflictError(
+            f"{name} was altered under the stream: its batch of transactions is closed",
+            table=str(name),
+            note="Begin again: the next batch has the new definition.",
+        )
+
+
+def _write_besides(client: Client, txn: Transaction, table: Table, arrays: list[pa.Array]) -> None:
+    """Rows of another table, in files of their own.
+
+    Raises:
+        NotFoundError, ConflictError: as ``check_same``.
+    """
     txn.lock(Footprint(reads=(), writes=(TableWrite(table, WriteKind.INSERT, None),)))
+    check_same(client, table)
     write_id = txn.write_id(table.name)
-    files = BatchFiles(known, table, {}, write_id, write_id, open_max=0)
+    files = BatchFiles(client.files, table, {}, write_id, write_id, open_max=0)
     everywhere = Partition((), table.location)
     files.write(arrays, txn, lambda _: everywhere)
     _record(txn, table, files.flush(txn, lambda _: everywhere, is_last=True))
