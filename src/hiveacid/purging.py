@@ -31,6 +31,7 @@ from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.sql import Statement
 from hiveacid.sql.cursor import TokenKind, tokenize
 from hiveacid.sql.expressions import Fragment
+from hiveacid.sql.parameters import condition_given
 from hiveacid.statements.compact import Compact, plan_compaction
 from hiveacid.statements.health import Purge
 from hiveacid.statements.values import Delete, DeleteResult
@@ -233,7 +234,7 @@ class _Purge:
             body = Delete(self._table.name, cast("Any", value.where), value.alias)
             found = session.run(Statement(value.where.text, 1, body))
         elif self._has_spark:
-            found = session.execute(Delete(self._table.name, cast("Any", value.where)))
+            found = session.execute(Delete(self._table.name, condition_given(value.where)))
         else:
             found = self._delete_here()
         return cast("DeleteResult", found)

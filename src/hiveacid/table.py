@@ -13,6 +13,7 @@ from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.past import TablePast, Travelling
 from hiveacid.reading.changes import TableChanges
+from hiveacid.sql.parameters import condition_given, expression_given, is_column
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import Compact, CompactionStatement
@@ -186,7 +187,7 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         Raises:
             InvalidInputError: 10292, 10297, 10302, 10408, 10414 as Hive; a value of no such type.
         """
-        statement = Update(self.name, _assigned(assignments), _condition(where))
+        statement = Update(self.name, _assigned(assignments), condition_given(where))
         return cast(UpdateResult, self.session.execute(statement))
 
     def delete(self, *, where: Expression | None = None) -> DeleteResult:
@@ -195,7 +196,7 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         Raises:
             InvalidInputError: 10297, 10414 as Hive.
         """
-        return cast(DeleteResult, self.session.execute(Delete(self.name, _condition(where))))
+        return cast(DeleteResult, self.session.execute(Delete(self.name, condition_given(where))))
 
     def analyze(
         self,
@@ -368,38 +369,38 @@ class MergeBuilder:
         self, assignments: Mapping[str, object], *, where: Expression | None = None
     ) -> MergeBuilder:
         """WHEN MATCHED [AND where] THEN UPDATE SET ...; values as those of ``AcidTable.update``."""
-        return self._with(MatchedUpdate(_assigned(assignments), _condition(where)))
+        return self._with(MatchedUpdate(_assigned(assignments), condition_given(where)))
 
     def when_matched_update_all(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN MATCHED [AND where] THEN UPDATE SET *: every column from the source's of the same
         name.
         """
-        return self._with(MatchedUpdate((), _condition(where), all_columns=True))
+        return self._with(MatchedUpdate((), condition_given(where), all_columns=True))
 
     def when_matched_delete(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN MATCHED [AND where] THEN DELETE."""
-        return self._with(MatchedDelete(_condition(where)))
+        return self._with(MatchedDelete(condition_given(where)))
 
     def when_not_matched_insert(
         self, values: Mapping[str, object], *, where: Expression | None = None
     ) -> MergeBuilder:
         """WHEN NOT MATCHED [AND where] THEN INSERT (columns) VALUES (...)."""
         given = tuple(value for _, value in _assigned(values))
-        return self._with(NotMatchedInsert(tuple(values), given, _condition(where)))
+        return self._with(NotMatchedInsert(tuple(values), given, condition_given(where)))
 
     def when_not_matched_insert_all(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN NOT MATCHED [AND where] THEN INSERT *."""
-        return self._with(NotMatchedInsert((), (), _condition(where), all_columns=True))
+        return self._with(NotMatchedInsert((), (), condition_given(where), all_columns=True))
 
     def when_not_matched_by_source_update(
         self, assignments: Mapping[str, object], *, where: Expression | None = None
     ) -> MergeBuilder:
         """WHEN NOT MATCHED BY SOURCE [AND where] THEN UPDATE SET ..."""
-        return self._with(NotMatchedBySourceUpdate(_assigned(assignments), _condition(where)))
+        return self._with(NotMatchedBySourceUpdate(_assigned(assignments), condition_given(where)))
 
     def when_not_matched_by_source_delete(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN NOT MATCHED BY SOURCE [AND where] THEN DELETE."""
-        return self._with(NotMatchedBySourceDelete(_condition(where)))
+        return self._with(NotMatchedBySourceDelete(condition_given(where)))
 
     def evolving(self) -> MergeBuilder:
         """The same with ``evolve``."""
@@ -422,29 +423,8 @@ class MergeBuilder:
 _NAME: Final = re.compile(r"\s*(?!\d+\s*$)(\w+|`[^`]+`)\s*")
 
 
-def _condition(value: object) -> Expression | None:
-    return None if value is None else _expression("where", value)
-
-
 def _assigned(values: Mapping[str, object]) -> tuple[tuple[str, Expression], ...]:
-    return tuple((name, _expression(name, value)) for name, value in values.items())
-
-
-def _expression(name: str, value: object) -> Expression:
-    """SQL text and Columns as they are, other values as literals."""
-    if isinstance(value, str) or _is_column(value):
-        return cast("Expression", value)
-    from hiveacid.sql.parameters import literal_of
-
-    try:
-        return literal_of(value)
-    except ValueError as error:
-        said = "SQL text, a Column or a plain value"
-        raise wrong_argument(name, said, value) from error
-
-
-def _is_column(value: object) -> bool:
-    return type(value).__module__.startswith("pyspark.sql") and hasattr(value, "isNull")
+    return tuple((name, expression_given(name, value)) for name, value in values.items())
 
 
 def _equal_columns(on: object, alias: str, source_alias: str) -> Expression:
@@ -461,7 +441,7 @@ def equal_columns(on: object) -> list[str] | None:
     Raises:
         InvalidInputError: it is neither, or names no column.
     """
-    if _is_column(on) or (isinstance(on, str) and not _NAME.fullmatch(on)):
+    if is_column(on) or (isinstance(on, str) and not _NAME.fullmatch(on)):
         return None
     names = [on] if isinstance(on, str) else on
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):

@@ -18,11 +18,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.ids import LONG_MAX
 from hiveacid.sql.cursor import TokenKind, name_of, syntax_error, tokenize
+from hiveacid.statements.arguments import wrong_argument
+
+if TYPE_CHECKING:
+    from hiveacid.statements.values import Expression
 
 Arguments = Mapping[str, Any] | Sequence[Any]
 """Values by name for ``:name``, or in order for ``?``."""
@@ -215,6 +219,35 @@ def literal_of(value: Any) -> str:
         f"no literal for a value of type {type(value).__name__}; there is one for None, bool, int,"
         " float, Decimal, str, bytes, date, datetime, list and dict"
     )
+
+
+def condition_given(value: object) -> Expression | None:
+    """What a caller gave as ``where``, as ``expression_given``; None where nothing was given.
+
+    Raises:
+        InvalidInputError: it is of no such type.
+    """
+    return None if value is None else expression_given("where", value)
+
+
+def expression_given(name: str, value: object) -> Expression:
+    """SQL text and Columns as they are, other values as literals.
+
+    Raises:
+        InvalidInputError: it is of no such type.
+    """
+    if isinstance(value, str) or is_column(value):
+        return cast("Expression", value)
+    try:
+        return literal_of(value)
+    except ValueError as error:
+        said = "SQL text, a Column or a plain value"
+        raise wrong_argument(name, said, value) from error
+
+
+def is_column(value: object) -> bool:
+    """Whether it is a Column of Spark, classic or of Connect."""
+    return type(value).__module__.startswith("pyspark.sql") and hasattr(value, "isNull")
 
 
 def _of_python(value: Any) -> Any:
