@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from hiveacid.model.history import Commit, UnrecordedCommit
 from hiveacid.model.readable import html_table, moment
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import TableName
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import Clean, WhyCompact
 from hiveacid.statements.health import DescribeDetail, Purge
@@ -14,12 +14,12 @@ from hiveacid.statements.history import history
 from hiveacid.statements.values import Listing
 
 if TYPE_CHECKING:
-    from hiveacid.client import Client
     from hiveacid.compaction.cleaning_report import CleanedPath
     from hiveacid.compaction.detail import TableDetail
     from hiveacid.compaction.initiator import Verdict
     from hiveacid.compaction.purge import PurgeReport
     from hiveacid.doctor import Examination
+    from hiveacid.statements.context import OpenSession
     from hiveacid.statements.values import Expression
 
 
@@ -28,20 +28,14 @@ class TableHealth:
     """The part of ``AcidTable`` about its files."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def session(self) -> Any: ...
-
-        @property
-        def name(self) -> TableName: ...
-
-        @property
-        def definition(self) -> Table: ...
+    session: OpenSession
+    name: TableName
 
     def _repr_html_(self) -> str:
-        columns = ((one.name, one.type, one.comment) for one in self.definition.all_columns)
+        columns = (
+            (one.name, one.type, one.comment)
+            for one in self.session.table_definition(self.name).all_columns
+        )
         return html_table((str(self.name), "type", "comment"), columns)
 
     def detail(self) -> TableDetail:
@@ -106,14 +100,6 @@ class TableHealth:
 class HealthMethods:
     """The part of a session about the health of tables."""
 
-    if TYPE_CHECKING:
-
-        @property
-        def client(self) -> Client: ...
-
-        @property
-        def compacting(self) -> Any: ...
-
     def doctor(self, *, fix: bool = False) -> Examination:
         """Looks at the metastore and all of its tables for what is wrong or will be; with ``fix``
         it times out what is dead, compacts what is due and removes what nobody can need.
@@ -123,13 +109,14 @@ class HealthMethods:
         """
         from hiveacid.doctor import examine
 
-        return examine(self.client, self.compacting.compactor(), fix=fix)
+        session = cast("OpenSession", self)
+        return examine(session.client, session.compacting.compactor(), fix=fix)
 
     def purged(self, statement: Purge, *, has_spark: bool) -> PurgeReport:
         """Carries out PURGE."""
-        from hiveacid.purging import Purging, purge
+        from hiveacid.purging import purge
 
-        return purge(cast("Purging", self), statement, has_spark=has_spark)
+        return purge(cast("OpenSession", self), statement, has_spark=has_spark)
 
 
 def detail_listing(found: TableDetail) -> Listing:

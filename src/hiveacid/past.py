@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.errors import ConflictError, InvalidInputError, NotFoundError
 from hiveacid.model.history import AsOf, as_of, moment_ms
@@ -30,38 +30,11 @@ from hiveacid.txn.view import is_same
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.client import Client
     from hiveacid.reading.row_history import RowHistory
     from hiveacid.sql import Arguments
-    from hiveacid.statements.context import ExecutionContext
+    from hiveacid.statements.context import OpenSession
     from hiveacid.statements.select import Keep, Lease
     from hiveacid.txn.view import Look
-
-
-class Travelling(Protocol):
-    """What reads of the past need of a session."""
-
-    @property
-    def client(self) -> Client:
-        """The components."""
-
-    def look(self) -> Look:
-        """The catalog as it is now."""
-
-    def table_name(self, name: str) -> TableName:
-        """A name with its database."""
-
-    def run(self, statement: Any, *, moment: AsOf | None = None) -> Any:
-        """Carry out a statement, a query as of a moment."""
-
-    def table(self, name: str) -> Any:
-        """The handle of a table."""
-
-    def execute(self, statement: Any) -> Any:
-        """Carry out a statement that was built in Python."""
-
-    def reading_context(self) -> ExecutionContext:
-        """What a read outside of statements needs."""
 
 
 def rows_query(table: TableName, *, row_ids: bool, wanted: AsOf | None) -> Any:
@@ -83,7 +56,7 @@ def rows_query(table: TableName, *, row_ids: bool, wanted: AsOf | None) -> Any:
 class PastTable:
     """A table as it was at one moment: ``df()``, or ``read_arrow`` of it."""
 
-    session: Travelling
+    session: OpenSession
     name: TableName
     moment: AsOf
 
@@ -126,7 +99,7 @@ class PastTable:
 class Past:
     """Many tables as they were at one moment."""
 
-    session: Travelling
+    session: OpenSession
     moment: AsOf
 
     def sql(self, text: str, args: Arguments | None = None) -> Any:
@@ -152,7 +125,7 @@ class Past:
         return PastTable(self.session, found, self.moment)
 
 
-def restore(session: Travelling, now: Table, wanted: AsOf) -> InsertResult:
+def restore(session: OpenSession, now: Table, wanted: AsOf) -> InsertResult:
     """Make a table's rows what they were, in its columns of today: those that came since are NULL,
     or have their default, one that was renamed goes by its new name. A transaction like another:
     INSERT OVERWRITE of the whole table, which another RESTORE takes back.
@@ -209,14 +182,8 @@ class TablePast:
     """The part of ``AcidTable`` that reads its rows, of now and of then."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def session(self) -> Any: ...
-
-        @property
-        def name(self) -> TableName: ...
+    session: OpenSession
+    name: TableName
 
     def df(
         self,
@@ -262,7 +229,7 @@ class PastMethods:
 
     def restored(self, statement: RestoreTable) -> InsertResult:
         """Carries out RESTORE TABLE."""
-        session = cast("Travelling", self)
+        session = cast("OpenSession", self)
         return restore(session, session.look().definition(statement.name), statement.wanted)
 
     def undo(self, txn: int, *, key: str | Sequence[str] | None = None) -> tuple[UndoResult, ...]:
@@ -277,7 +244,7 @@ class PastMethods:
         """
         names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
         chosen = None if names is None else tuple(name.lower() for name in names)
-        session = cast("Travelling", self)
+        session = cast("OpenSession", self)
         statement = UndoTransaction(TxnId(txn), chosen)
         return cast("tuple[UndoResult, ...]", session.execute(statement))
 
@@ -301,7 +268,7 @@ class PastMethods:
         """
         from hiveacid.reading.row_history import explain_row
 
-        session = cast("Travelling", self)
+        session = cast("OpenSession", self)
         found = session.look().definition(session.table_name(table))
         context, names = session.reading_context(), (key,) if isinstance(key, str) else key
         return explain_row(context, found, where=where, key=names)
@@ -323,7 +290,7 @@ class PastMethods:
             NotFoundError: no commit of this transaction was recorded.
             InvalidInputError: it is no time.
         """
-        session = cast("Travelling", self)
+        session = cast("OpenSession", self)
         if (moment is None) is (tag is None):
             raise InvalidInputError("at() takes a transaction, a time or tag=")
         if tag is not None:

@@ -18,7 +18,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.errors import AcidError, ConflictError, LockError, UnsupportedError, spark_needed
 from hiveacid.model.compactions import CompactionState
@@ -38,8 +38,8 @@ from hiveacid.statements.values import Delete, DeleteResult
 from hiveacid.txn.view import is_another
 
 if TYPE_CHECKING:
-    from hiveacid.client import Client
     from hiveacid.compaction.purge import Holding, Keys, PurgedFile, PurgeReport, View
+    from hiveacid.statements.context import OpenSession
 
     Holders = Callable[[], list[TxnInfo] | None]
 
@@ -60,28 +60,7 @@ _UNPROVED: Final[Mapping[str, Any]] = {
 _SPARK_STATISTICS: Final = "spark.sql.statistics.colStats."
 
 
-class Purging(Protocol):
-    """What it needs of a session."""
-
-    @property
-    def client(self) -> Client:
-        """Metastore, files, clock."""
-
-    @property
-    def compacting(self) -> Any:
-        """What carries its compactions out."""
-
-    def run(self, statement: Statement) -> Any:
-        """Carry out a statement that was read."""
-
-    def execute(self, statement: Any) -> Any:
-        """Carry out a statement that was built."""
-
-    def table(self, name: str) -> Any:
-        """The handle of a table."""
-
-
-def purge(session: Purging, value: Purge, *, has_spark: bool) -> PurgeReport:
+def purge(session: OpenSession, value: Purge, *, has_spark: bool) -> PurgeReport:
     """Carry out PURGE TABLE; WHERE is carried out by Spark where the session has one.
 
     Raises:
@@ -107,7 +86,7 @@ class _Touched:
 class _Purge:
     """One call."""
 
-    def __init__(self, session: Purging, value: Purge, *, has_spark: bool) -> None:
+    def __init__(self, session: OpenSession, value: Purge, *, has_spark: bool) -> None:
         self._session = session
         self._value = value
         self._has_spark = has_spark

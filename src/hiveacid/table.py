@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.health import TableHealth
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Column, Table, TableName
-from hiveacid.past import TablePast, Travelling
+from hiveacid.past import TablePast
 from hiveacid.reading.changes import TableChanges
 from hiveacid.sql.parameters import condition_given, expression_given, is_column
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
-from hiveacid.statements.compact import Compact, CompactionStatement
+from hiveacid.statements.compact import Compact
 from hiveacid.statements.load import Load
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.session_state import LockTable, UnlockTable
@@ -34,7 +34,6 @@ from hiveacid.statements.values import (
     NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
-    Query,
     Update,
     UpdateResult,
     shortened,
@@ -42,22 +41,8 @@ from hiveacid.statements.values import (
 from hiveacid.tagging import TableTags
 
 if TYPE_CHECKING:
-    from hiveacid.statements.arrow_changes import ArrowChange
+    from hiveacid.statements.context import OpenSession
     from hiveacid.statements.values import Expression
-    from hiveacid.txn.view import Look
-
-    _Change = Query | Insert | Update | Delete | Merge | Load | ArrowChange
-    _Statement = _Change | Analyze | LockTable | UnlockTable | CompactionStatement
-
-
-class Executor(Travelling, Protocol):
-    """What a table handle needs of its session."""
-
-    def execute(self, statement: _Statement | Callable[[Look], Insert | ArrowChange]) -> object:
-        """Carry out a statement, or what a function makes of the catalog's definitions."""
-
-    def table_definition(self, name: TableName) -> Table:
-        """The table as the catalog has it now."""
 
 
 @checked
@@ -65,7 +50,7 @@ class Executor(Travelling, Protocol):
 class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
     """A handle on a table; holds nothing but its name, so it is never out of date."""
 
-    session: Executor
+    session: OpenSession
     name: TableName
 
     def __repr__(self) -> str:
@@ -358,7 +343,7 @@ class MergeBuilder:
     The first clause whose condition holds applies to a row, in the order in which they were added.
     """
 
-    session: Executor
+    session: OpenSession
     statement: Merge
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from hiveacid.statements.tags import CreateTag, DropTag, create, drop, tags
 from hiveacid.txn.pins import make_tags, tag_name
 
 if TYPE_CHECKING:
-    from hiveacid.past import Travelling
+    from hiveacid.statements.context import OpenSession
 
 
 def kept_ms(retain: object) -> int | None:
@@ -44,14 +44,8 @@ class TableTags:
     """The part of ``AcidTable`` about its tags."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def session(self) -> Any: ...
-
-        @property
-        def name(self) -> TableName: ...
+    session: OpenSession
+    name: TableName
 
     def tag(
         self,
@@ -116,7 +110,7 @@ class TagMethods:
         """
         if isinstance(tables, str) or not tables:
             raise InvalidInputError("tables= is a list of names of tables")
-        session = cast("Travelling", self)
+        session = cast("OpenSession", self)
         look = session.look()
         chosen = dict.fromkeys(session.table_name(one) for one in tables)
         wanted = None if at is None else cast("Any", self).at(at).moment
@@ -125,7 +119,7 @@ class TagMethods:
 
     def tags(self) -> tuple[Pin, ...]:
         """SHOW TAGS: those of all tables."""
-        return tags(cast("Travelling", self).client.metastore)
+        return tags(cast("OpenSession", self).client.metastore)
 
     def show_consumers(self, table: str | None = None) -> tuple[Consumer, ...]:
         """SHOW CONSUMERS: who reads changes of a table by a name, or of all, and how far.
@@ -133,7 +127,7 @@ class TagMethods:
         Raises:
             NotFoundError: there is no such table.
         """
-        session = cast("Travelling", self)
+        session = cast("OpenSession", self)
         name = None if table is None else session.table_name(table)
         return consumers(session.client, name)
 
@@ -143,7 +137,7 @@ class TagMethods:
         Raises:
             NotFoundError: no table has.
         """
-        client = cast("Travelling", self).client
+        client = cast("OpenSession", self).client
         chosen = tuple(one for one in tags(client.metastore) if one.name == tag_name(name))
         if not client.own.drop_pins(chosen):
             raise NotFoundError(f"No table has a tag {name}", tag=name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.metastore.api import own
@@ -33,7 +33,7 @@ from hiveacid.txn.manager import HandedOn, TransactionManager
 from hiveacid.txn.unit import UnitOfWork
 
 if TYPE_CHECKING:
-    from hiveacid.client import Client
+    from hiveacid.statements.context import OpenSession
     from hiveacid.table import AcidTable
 
 
@@ -56,23 +56,6 @@ def _checked(name: object) -> str:
     return name
 
 
-class Within(Protocol):
-    """A session all of whose statements belong to one transaction."""
-
-    @property
-    def client(self) -> Client:
-        """Whose metastore it is."""
-
-    def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
-        """Runs one statement."""
-
-    def table(self, name: str) -> AcidTable:
-        """The handle of a table."""
-
-    def execute(self, statement: TransactionStatement) -> Any:
-        """Ends the transaction, or sets a savepoint."""
-
-
 @checked
 class AcidTransaction:
     """An open transaction: several statements on several tables, one snapshot, one commit.
@@ -82,7 +65,7 @@ class AcidTransaction:
     committed before its first statement, and what it has written.
     """
 
-    def __init__(self, within: Within, unit: UnitOfWork) -> None:
+    def __init__(self, within: OpenSession, unit: UnitOfWork) -> None:
         self._within = within
         self._unit = unit
 
@@ -113,7 +96,8 @@ class AcidTransaction:
         Raises:
             NotFoundError: there is none of that name.
         """
-        return self._within.table(name)
+        found: AcidTable = self._within.table(name)
+        return found
 
     def begin_batch(
         self, app_id: str, number: int, *, table: str, checkpoint: bool = False

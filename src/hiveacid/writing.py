@@ -8,8 +8,8 @@ dicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.predicates import ANYTHING
-from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.tables import Column, Table
 from hiveacid.reading.rows import condition_of
+from hiveacid.reading.source import SessionTable
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.arrow_changes import ArrowChange, ArrowDelete, ArrowMerge, WhenMatched
+from hiveacid.statements.arrow_changes import ArrowDelete, ArrowMerge, WhenMatched
 from hiveacid.statements.arrow_rows import typed_column
 from hiveacid.statements.checks import EVOLVE, check_has_partition_columns, check_row_changes
 from hiveacid.statements.evolve import added_columns, given_by_arrow, with_columns
@@ -32,32 +33,9 @@ from hiveacid.tabular import arrow_table
 from hiveacid.txn.view import Look
 
 
-class Executor(Protocol):
-    """A session."""
-
-    def execute(self, statement: Callable[[Look], Insert | ArrowChange]) -> object:
-        """Carry out what the function makes of the catalog's definitions."""
-
-
-class Handle(Protocol):
-    """A session's table: ``AcidTable``."""
-
-    @property
-    def session(self) -> Executor:
-        """Who carries the statement out."""
-
-    @property
-    def name(self) -> TableName:
-        """The table."""
-
-    @property
-    def definition(self) -> Table:
-        """The table as the catalog has it."""
-
-
 @checked
 def write_arrow(
-    table: Handle,
+    table: SessionTable,
     data: object,
     *,
     overwrite: bool = False,
@@ -103,7 +81,7 @@ def write_arrow(
 
 
 @checked
-def delete_arrow(table: Handle, keys_or_filter: object) -> DeleteResult:
+def delete_arrow(table: SessionTable, keys_or_filter: object) -> DeleteResult:
     """Delete the rows that meet a filter, or that equal a row of ``data`` in all its columns.
 
     A filter is SQL text or an Arrow expression, as in ``read_arrow``. NULL equals nothing.
@@ -133,7 +111,7 @@ def delete_arrow(table: Handle, keys_or_filter: object) -> DeleteResult:
 
 @checked
 def merge_arrow(
-    table: Handle,
+    table: SessionTable,
     data: object,
     *,
     on: str | Sequence[str],

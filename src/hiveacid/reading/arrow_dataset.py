@@ -30,7 +30,7 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import PartitionChoice, chosen_names, open_rows, schema_of
-from hiveacid.reading.source import Leasing, Source, source_of
+from hiveacid.reading.source import SessionTable, Source, source_of
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.values import shortened
 
@@ -46,7 +46,7 @@ _Filter: TypeAlias = "str | pc.Expression | Predicate | None"
 
 @checked
 def dataset(
-    table: str | PathLike[str] | Leasing,
+    table: str | PathLike[str] | SessionTable,
     *,
     partitions: str | Mapping[str, object] | Sequence[Mapping[str, object]] | None = None,
     valid_write_ids: str | ValidWriteIdList | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.changes import ChangeRange, Deduplication
@@ -18,28 +18,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hiveacid.metastore.api import OwnDatabase
+    from hiveacid.reading.source import SessionTable
     from hiveacid.statements.changes import ChangeScan
-    from hiveacid.statements.context import ExecutionContext
     from hiveacid.statements.select import Keep, Lease
 
 _BOUNDS = ("(]", "[]", "()", "[)")
-
-
-class _Session(Protocol):
-    def reading_context(self) -> ExecutionContext:
-        """What a read outside of statements needs."""
-
-
-class SessionTable(Protocol):
-    """A table's handle."""
-
-    @property
-    def definition(self) -> Table:
-        """The table as the catalog has it."""
-
-    @property
-    def session(self) -> Any:
-        """The session that it belongs to."""
 
 
 @checked
@@ -84,14 +67,7 @@ def read_changes(
             version since which they can be told.
     """
     wanted = change_range(
-        since,
-        until,
-        bounds,
-        key,
-        deduplication,
-        updates=updates,
-        consumer=consumer,
-        retain=retain,
+        since, until, bounds, key, deduplication, consumer, retain, updates=updates
     )
     scan = _opened(table, wanted, columns)
     return _reader(scan, table.session.reading_context().client.own)
@@ -126,10 +102,10 @@ def change_range(
     bounds: str,
     key: str | Sequence[str] | None,
     deduplication: str,
-    *,
-    updates: bool,
     consumer: str | None,
     retain: timedelta | float | None,
+    *,
+    updates: bool,
 ) -> ChangeRange:
     """What a user's arguments mean.
 
@@ -201,14 +177,7 @@ class TableChanges:
             InvalidInputError: a consumer, and no transaction.
         """
         wanted = change_range(
-            since,
-            until,
-            bounds,
-            key,
-            deduplication,
-            updates=updates,
-            consumer=consumer,
-            retain=retain,
+            since, until, bounds, key, deduplication, consumer, retain, updates=updates
         )
         context = self.session.reading_context()
         check_moves(wanted, read_only=context.unit is None)

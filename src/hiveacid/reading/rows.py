@@ -39,7 +39,7 @@ from hiveacid.model.predicates import (
 from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.types import STRING, HiveType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-from hiveacid.reading.source import Leasing, PathSource, Source, TableSource, source_of
+from hiveacid.reading.source import PathSource, SessionTable, Source, TableSource, source_of
 from hiveacid.sql.conditions import parse_condition
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.select import Lease
@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 
 @checked
 def read_arrow(
-    table: str | PathLike[str] | Leasing,
+    table: str | PathLike[str] | SessionTable,
     *,
     columns: str | Sequence[str] | None = None,
     filter: str | pc.Expression | None = None,

@@ -30,6 +30,7 @@ from hiveacid.model.tables import (
 )
 from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.statements.context import OpenSession
 from hiveacid.statements.select import Keep, Lease
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import (
@@ -45,8 +46,16 @@ _log = logging.getLogger(__name__)
 _FOUND = TableName("path", "path")
 
 
-class Leasing(Protocol):
-    """A table of a session: ``AcidTable``."""
+class SessionTable(Protocol):
+    """A table of a session, of now or of then: ``AcidTable``, ``PastTable``."""
+
+    @property
+    def session(self) -> OpenSession:
+        """Whose table it is."""
+
+    @property
+    def name(self) -> TableName:
+        """What it is called."""
 
     @property
     def definition(self) -> Table:
@@ -73,7 +82,7 @@ class Source(Protocol):
 class TableSource:
     """A session's table."""
 
-    table: Leasing
+    table: SessionTable
     definition: Table
 
     def open(self, *, keep: Keep) -> Lease:
@@ -103,7 +112,7 @@ class PathSource:
 
 
 def source_of(
-    table: str | PathLike[str] | Leasing,
+    table: str | PathLike[str] | SessionTable,
     *,
     valid_write_ids: str | ValidWriteIdList | None,
     valid_txns: str | ValidTxnList | None,
@@ -173,15 +182,15 @@ def _found(
     return Snapshot(definition, write_ids, parts)
 
 
-def _as_of(table: Leasing, wanted: AsOf) -> Leasing:
+def _as_of(table: SessionTable, wanted: AsOf) -> SessionTable:
     versions = getattr(table, "as_of", None)
     if versions is None:
         raise InvalidInputError(f"{type(table).__name__} is as of another moment, or no table")
-    found: Leasing = versions(wanted)
+    found: SessionTable = versions(wanted)
     return found
 
 
-def _table_source(table: Leasing, *, lists: tuple[object, object]) -> TableSource:
+def _table_source(table: SessionTable, *, lists: tuple[object, object]) -> TableSource:
     if not hasattr(table, "lease"):  # isinstance may look at the definition: in the catalog
         raise InvalidInputError(
             f"a path or a table of a session is read, not {type(table).__name__}"

@@ -23,7 +23,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "Mapping": (Mapping, "a mapping"),
     "Sequence": (Sequence, "a list"),
 }
-_TABLES: Final = frozenset({"Handle", "Leasing", "SessionTable"})
+_TABLES: Final = frozenset({"SessionTable"})
 _CLASSES: Final = frozenset(
     {
         *("Path", "pc.Expression", "Settings", "SparkSession", "TableName", "timedelta"),

@@ -19,6 +19,8 @@ from hiveacid.errors import (
     SqlSyntaxError,
     spark_needed,
 )
+from hiveacid.model.history import AsOf
+from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import Isolation
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import own_calls
@@ -36,8 +38,40 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Owner(Protocol):
-    """The session whose statement it is, as far as statements change it."""
+class OpenSession(Protocol):
+    """``Session``, as what lies below it knows it."""
+
+    @property
+    def client(self) -> Client:
+        """Metastore, transactions, files, clock, settings."""
+
+    @property
+    def compacting(self) -> Any:
+        """What carries its compactions out."""
+
+    def look(self) -> Look:
+        """The catalog as it is now."""
+
+    def table_name(self, name: str) -> TableName:
+        """A name with its database."""
+
+    def table_definition(self, name: TableName) -> Table:
+        """The table as the catalog has it now."""
+
+    def table(self, name: str) -> Any:
+        """The handle of a table."""
+
+    def sql(self, text: str, args: Any = None) -> Any:
+        """Carry out one statement of SQL."""
+
+    def run(self, statement: Any, *, moment: AsOf | None = None) -> Any:
+        """Carry out a statement that was read, a query as of a moment."""
+
+    def execute(self, statement: Any) -> Any:
+        """Carry out a statement that was built, or what a function makes of the catalog."""
+
+    def reading_context(self) -> ExecutionContext:
+        """What a read outside of statements needs."""
 
     def use_database(self, name: str) -> None:
         """It is the current one from now on."""
@@ -63,7 +97,7 @@ class ExecutionContext:
     """What a statement runs with; ``spark`` is None in a session for metadata only."""
 
     client: Client
-    owner: Owner
+    owner: OpenSession
     spark: SparkSession | None
     settings: Settings
     database: str
