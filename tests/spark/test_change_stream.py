@@ -310,8 +310,8 @@ def test_a_query_tells_each_change_once_whatever_is_done_again(
 
 
 def test_limits_need_a_spark_that_knows_them(alone: Session, monkeypatch: Any) -> None:
-    from hiveacid.connectors import stream_checks
+    from hiveacid.connectors import table_stream
 
-    monkeypatch.setattr(stream_checks, "limits", None)
+    monkeypatch.setattr(table_stream, "limits", None)
     with pytest.raises(UnsupportedError, match=r"need Spark 4\.2"):
         Reader(alone, startingVersion="1", maxWriteIdsPerTrigger="1", **FEED)

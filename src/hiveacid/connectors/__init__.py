@@ -12,8 +12,9 @@
     change_read.py     ``readChangeFeed``: what changed in a table
     write.py           ``df.write`` and ``df.writeStream``: staged in the workers, one commit
     spool.py           rows of many partitions and buckets, each place's together
-    stream_read.py     ``spark.readStream``: the rows that new write ids appended
-    uncompacted.py     which write ids brought what a compaction put together
+    table_stream.py    ``spark.readStream``: what every stream of a table has
+    stream_read.py     the rows that new write ids appended
+    change_stream.py   what changed, version by version
     wall_clock.py      Spark's instants, Hive's wall clocks
 
 ``enable`` turns calls of Spark into statements of a session. The objects of a data source are made

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from hiveacid.connectors.change_read import (
@@ -23,23 +23,18 @@ from hiveacid.connectors.change_read import (
     read_events,
 )
 from hiveacid.connectors.options import Options
-from hiveacid.connectors.stream_checks import (
-    check_limits,
+from hiveacid.connectors.table_stream import (
+    Limited,
+    TableStream,
     check_same,
     identity,
     stream_table,
 )
-from hiveacid.connectors.stream_consumer import StreamConsumer
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.history import Version
 from hiveacid.model.tables import Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.changes import is_before, last_version, state_of
-
-try:
-    from pyspark.sql.streaming import datasource as limits
-except ImportError:  # before Spark 4.2
-    limits = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,16 +44,13 @@ if TYPE_CHECKING:
 _LATEST: Final = "latest"
 
 
-class ChangeStreamReader(DataSourceStreamReader):
-    """A stream of changes, without limits: Spark up to 4.1 does not say from where it reads on."""
+class ChangeStreamReader(TableStream):
+    """A stream of changes, without limits."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        self._options = options
-        self._schema = schema
+        super().__init__(options, schema)
         self._form = form_asked(options)
         self._starting = _starting(options)
-        self._versions_max, self._bytes_max = check_limits(options)
-        self._consumer = StreamConsumer(options)
         if options.flag("skipChangeCommits"):
             raise InvalidInputError(
                 "skipChangeCommits does not go with readChangeFeed", option="skipChangeCommits"
@@ -89,14 +81,6 @@ class ChangeStreamReader(DataSourceStreamReader):
             self._consumer.begin(own, table, first)
             return _offset(table, first)
 
-    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        """The last version."""
-        with self._options.connect() as session:
-            table = stream_table(session, self._options)
-            own = session.client.own
-            begin = own.version(table.name, write_id=0)
-            return _offset(table, last_version(own, table, _now(session, table), begin))
-
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a batch; one alone where updates get their images.
 
@@ -119,67 +103,41 @@ class ChangeStreamReader(DataSourceStreamReader):
         assert isinstance(partition, ChangesPartition)
         yield from read_events(partition, self._schema)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """All up to ``end`` is done, and its consumer goes on.
+    def _last(self, session: Session, table: Table) -> dict[str, Any]:
+        own = session.client.own
+        begin = own.version(table.name, write_id=0)
+        return _offset(table, last_version(own, table, _now(session, table), begin))
 
-        Raises:
-            ConflictError: another stream reads under the name of its consumer.
-        """
-        if not self._consumer.is_named:
-            return
-        with self._options.connect() as session:
-            table = stream_table(session, self._options)
-            self._consumer.read(session.client.own, table, _state(session, table, end))
+    def _state(self, session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
+        return _state(session, table, offset)
 
-
-if limits is not None:  # from Spark 4.2 on
-
-    class LimitedChangeStreamReader(ChangeStreamReader, limits.SupportsTriggerAvailableNow):
-        """A stream that Spark tells from where it reads on, so that a batch may have an end."""
-
-        _until: dict[str, Any] | None = None
-
-        def prepareForTriggerAvailableNow(self) -> None:
-            """What is there now is all that this run reads."""
-            self._until = super().latestOffset()
-
-        def getDefaultReadLimit(self) -> limits.ReadLimit:
-            """Whether there is one: Spark knows no limit by versions, and asks for no more."""
-            if self._bytes_max is None and self._versions_max is None:
-                return limits.ReadAllAvailable()
-            return limits.ReadMaxBytes(self._bytes_max or 0)
-
-        def latestOffset(  # type: ignore[override]
-            self, start: dict[str, Any], limit: limits.ReadLimit
-        ) -> dict[str, Any]:
-            """As far as a batch from ``start`` on goes."""
-            with self._options.connect() as session:
-                table = stream_table(session, self._options)
-                low, now = _state(session, table, start), _now(session, table)
-                is_limited = not isinstance(limit, limits.ReadAllAvailable)
-                high = last_version(
-                    session.client.own,
-                    table,
-                    now,
-                    low,
-                    versions_max=self._versions_max if is_limited else None,
-                    bytes_max=self._bytes_max if is_limited else None,
-                )
-                if self._until is not None:
-                    until = _state(session, table, self._until)
-                    high = until if is_before(until, high) else high
-                    high = low if is_before(high, low) else high
-                return start if high.valid == low.valid else _offset(table, high)
-
-        def reportLatestOffset(self) -> dict[str, Any]:
-            """What Spark shows as the newest."""
-            return super().latestOffset()
+    def _next(
+        self,
+        session: Session,
+        table: Table,
+        start: dict[str, Any],
+        *,
+        until: dict[str, Any] | None,
+        is_limited: bool,
+    ) -> dict[str, Any]:
+        low = _state(session, table, start)
+        high = last_version(
+            session.client.own,
+            table,
+            _now(session, table),
+            low,
+            versions_max=self._versions_max if is_limited else None,
+            bytes_max=self._bytes_max if is_limited else None,
+        )
+        if until is not None:
+            last = _state(session, table, until)
+            high = last if is_before(last, high) else high
+            high = low if is_before(high, low) else high
+        return start if high.valid == low.valid else _offset(table, high)
 
 
-def change_stream_reader(options: Options, schema: StructType) -> ChangeStreamReader:
-    """The source of this version of Spark."""
-    kind: type[ChangeStreamReader] = globals().get("LimitedChangeStreamReader", ChangeStreamReader)
-    return kind(options, schema)
+class LimitedChangeStreamReader(ChangeStreamReader, Limited):
+    """A stream of changes, a batch of which may have an end where Spark can say so."""
 
 
 def _starting(options: Options) -> str | None:

@@ -71,9 +71,9 @@ class HiveAcidDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """What reads the rows that are appended, write id by write id, or what changed."""
         from hiveacid.connectors.change_read import changes_asked
-        from hiveacid.connectors.change_stream import change_stream_reader
-        from hiveacid.connectors.stream_read import stream_reader
+        from hiveacid.connectors.change_stream import LimitedChangeStreamReader
+        from hiveacid.connectors.stream_read import LimitedStreamReader
 
         options = Options.of(self.options, SOURCE)
-        made = change_stream_reader if changes_asked(options) else stream_reader
+        made = LimitedChangeStreamReader if changes_asked(options) else LimitedStreamReader
         return made(options, schema)

@@ -15,13 +15,13 @@ Where somebody did, rows that a batch is to have may be gone since: they come fr
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from hiveacid.connectors.batch_read import check_schema, read_units, tasks_of
@@ -31,15 +31,15 @@ from hiveacid.connectors.stream_appended import (
     appended_between,
     read_appended,
 )
-from hiveacid.connectors.stream_checks import (
+from hiveacid.connectors.table_stream import (
     ANEW,
-    check_limits,
+    Limited,
+    TableStream,
     check_same,
     check_told,
     identity,
     stream_table,
 )
-from hiveacid.connectors.stream_consumer import StreamConsumer
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import write_ids_of
 from hiveacid.layout.names import BaseName, DeltaName, format_base, parse_directory
@@ -57,11 +57,6 @@ from hiveacid.storage.merge.overlap import deleting_write_ids
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.read import TableReader
 from hiveacid.storage.uncompacted import uncompacted
-
-try:
-    from pyspark.sql.streaming import datasource as limits
-except ImportError:  # before Spark 4.2
-    limits = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
@@ -116,21 +111,18 @@ class RangePartition(InputPartition):
     write_ids: WriteIds
 
 
-class StreamReader(DataSourceStreamReader):
-    """A stream of rows, without limits: Spark up to 4.1 does not say from where it reads on."""
+class StreamReader(TableStream):
+    """A stream of rows, without limits."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        self._options = options
-        self._schema = schema
+        super().__init__(options, schema)
         self._skips = bool(options.flag("skipChangeCommits"))
         self._starting = _starting(options)
-        self._write_ids_max, self._bytes_max = check_limits(options)
-        self._consumer = StreamConsumer(options)
 
     def initialOffset(self) -> dict[str, Any]:
         """Before the first batch."""
         with self._options.connect() as session:
-            table = self._table(session)
+            table = stream_table(session, self._options)
             decided = _decided(session, table)
             own = session.client.own
             start = decided if self._starting == "latest" else int(self._starting) - 1
@@ -140,16 +132,6 @@ class StreamReader(DataSourceStreamReader):
             elif start != _NOTHING_YET:
                 self._consumer.begin(own, table, _state(session, table, start))
         return _offset(table, start)
-
-    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        """The highest write id up to which all are decided, or where the stream begins, if that is
-        yet to come: a batch never ends below.
-        """
-        with self._options.connect() as session:
-            table = self._table(session)
-            decided = _decided(session, table)
-        first = 0 if self._starting == "latest" else int(self._starting)
-        return _offset(table, max(decided, first - 1))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a batch.
@@ -163,7 +145,7 @@ class StreamReader(DataSourceStreamReader):
         if wanted.low >= wanted.high:
             return []
         with self._options.connect() as session:
-            table = self._table(session)
+            table = stream_table(session, self._options)
             for offset in (start, end):
                 check_same(table, offset)
             lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
@@ -194,22 +176,33 @@ class StreamReader(DataSourceStreamReader):
         chosen = partition.write_ids if reader.row_ids else None
         yield from read_units(reader, units, self._schema, keep=_keep(chosen))
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """All up to ``end`` is done, and its consumer goes on.
-
-        Raises:
-            ConflictError: another stream reads under the name of its consumer.
+    def _last(self, session: Session, table: Table) -> dict[str, Any]:
+        """The highest write id up to which all are decided: a batch never ends below where the
+        stream begins.
         """
-        if not self._consumer.is_named:
-            return
-        with self._options.connect() as session:
-            table = self._table(session)
-            self._consumer.read(
-                session.client.own, table, _state(session, table, int(end["writeId"]))
-            )
+        first = 0 if self._starting == "latest" else int(self._starting)
+        return _offset(table, max(_decided(session, table), first - 1))
 
-    def _table(self, session: Session) -> Table:
-        return stream_table(session, self._options)
+    def _state(self, session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
+        return _state(session, table, int(offset["writeId"]))
+
+    def _next(
+        self,
+        session: Session,
+        table: Table,
+        start: dict[str, Any],
+        *,
+        until: dict[str, Any] | None,
+        is_limited: bool,
+    ) -> dict[str, Any]:
+        low, high = int(start["writeId"]), _decided(session, table)
+        if until is not None:
+            high = min(high, int(until["writeId"]))
+        if high <= low:
+            return start
+        if is_limited and low != _NOTHING_YET:
+            high = self._limited(session, table, WriteIds(low, high))
+        return _offset(table, high)
 
     def _changes(self, snapshot: Snapshot, wanted: WriteIds, files: Files) -> frozenset[int]:
         """The write ids since the last batch that changed rows, those after this batch, too.
@@ -246,69 +239,28 @@ class StreamReader(DataSourceStreamReader):
         pickled = pickle.dumps(reader)
         return [RangePartition(units, pickled, wanted) for units in tasks_of(units_of(plan))]
 
-
-if limits is not None:  # from Spark 4.2 on
-
-    class LimitedStreamReader(StreamReader, limits.SupportsTriggerAvailableNow):
-        """A stream that Spark tells from where it reads on, so that a batch may have an end."""
-
-        _until: int | None = None
-
-        def prepareForTriggerAvailableNow(self) -> None:
-            """What is there now is all that this run reads."""
-            self._until = int(super().latestOffset()["writeId"])
-
-        def getDefaultReadLimit(self) -> limits.ReadLimit:
-            """Whether there is one: Spark knows no limit by write ids, and asks for no more."""
-            if self._bytes_max is None and self._write_ids_max is None:
-                return limits.ReadAllAvailable()
-            return limits.ReadMaxBytes(self._bytes_max or 0)
-
-        def latestOffset(  # type: ignore[override]
-            self, start: dict[str, Any], limit: limits.ReadLimit
-        ) -> dict[str, Any]:
-            """As far as a batch from ``start`` on goes."""
-            low = int(start["writeId"])
-            with self._options.connect() as session:
-                table = self._table(session)
-                check_same(table, start)
-                high = _decided(session, table)
-                if self._until is not None:
-                    high = min(high, self._until)
-                if high <= low:
-                    return start
-                if not isinstance(limit, limits.ReadAllAvailable) and low != _NOTHING_YET:
-                    high = self._limited(session, table, WriteIds(low, high))
-            return _offset(table, high)
-
-        def reportLatestOffset(self) -> dict[str, Any]:
-            """What Spark shows as the newest."""
-            return super().latestOffset()
-
-        def _limited(self, session: Session, table: Table, wanted: WriteIds) -> int:
-            high = wanted.high
-            if self._write_ids_max:
-                high = min(high, wanted.low + self._write_ids_max)
-            if not self._bytes_max:
-                return high
-            lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
-            sizes: dict[int, int] = {}
-            for part in _narrowed(lease.snapshot, wanted, lease.files).parts:
-                for last, size in _sizes(part.directory):
-                    sizes[last] = sizes.get(last, 0) + size
-            sum_bytes, reached = 0, wanted.low
-            for last in sorted(sizes):
-                sum_bytes += sizes[last]
-                if sum_bytes > self._bytes_max and reached > wanted.low:
-                    return min(high, reached)
-                reached = last
+    def _limited(self, session: Session, table: Table, wanted: WriteIds) -> int:
+        high = wanted.high
+        if self._versions_max:
+            high = min(high, wanted.low + self._versions_max)
+        if not self._bytes_max:
             return high
+        lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
+        sizes: dict[int, int] = {}
+        for part in _narrowed(lease.snapshot, wanted, lease.files).parts:
+            for last, size in _sizes(part.directory):
+                sizes[last] = sizes.get(last, 0) + size
+        sum_bytes, reached = 0, wanted.low
+        for last in sorted(sizes):
+            sum_bytes += sizes[last]
+            if sum_bytes > self._bytes_max and reached > wanted.low:
+                return min(high, reached)
+            reached = last
+        return high
 
 
-def stream_reader(options: Options, schema: StructType) -> StreamReader:
-    """The source of this version of Spark."""
-    kind: type[StreamReader] = globals().get("LimitedStreamReader", StreamReader)
-    return kind(options, schema)
+class LimitedStreamReader(StreamReader, Limited):
+    """A stream of rows, a batch of which may have an end where Spark can say so."""
 
 
 # -------------------------------------------------------------------- offsets

@@ -1,14 +1,20 @@
-"""What streams of a table look at before they read: that it is their table still, that their limits
-can be kept, that nothing happened which they would not notice.
+"""What every stream of a table has: where it is, how much a batch may have, its consumer; and what
+it looks at before it reads: that it is its table still, that nothing happened which it would not
+notice.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.types import StructType
+
 from hiveacid.connectors.batch_read import readable_table
 from hiveacid.connectors.options import Options
+from hiveacid.connectors.stream_consumer import StreamConsumer
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.model.history import Version
 from hiveacid.model.tables import AcidMode, Table
@@ -24,6 +30,89 @@ if TYPE_CHECKING:
     from hiveacid.session import Session
 
 ANEW: Final = "A stream that begins anew (another checkpointLocation) reads the table as it is."
+
+
+class TableStream(DataSourceStreamReader):
+    """A stream without limits: Spark up to 4.1 does not say from where it reads on."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._versions_max, self._bytes_max = check_limits(options)
+        self._consumer = StreamConsumer(options)
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
+        """The last version, or where the stream begins, if that is yet to come."""
+        with self._options.connect() as session:
+            return self._last(session, stream_table(session, self._options))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """All up to ``end`` is done, and its consumer goes on.
+
+        Raises:
+            ConflictError: another stream reads under the name of its consumer.
+        """
+        if not self._consumer.is_named:
+            return
+        with self._options.connect() as session:
+            table = stream_table(session, self._options)
+            self._consumer.read(session.client.own, table, self._state(session, table, end))
+
+    @abstractmethod
+    def _last(self, session: Session, table: Table) -> dict[str, Any]:
+        """The offset up to which all can be read."""
+
+    @abstractmethod
+    def _state(self, session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
+        """The table at an offset."""
+
+    @abstractmethod
+    def _next(
+        self,
+        session: Session,
+        table: Table,
+        start: dict[str, Any],
+        *,
+        until: dict[str, Any] | None,
+        is_limited: bool,
+    ) -> dict[str, Any]:
+        """The offset at which a batch from ``start`` on ends, ``until`` at the most."""
+
+
+if limits is None:
+    Limited = TableStream
+else:
+
+    class Limited(  # type: ignore[no-redef]
+        TableStream, limits.SupportsTriggerAvailableNow
+    ):
+        """A stream that Spark tells from where it reads on, so that a batch may have an end."""
+
+        _until: dict[str, Any] | None = None
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            """What is there now is all that this run reads."""
+            self._until = super().latestOffset()
+
+        def getDefaultReadLimit(self) -> limits.ReadLimit:
+            """Whether there is one: Spark knows no limit by versions, and asks for no more."""
+            if self._bytes_max is None and self._versions_max is None:
+                return limits.ReadAllAvailable()
+            return limits.ReadMaxBytes(self._bytes_max or 0)
+
+        def latestOffset(  # type: ignore[override]
+            self, start: dict[str, Any], limit: limits.ReadLimit
+        ) -> dict[str, Any]:
+            """As far as a batch from ``start`` on goes."""
+            is_limited = not isinstance(limit, limits.ReadAllAvailable)
+            with self._options.connect() as session:
+                table = stream_table(session, self._options)
+                check_same(table, start)
+                return self._next(session, table, start, until=self._until, is_limited=is_limited)
+
+        def reportLatestOffset(self) -> dict[str, Any]:
+            """What Spark shows as the newest."""
+            return super().latestOffset()
 
 
 def stream_table(session: Session, options: Options) -> Table:
