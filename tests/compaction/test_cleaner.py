@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, FilesThrough, World
+from tests.compaction.world import ACID, DAY_MS, INSERT_ONLY, MAJOR, MINOR, FilesThrough, World
 
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
@@ -24,8 +24,6 @@ from hiveacid.session import Session
 from hiveacid.storage.filesystem import FileSystem
 
 KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
-DAY_MS = 86_400_000
-T = TableName("default", "t")
 
 
 @contextmanager

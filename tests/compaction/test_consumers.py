@@ -5,12 +5,12 @@ compactions and cleaners did; files that no consumer needs go.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
+from tests.compaction.world import ACID, DAY_MS, INSERT_ONLY, MAJOR, MINOR, World
 
 from hiveacid import read_arrow, read_changes
 from hiveacid.errors import (
@@ -21,26 +21,16 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.model.history import PinKind
-from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 
-T = TableName("default", "t")
-DAY_MS = 86_400_000
-
 
 @pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+def made(world_with: Callable[..., World]) -> World:
     """On each kind of database; nothing is retained. ``t`` is read from, ``out`` is written to."""
-    world = World(metastore_url, tmp_path / "wh")
+    world = world_with()
     world.make()
     world.acid.sql(f"create table out (id int, change string, version bigint) {ACID}")
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def acid(made: World) -> Session:
-    return made.acid
+    return world
 
 
 def _cleaned(made: World) -> None:

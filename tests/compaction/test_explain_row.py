@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +17,9 @@ Told = list[tuple[str, int, str | None, str | None]]
 
 
 @pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+def made(world_with: Callable[..., World]) -> World:
     """On each kind of database, files are kept for a day: versions 1 to 5 of three rows."""
-    world = World(metastore_url, tmp_path / "wh", Settings(retention_s=86_400.0))
+    world = world_with(Settings(retention_s=86_400.0))
     world.make("t")
     table = world.acid.table("t")
     _put(table, {1: "a", 2: "b"})
@@ -28,13 +27,7 @@ def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
     table.delete_arrow("id = 2")
     _put(table, {2: "again"})
     _put(table, {3: "C"})
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def acid(made: World) -> Session:
-    return made.acid
+    return world
 
 
 def _put(table: Any, rows: dict[int, str]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from tests.compaction.world import World
+from tests.compaction.world import DAY_MS, World
 
 from hiveacid import read_arrow
 from hiveacid.errors import InvalidInputError, NotFoundError, SnapshotExpiredError
@@ -14,7 +13,6 @@ from hiveacid.model.history import Pin, PinKind
 from hiveacid.model.tables import TableName
 from hiveacid.settings import Settings
 
-DAY_MS = 86_400_000
 KEPT = (
     "stored as orc tblproperties ('transactional'='true', 'hiveacid.retention'='1h', "
     "'hiveacid.history.retention'='5d')"
@@ -22,15 +20,14 @@ KEPT = (
 
 
 @pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+def made(world_with: Callable[..., World]) -> World:
     """On each kind of database: versions 1 to 4, of four days one after the other."""
-    world = World(metastore_url, tmp_path / "wh", Settings(retention_s=3_600.0))
+    world = world_with(Settings(retention_s=3_600.0))
     world.make("t", KEPT)
     for number in (1, 2, 3, 4):
         world.insert(number)
         world.clock.advance_ms(DAY_MS)
-    yield world
-    world.close()
+    return world
 
 
 def _keep_house(world: World, *, days: float) -> None:

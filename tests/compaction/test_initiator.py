@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.compaction.world import MAJOR, MINOR, FilesThrough, World
@@ -31,12 +30,11 @@ NAME = TableName("default", "t")
 
 
 @pytest.fixture
-def few(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+def few(world_with: Callable[..., World]) -> World:
     """A world with an empty table ``t`` on each kind of database, and thresholds soon met."""
-    made = World(metastore_url, tmp_path / "wh", FEW)
+    made = world_with(FEW)
     made.make()
-    yield made
-    made.close()
+    return made
 
 
 def _initiator(world: World, settings: Settings | None = None) -> Initiator:

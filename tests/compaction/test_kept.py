@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from tests.compaction.world import MAJOR, World
+from tests.compaction.world import DAY_MS, MAJOR, World
 
 from hiveacid.compaction.cleaning_report import kept_bytes
 from hiveacid.compaction.metrics import metrics_text
@@ -14,19 +13,17 @@ from hiveacid.model.history import Pin, PinKind
 from hiveacid.model.tables import TableName
 from hiveacid.settings import Settings
 
-DAY_MS = 86_400_000
 OVERDUE = 'hiveacid_compaction_oldest_age_seconds{state="ready for cleaning"}'
 
 
 @pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+def made(world_with: Callable[..., World]) -> World:
     """On each kind of database: two versions in one base, for which a cleaning waits a day."""
-    world = World(metastore_url, tmp_path / "wh", Settings(retention_s=86_400.0))
+    world = world_with(Settings(retention_s=86_400.0))
     world.make("t")
     world.insert(1)
     world.insert(2)
-    yield world
-    world.close()
+    return world
 
 
 def _kept(world: World) -> dict[str, int]:

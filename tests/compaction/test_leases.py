@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import insert
@@ -20,13 +19,12 @@ DEFAULTS = hiveacid.settings.Settings(compactor_auto="off", retention_s=7 * 86_4
 
 
 @pytest.fixture
-def keeping(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+def keeping(world_with: Callable[..., World]) -> World:
     """A world with a retention of seven days, leases of an hour."""
-    world = World(metastore_url, tmp_path / "wh", DEFAULTS)
+    world = world_with(DEFAULTS)
     world.make()
     two_deltas(world)
-    yield world
-    world.close()
+    return world
 
 
 def _open(world: World) -> tuple[int, ...]:

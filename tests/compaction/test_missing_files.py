@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,8 @@ from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
 
 from hiveacid import read_arrow, read_changes
 from hiveacid.errors import MissingFileError, SnapshotExpiredError
-from hiveacid.settings import Settings
 
 PARTITIONED = f"partitioned by (p string) {ACID}"
-
-
-@pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
-    """On each kind of database."""
-    world = World(metastore_url, tmp_path / "wh", Settings(retention_s=86_400.0))
-    yield world
-    world.close()
 
 
 def _missing(world: World) -> list[str]:

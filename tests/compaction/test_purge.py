@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,13 @@ PLAIN = (
 
 
 @pytest.fixture
-def world(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+def world(world_with: Callable[..., World]) -> World:
     """With ``t`` in two deltas: 1 and 2 are to be erased, 3 and 4 stay."""
-    made = World(metastore_url, tmp_path / "wh", Settings(lock_timeout_s=1))
+    made = world_with(Settings(lock_timeout_s=1))
     made.make(what=PLAIN)
     write(made, {1: "secretA", 3: "stays"})
     write(made, {2: "secretB", 4: "stays"})
-    yield made
-    made.close()
+    return made
 
 
 def write(world: World, rows: dict[int, str], table: str = "t", **values: str) -> None:

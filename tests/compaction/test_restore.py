@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -17,12 +16,10 @@ State = dict[int, str]
 
 
 @pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+def made(world_with: Callable[..., World]) -> World:
     """On each kind of database, files are kept for a day."""
     settings = Settings(retention_s=86_400.0, lock_timeout_s=1.0)
-    world = World(metastore_url, tmp_path / "wh", settings)
-    yield world
-    world.close()
+    return world_with(settings)
 
 
 def _rows(made: World, **version: int) -> State:

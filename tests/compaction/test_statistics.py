@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
+from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, T, World
 
 from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.model.compactions import CompactionType
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange, accurate_columns
-from hiveacid.model.tables import TableName
 
-T = TableName("default", "t")
 FILES = ("numFiles", "totalSize")
 
 

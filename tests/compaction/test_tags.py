@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, World
+from tests.compaction.world import ACID, DAY_MS, INSERT_ONLY, MAJOR, MINOR, T, World
 
 from hiveacid import read_arrow, read_changes
 from hiveacid.compaction.cleaner import CleaningOutcome
@@ -25,25 +25,14 @@ from hiveacid.errors import (
 )
 from hiveacid.model.history import Pin, PinKind
 from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import TableName
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 
-T = TableName("default", "t")
-DAY_MS = 86_400_000
-
 
 @pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
+def made(world_with: Callable[..., World]) -> World:
     """On each kind of database; nothing is retained."""
-    world = World(metastore_url, tmp_path / "wh")
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def acid(made: World) -> Session:
-    return made.acid
+    return world_with()
 
 
 def _ids(acid: Session, table: str = "t", **version: Any) -> list[int]:

@@ -5,14 +5,12 @@ dictionary, whatever compactions, cleaners, overwrites and new columns came sinc
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.compaction.world import ACID, MAJOR, MINOR, World
+from tests.compaction.world import ACID, MAJOR, MINOR, T, World
 
 from hiveacid import read_arrow
 from hiveacid.errors import (
@@ -21,25 +19,9 @@ from hiveacid.errors import (
     SnapshotExpiredError,
 )
 from hiveacid.model.compactions import CompactionType
-from hiveacid.model.tables import TableName
 from hiveacid.session import Session
-from hiveacid.settings import Settings
 
-T = TableName("default", "t")
 Model = dict[int, tuple[str, int]]
-
-
-@pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
-    """On each kind of database, files are kept for a day."""
-    world = World(metastore_url, tmp_path / "wh", Settings(retention_s=86_400.0))
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def acid(made: World) -> Session:
-    return made.acid
 
 
 def _two_days_later(made: World) -> None:

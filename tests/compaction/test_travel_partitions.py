@@ -6,7 +6,6 @@ insert-only tables, whose compacted deltas do not tell rows of several versions 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,12 @@ from hiveacid.model.history import AsOf
 from hiveacid.model.tables import TableName
 from hiveacid.past import rows_query
 from hiveacid.session import Session
-from hiveacid.settings import Settings
 from hiveacid.statements.context import Bound
 from hiveacid.statements.job import Reader
 from hiveacid.statements.locked import locked
 from hiveacid.statements.select import needs
 
 Rows = list[tuple[Any, ...]]
-
-
-@pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
-    """On each kind of database, files are kept for a day."""
-    world = World(metastore_url, tmp_path / "wh", Settings(retention_s=86_400.0))
-    yield world
-    world.close()
 
 
 def _sql(made: World, *texts: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +21,8 @@ from hiveacid.errors import (
 )
 from hiveacid.model.compactions import CompactionType
 from hiveacid.session import Session
-from hiveacid.settings import Settings
 
 State = dict[int, str]
-
-
-@pytest.fixture
-def made(metastore_url: str, tmp_path: Path) -> Iterator[World]:
-    """On each kind of database, files are kept for a day."""
-    world = World(metastore_url, tmp_path / "wh", Settings(retention_s=86_400.0))
-    yield world
-    world.close()
-
-
-@pytest.fixture
-def acid(made: World) -> Session:
-    return made.acid
 
 
 def _rows(acid: Session, table: str = "t") -> State:

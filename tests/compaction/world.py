@@ -37,6 +37,8 @@ INSERT_ONLY = (
     "stored as orc tblproperties ('transactional'='true','transactional_properties'='insert_only')"
 )
 MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
+DAY_MS = 86_400_000
+T = TableName("default", "t")
 SETTLED_MS = 1_001
 """After so long no id below a transaction's can turn up any more."""
 Rows = list[tuple[Any, ...]]
