@@ -5,19 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hiveacid.model.ids import StatementId, WriteId
+from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, conjunction
 from hiveacid.model.tables import Column, Table, TableName
-from hiveacid.model.transactions import OperationType
 from hiveacid.statements.arrow_rows import refuse_what_needs_spark
 from hiveacid.statements.driver_merge import (
     Gone,
@@ -28,7 +26,7 @@ from hiveacid.statements.driver_merge import (
 )
 from hiveacid.statements.driver_write import write_deletes
 from hiveacid.statements.evolve import with_columns
-from hiveacid.statements.job import Job
+from hiveacid.statements.job import Job, Work
 from hiveacid.statements.matching import Keys
 from hiveacid.statements.values import DeleteResult, MergeResult
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
@@ -78,17 +76,12 @@ ArrowChange: TypeAlias = "ArrowDelete | ArrowMerge"
 
 
 @dataclass(frozen=True, slots=True)
-class ArrowDeleteWork:
+class ArrowDeleteWork(Work):
     """One DELETE."""
 
-    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: ArrowDelete
-    kind: WriteKind = WriteKind.DELETE
-    partitions: tuple[str, ...] | None = None
-    statements: int = 1
-    operations: tuple[OperationType, ...] = (OperationType.DELETE,)
-    reads: tuple[TableName, ...] = ()
+    does: frozenset[WriteKind] = frozenset({WriteKind.DELETE})
 
     def write(self, job: Job) -> WriteResult:
         """Delete events of the rows found."""
@@ -106,9 +99,7 @@ class ArrowDeleteWork:
                 at, _ = index.matches(rows)
                 rows = rows.take(pa.array(np.unique(at)))
             found.add(values, rows)
-        (statement,) = job.statement_ids
-        target = job.target(delete_statement=statement)
-        return write_deletes(found.keys(), target=target)
+        return write_deletes(found.keys(), target=self.changes_target(job))
 
     def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:
         """Rows deleted."""
@@ -116,56 +107,29 @@ class ArrowDeleteWork:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrowMergeWork:
+class ArrowMergeWork(Work):
     """One MERGE; statement ids in Hive 4.1's order: deletes, deletes of updates, updates,
     inserts.
     """
 
-    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: ArrowMerge
-    partitions: tuple[str, ...] | None = None
-    reads: tuple[TableName, ...] = ()
 
     @property
-    def _deletes(self) -> bool:
-        return self.statement.when_matched is WhenMatched.DELETE or bool(
-            self.statement.deletes.any()
-        )
-
-    @property
-    def _updates(self) -> bool:
-        return self.statement.when_matched is WhenMatched.UPDATE
-
-    @property
-    def kind(self) -> WriteKind:
-        """INSERT where nothing else can happen."""
-        if self._updates:
-            return WriteKind.UPDATE
-        return WriteKind.DELETE if self._deletes else WriteKind.INSERT
-
-    @property
-    def statements(self) -> int:
-        """One for deletes, two for updates, one for inserts."""
-        return int(self._deletes) + 2 * int(self._updates) + int(self.statement.inserts)
-
-    @property
-    def operations(self) -> Sequence[OperationType]:
-        """What is recorded for each partition."""
-        found = [OperationType.DELETE] if self._deletes or self._updates else []
-        if self._updates or self.statement.inserts:
-            found.append(OperationType.INSERT)
-        return found
+    def does(self) -> frozenset[WriteKind]:
+        """By what is asked for and, of deletes, by the rows."""
+        value = self.statement
+        deletes = value.when_matched is WhenMatched.DELETE or bool(value.deletes.any())
+        wanted = {
+            WriteKind.DELETE: deletes,
+            WriteKind.UPDATE: value.when_matched is WhenMatched.UPDATE,
+            WriteKind.INSERT: value.inserts,
+        }
+        return frozenset(one for one, is_wanted in wanted.items() if is_wanted)
 
     def write(self, job: Job) -> WriteResult:
         """One pass over the target's places that may match; the rest is in memory."""
-        ids = iter(job.statement_ids)
-        target = job.target(
-            delete_statement=next(ids) if self._deletes else None,
-            update_delete_statement=next(ids) if self._updates else None,
-            update_insert_statement=next(ids) if self._updates else None,
-            insert_statement=next(ids, StatementId(0)) if self.statement.inserts else None,
-        )
+        target = self.changes_target(job)
         return merge_rows(job, self.table, self._source(), predicate=ANYTHING, target=target)
 
     def result(self, written: WriteResult, write_id: WriteId) -> MergeResult:
@@ -186,7 +150,7 @@ class ArrowMergeWork:
             actions=np.where(statement.deletes, DELETE, other).astype(np.int8),
             inserted=statement.rows,
             fresh=~statement.deletes & statement.inserts,
-            matches_once=self._updates or self._deletes,
+            matches_once=self.kind is not WriteKind.INSERT,
         )
 
 

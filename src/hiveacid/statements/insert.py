@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,7 +20,6 @@ from hiveacid.layout.names import METADATA_FILE, BaseName, format_base, partitio
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableKind, TableName
-from hiveacid.model.transactions import OperationType
 from hiveacid.statements.arrow_rows import (
     literal_columns,
     literal_query,
@@ -32,7 +31,7 @@ from hiveacid.statements.checks import check, check_has_columns, check_width, in
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, not_null_columns
 from hiveacid.statements.evolve import with_columns
-from hiveacid.statements.job import Job
+from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.partition_values import (
     PartitionText,
@@ -83,14 +82,12 @@ def plan(statement: Insert, look: Look) -> InsertWork:
 
 
 @dataclass(frozen=True, slots=True)
-class InsertWork:
+class InsertWork(Work):
     """One INSERT."""
 
-    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: Insert
     static: Mapping[str, str | None]
-    statements: int = 1
 
     @property
     def reads(self) -> Sequence[TableName]:
@@ -99,14 +96,9 @@ class InsertWork:
         return tuple(sorted({ref.name for ref in refs} - {self.table.name}))
 
     @property
-    def operations(self) -> tuple[OperationType, ...]:
-        """An overwrite is recorded as an update: a writer that it overtakes must find it."""
-        return (OperationType.UPDATE if self.statement.overwrite else OperationType.INSERT,)
-
-    @property
-    def kind(self) -> WriteKind:
-        """INSERT or OVERWRITE."""
-        return WriteKind.OVERWRITE if self.statement.overwrite else WriteKind.INSERT
+    def does(self) -> frozenset[WriteKind]:
+        """One thing."""
+        return frozenset({WriteKind.OVERWRITE if self.statement.overwrite else WriteKind.INSERT})
 
     @property
     def partitions(self) -> tuple[str, ...] | None:
@@ -349,17 +341,13 @@ def plan_delete(statement: Delete, look: Look) -> TruncateWork:
 
 
 @dataclass(frozen=True, slots=True)
-class TruncateWork:
+class TruncateWork(Work):
     """TRUNCATE, or DELETE without a condition; ``chosen`` narrows it to some partitions."""
 
-    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     chosen: tuple[Partition, ...] | None = None
-    kind: WriteKind = WriteKind.OVERWRITE
     partitions: tuple[str, ...] | None = None
-    statements: int = 1
-    reads: tuple[TableName, ...] = ()
-    operations: tuple[OperationType, ...] = (OperationType.UPDATE,)
+    does: frozenset[WriteKind] = frozenset({WriteKind.OVERWRITE})
 
     def write(self, job: Job) -> WriteResult:
         """One empty base for each partition; the files of a table without transactions go."""

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.model.changes import ChangeRange
@@ -245,38 +245,76 @@ def with_views(text: str, views: Mapping[str, str]) -> str:
     return re.sub(pattern, lambda found: views[found.group(1)], text)
 
 
-class Work(Protocol):
+_RECORDED: Final = {
+    WriteKind.OVERWRITE: (OperationType.UPDATE,),
+    WriteKind.UPDATE: (OperationType.DELETE, OperationType.INSERT),
+    WriteKind.DELETE: (OperationType.DELETE,),
+    WriteKind.INSERT: (OperationType.INSERT,),
+}
+"""What is recorded of each way to write, the one with the strongest locks first."""
+
+
+class Work:
     """How one statement writes, as the definitions of a look or of a view have it."""
 
+    __slots__ = ()
+    COUNTS_ROWS: ClassVar[bool] = True
+    """Whether it knows how many rows each of its files has."""
+    table: Table
+    """The target."""
+
     @property
-    def table(self) -> Table:
-        """The target."""
+    def does(self) -> frozenset[WriteKind]:
+        """All the ways in which it writes."""
+        raise NotImplementedError
 
     @property
     def reads(self) -> Sequence[TableName]:
         """Other tables of ours that are read."""
-
-    @property
-    def kind(self) -> WriteKind:
-        """How it writes, for the locks."""
+        return ()
 
     @property
     def partitions(self) -> tuple[str, ...] | None:
         """Names of the partitions that are locked; None where only the rows will tell."""
+        return None
+
+    @property
+    def kind(self) -> WriteKind:
+        """How it writes, for the locks; INSERT where nothing else can happen."""
+        return next((one for one in _RECORDED if one in self.does), WriteKind.INSERT)
 
     @property
     def statements(self) -> int:
-        """How many statement ids it takes."""
+        """How many statement ids it takes: two for updates, one for all else."""
+        return len(self.does) + (WriteKind.UPDATE in self.does)
 
     @property
     def operations(self) -> Sequence[OperationType]:
-        """What is recorded for each partition written."""
+        """What is recorded for each partition written, deletes first."""
+        found = {operation for one in self.does for operation in _RECORDED[one]}
+        return sorted(found, key=lambda operation: operation.value)
+
+    def changes_target(self, job: Job) -> WriteTarget:
+        """Where it writes; statement ids in Hive 4.1's order: deletes, deletes of updates, updates,
+        inserts.
+        """
+        ids = iter(job.statement_ids)
+        updates = WriteKind.UPDATE in self.does
+        inserts = WriteKind.INSERT in self.does
+        return job.target(
+            delete_statement=next(ids) if WriteKind.DELETE in self.does else None,
+            update_delete_statement=next(ids) if updates else None,
+            update_insert_statement=next(ids) if updates else None,
+            insert_statement=next(ids, StatementId(0)) if inserts else None,
+        )
 
     def write(self, job: Job) -> WriteResult:
         """Write staged files; nothing is visible yet."""
+        raise NotImplementedError
 
     def result(self, written: WriteResult, write_id: WriteId) -> Result:
         """The statement's answer."""
+        raise NotImplementedError
 
 
 def is_transactional(table: Table) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from hiveacid.errors import AcidError, FormatError, InvalidInputError
 from hiveacid.layout.events import is_event_schema
@@ -28,7 +28,6 @@ from hiveacid.layout.names import (
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table, TableKind, TableName
-from hiveacid.model.transactions import OperationType
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements import insert
 from hiveacid.statements.context import ExecutionContext
@@ -87,10 +86,8 @@ def plan(context: ExecutionContext, statement: Load, look: Look) -> Work:
         return _as_insert(context, statement, look, source, static)
     _check_format(source, files, table)
     written = _written(table, statement)
-    operation = OperationType.UPDATE if statement.overwrite else OperationType.INSERT
-    return LoadWork(
-        table, statement, static, source.fs, files, written.kind, (operation,), written.partitions
-    )
+    does = frozenset({written.kind})
+    return LoadWork(table, statement, static, source.fs, files, does, written.partitions)
 
 
 def _partition(table: Table, statement: Load) -> dict[str, str | None]:
@@ -265,20 +262,18 @@ def _written(table: Table, statement: Load) -> TableWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadWork:
+class LoadWork(Work):
     """Files taken as they are."""
 
+    COUNTS_ROWS: ClassVar[bool] = False
     table: Table
     statement: Load
     static: Mapping[str, str | None]
     fs: FileSystem
     files: tuple[FileInfo, ...]
-    kind: WriteKind
-    operations: tuple[OperationType, ...]
-    partitions: tuple[str, ...] | None
+    does: frozenset[WriteKind] = frozenset()
+    partitions: tuple[str, ...] | None = None
     """The one partition, of a partitioned table."""
-    statements: int = 1
-    reads: tuple[TableName, ...] = ()
 
     def write(self, job: Job) -> WriteResult:
         """Copies beside the table; a table with row ids numbers its files."""

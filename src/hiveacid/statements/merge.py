@@ -17,15 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
 from hiveacid.errors import CardinalityError, InvalidInputError, cardinality_error
 from hiveacid.layout.names import default_partition_value
-from hiveacid.model.ids import StatementId, WriteId
+from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import AcidMode, Column, Table, TableName
-from hiveacid.model.transactions import OperationType
 from hiveacid.spark.assign import assigned_text, constrained
 from hiveacid.spark.conf import arrow_frame, is_ansi, session_conf
 from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
@@ -33,7 +32,7 @@ from hiveacid.spark.write import ACTION, IDENTITY, write_events, write_rows
 from hiveacid.statements.checks import check, columns_named, extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns
 from hiveacid.statements.evolve import with_columns
-from hiveacid.statements.job import Job
+from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import query_frame, read_names
 from hiveacid.statements.update import (
@@ -75,8 +74,13 @@ _JOIN: Final = {
     "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "268435456",
     "spark.sql.adaptive.skewJoin.forceOptimizeSkewedJoin": "false",
 }
-_DELETES: Final = (MatchedDelete, NotMatchedBySourceDelete)
-_UPDATES: Final = (MatchedUpdate, NotMatchedBySourceUpdate)
+_DONE_BY: Final[Mapping[type, WriteKind]] = {
+    MatchedDelete: WriteKind.DELETE,
+    NotMatchedBySourceDelete: WriteKind.DELETE,
+    MatchedUpdate: WriteKind.UPDATE,
+    NotMatchedBySourceUpdate: WriteKind.UPDATE,
+    NotMatchedInsert: WriteKind.INSERT,
+}
 
 
 def plan(statement: Merge, look: Look) -> MergeWork:
@@ -90,12 +94,9 @@ def plan(statement: Merge, look: Look) -> MergeWork:
 
 
 @dataclass(frozen=True, slots=True)
-class MergeWork:
-    """One MERGE; statement ids in Hive 4.1's order: deletes, deletes of updates, updates,
-    inserts.
-    """
+class MergeWork(Work):
+    """One MERGE."""
 
-    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: Merge
     partitions: tuple[str, ...] | None = None
@@ -110,39 +111,14 @@ class MergeWork:
         return read_names(tables, but=self.table.name)
 
     @property
-    def kind(self) -> WriteKind:
-        """INSERT where nothing else can happen."""
-        if self._has(_UPDATES):
-            return WriteKind.UPDATE
-        return WriteKind.DELETE if self._has(_DELETES) else WriteKind.INSERT
-
-    @property
-    def statements(self) -> int:
-        """One for deletes, two for updates, one for inserts."""
-        return (
-            int(self._has(_DELETES))
-            + 2 * int(self._has(_UPDATES))
-            + int(self._has((NotMatchedInsert,)))
-        )
-
-    @property
-    def operations(self) -> Sequence[OperationType]:
-        """What is recorded for each partition."""
-        found = [OperationType.DELETE] if self._has((*_DELETES, *_UPDATES)) else []
-        if self._has((*_UPDATES, NotMatchedInsert)):
-            found.append(OperationType.INSERT)
-        return found
+    def does(self) -> frozenset[WriteKind]:
+        """What its clauses do."""
+        return frozenset(_DONE_BY[type(clause)] for clause in self.statement.clauses)
 
     def write(self, job: Job) -> WriteResult:
         """One join, one shuffle of events, one action."""
         spark = job.context.session()
-        ids = iter(job.statement_ids)
-        target = job.target(
-            delete_statement=next(ids) if self._has(_DELETES) else None,
-            update_delete_statement=next(ids) if self._has(_UPDATES) else None,
-            update_insert_statement=next(ids) if self._has(_UPDATES) else None,
-            insert_statement=next(ids, StatementId(0)) if self._has((NotMatchedInsert,)) else None,
-        )
+        target = self.changes_target(job)
         plan = job.plan(self.table, predicate=self.statement.predicate)
         if self.table.acid_mode is not AcidMode.FULL:  # rows are inserted, nothing else
             return write_rows(spark, merge_events(job, plan, self.statement), target=target)
@@ -176,9 +152,6 @@ class MergeWork:
             written.rows_updated, written.rows_deleted, written.rows_inserted, write_id
         )
 
-    def _has(self, kinds: tuple[type, ...]) -> bool:
-        return any(isinstance(clause, kinds) for clause in self.statement.clauses)
-
 
 _IN_TARGET: Final = "__hiveacid_in_target"
 _IN_SOURCE: Final = "__hiveacid_in_source"
@@ -206,7 +179,7 @@ def merge_events(job: Job, plan: ScanPlan, statement: Merge) -> DataFrame:
     writing = {
         index: _values(clause, table, views, aliases=(alias, source_alias), lacking=lacking)
         for index, clause in enumerate(statement.clauses)
-        if not isinstance(clause, _DELETES)
+        if _DONE_BY[type(clause)] is not WriteKind.DELETE
     }
     frame = _with_values(chosen, table, writing, alias=alias)
     events = frame.selectExpr(*_event_columns(job, table, statement, frame, list(writing)))
@@ -389,7 +362,7 @@ def _new(index: int, number: int) -> str:
 
 
 def _action(clause: MergeClause) -> int:
-    if isinstance(clause, _DELETES):
+    if _DONE_BY[type(clause)] is WriteKind.DELETE:
         return DELETE
     return INSERT if isinstance(clause, NotMatchedInsert) else UPDATE
 

@@ -157,7 +157,7 @@ def _written_and_published(
 
 
 def _facts(work: Work, job: Job, written: WriteResult) -> CommitFacts:
-    counted = getattr(type(work), "COUNTS_ROWS", False)
+    counted = work.COUNTS_ROWS
     inserted, updated, deleted = (
         written.rows_inserted,
         written.rows_updated,
@@ -358,7 +358,7 @@ def _statistics(
     """What the files make of the statistics: a change for each partition written to or emptied,
     without a number of rows where the statement does not know how many each of its files has.
     """
-    counted = getattr(type(work), "COUNTS_ROWS", False)
+    counted = work.COUNTS_ROWS
     table = work.table
     found = []
     for values in dict.fromkeys(

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,7 @@ from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.changes import ChangeRange
 from hiveacid.model.history import Commit
 from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
-from hiveacid.model.transactions import OperationType
+from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.statements.arrow_rows import check_not_null
 from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.checks import check_row_changes
@@ -37,7 +36,7 @@ from hiveacid.statements.driver_merge import Gone, key_predicate, stored, target
 from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.statements.history import UndoTransaction
 from hiveacid.statements.insert import TruncateWork
-from hiveacid.statements.job import Job
+from hiveacid.statements.job import Job, Work
 from hiveacid.statements.matching import Keys
 from hiveacid.statements.values import UndoResult
 from hiveacid.storage.change_pairs import row_groups
@@ -49,7 +48,6 @@ from hiveacid.storage.target import WriteResult, WrittenFile, write_result
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
 
-_OVERWRITE: Final = (OperationType.UPDATE,)
 _LISTED_MAX: Final = 1000
 _SHOWN: Final = 5
 _Places = npt.NDArray[np.int64]
@@ -89,7 +87,7 @@ def plan(context: ExecutionContext, statement: UndoTransaction, look: Look) -> S
         table = look.definition(commit.facts.table)
         work = UndoWork(table, commit, statement, changed, is_last=number == len(commits))
         if table.acid_mode is AcidMode.INSERT_ONLY:
-            work = replace(work, kind=WriteKind.OVERWRITE, statements=1, operations=_OVERWRITE)
+            work = replace(work, does=frozenset({WriteKind.OVERWRITE}))
         else:
             check_row_changes(table)
         works.append(work)
@@ -137,22 +135,17 @@ def columns_changed(before: Sequence[Column], after: Sequence[Column]) -> list[s
 
 
 @dataclass(frozen=True, slots=True)
-class UndoWork:
+class UndoWork(Work):
     """What is taken back in one table. ``changed`` is shared by the works of a statement: the last
     of them raises where there are any.
     """
 
-    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     commit: Commit
     statement: UndoTransaction
     changed: list[ChangedRow]
     is_last: bool
-    kind: WriteKind = WriteKind.UPDATE
-    partitions: tuple[str, ...] | None = None
-    statements: int = 2
-    operations: tuple[OperationType, ...] = (OperationType.DELETE, OperationType.INSERT)
-    reads: tuple[TableName, ...] = ()
+    does: frozenset[WriteKind] = frozenset({WriteKind.UPDATE})
 
     def write(self, job: Job) -> WriteResult:
         """Delete events of what was inserted and is there; the rows that were deleted, anew.

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from hiveacid.model.ids import WriteId
 from hiveacid.model.tables import Table, TableName
-from hiveacid.model.transactions import OperationType
 from hiveacid.spark.assign import assign, constrained
 from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.text import ROW_ID_COLUMN, quoted
@@ -22,7 +21,7 @@ from hiveacid.spark.write import ACTION, IDENTITY, write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
 from hiveacid.statements.few_rows import delete_here, update_here
-from hiveacid.statements.job import Job, with_views
+from hiveacid.statements.job import Job, Work, with_views
 from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names
 from hiveacid.statements.values import Delete, DeleteResult, Update, UpdateResult
@@ -80,16 +79,13 @@ def plan(statement: Update, look: Look) -> UpdateWork:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateWork:
+class UpdateWork(Work):
     """One UPDATE; its statement ids are those of Hive 4.1: deletes first, then new rows."""
 
-    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: Update
-    kind: WriteKind = WriteKind.UPDATE
     partitions: tuple[str, ...] | None = None
-    statements: int = 2
-    operations: tuple[OperationType, ...] = (OperationType.DELETE, OperationType.INSERT)
+    does: frozenset[WriteKind] = frozenset({WriteKind.UPDATE})
 
     @property
     def reads(self) -> Sequence[TableName]:
@@ -102,8 +98,7 @@ class UpdateWork:
         views = job.views(statement.tables)
         alias = statement.alias or table.name.table
         plan = job.plan(table, predicate=statement.predicate)
-        deletes, inserts = job.statement_ids
-        target = job.target(update_delete_statement=deletes, update_insert_statement=inserts)
+        target = self.changes_target(job)
         here = update_here(job, plan, statement.exact, statement.literals, target=target)
         if here is not None:
             return here
@@ -162,16 +157,13 @@ def plan_delete(statement: Delete, look: Look) -> DeleteWork:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteWork:
+class DeleteWork(Work):
     """One DELETE with a condition."""
 
-    COUNTS_ROWS: ClassVar[bool] = True
     table: Table
     statement: Delete
-    kind: WriteKind = WriteKind.DELETE
     partitions: tuple[str, ...] | None = None
-    statements: int = 1
-    operations: tuple[OperationType, ...] = (OperationType.DELETE,)
+    does: frozenset[WriteKind] = frozenset({WriteKind.DELETE})
 
     @property
     def reads(self) -> Sequence[TableName]:
@@ -189,8 +181,7 @@ class DeleteWork:
         keys = {column.name for column in table.partition_columns}
         wanted = None if self.statement.columns is None else self.statement.columns | keys
         plan = job.plan(table, predicate=self.statement.predicate, columns=wanted)
-        (deletes,) = job.statement_ids
-        target = job.target(delete_statement=deletes)
+        target = self.changes_target(job)
         here = delete_here(job, plan, self.statement.exact, target=target)
         if here is not None:
             return here
