@@ -11,7 +11,7 @@ from hiveacid.statements.arguments import checked
 from hiveacid.statements.compact import Clean, WhyCompact
 from hiveacid.statements.health import DescribeDetail, Purge
 from hiveacid.statements.history import history
-from hiveacid.statements.values import Listing
+from hiveacid.statements.values import Expression, Listing
 
 if TYPE_CHECKING:
     from hiveacid.compaction.cleaning_report import CleanedPath
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hiveacid.compaction.purge import PurgeReport
     from hiveacid.doctor import Examination
     from hiveacid.statements.context import OpenSession
-    from hiveacid.statements.values import Expression
 
 
 @checked

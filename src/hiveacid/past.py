@@ -12,7 +12,7 @@ from hiveacid.errors import ConflictError, InvalidInputError, NotFoundError
 from hiveacid.model.history import AsOf, as_of, moment_ms
 from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import FileFormat, Table, TableName
-from hiveacid.sql import parse_one
+from hiveacid.sql import Arguments, parse_one
 from hiveacid.statements.arguments import check_number, checked
 from hiveacid.statements.history import DescribeHistory, RestoreTable, UndoTransaction
 from hiveacid.statements.values import (
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.reading.row_history import RowHistory
-    from hiveacid.sql import Arguments
     from hiveacid.statements.context import OpenSession
     from hiveacid.statements.select import Keep, Lease
     from hiveacid.txn.view import Look

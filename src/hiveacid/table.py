@@ -23,6 +23,7 @@ from hiveacid.statements.session_state import LockTable, UnlockTable
 from hiveacid.statements.values import (
     Delete,
     DeleteResult,
+    Expression,
     Insert,
     InsertResult,
     LoadResult,
@@ -42,7 +43,6 @@ from hiveacid.tagging import TableTags
 
 if TYPE_CHECKING:
     from hiveacid.statements.context import OpenSession
-    from hiveacid.statements.values import Expression
 
 
 @checked

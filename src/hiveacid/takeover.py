@@ -30,9 +30,7 @@ from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
-    from hiveacid.model.tables import TableName
     from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-    from hiveacid.statements.context import ExecutionContext
     from hiveacid.table import AcidTable
 
 

@@ -21,7 +21,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Table, TableKind
 from hiveacid.spark.arrow_read import ArrowScanTask, Unit, units_of
 from hiveacid.spark.types import spark_type
-from hiveacid.statements.select import open_lease
+from hiveacid.statements.select import Lease, open_lease
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.read import TableReader
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hiveacid.session import Session
-    from hiveacid.statements.select import Lease
 
 _TASKS_MAX: Final = 200
 _BYTES_OF_A_TASK: Final = 64 << 20

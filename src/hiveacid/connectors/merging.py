@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.connectors.frames import ALIAS, table_named
-from hiveacid.table import MergeBuilder
+from hiveacid.table import AcidTable, MergeBuilder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from hiveacid.session import Session
-    from hiveacid.table import AcidTable
 
 
 def merge_into(

@@ -11,10 +11,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
@@ -29,10 +31,6 @@ from hiveacid.spark.types import ROW_ID_TYPE, spark_type
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan, Selection
 from hiveacid.storage.read import TableReader
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, SparkSession
 
 _TASKS_MAX: Final = 200
 ROWS_LOOKED_AT_MAX: Final = 2_000_000

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
 from hiveacid.errors import ConversionError
@@ -29,9 +30,6 @@ from hiveacid.model.types import (
 )
 from hiveacid.spark.text import literal, quoted
 from hiveacid.spark.types import spark_type
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 CONSTRAINT_TEXT: Final = "Either CHECK or NOT NULL constraint violated!"
 """Hive's words (real-hive.md 6)."""

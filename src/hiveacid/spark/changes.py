@@ -10,10 +10,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from hiveacid.layout.changes import Versions
@@ -27,9 +28,6 @@ from hiveacid.spark.workers import make_ready
 from hiveacid.storage.change_pairs import in_order, paired
 from hiveacid.storage.change_plan import ChangeUnit
 from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _TASKS_MAX: Final = 200
 CHANGE_TYPES: Final = t.StructType(

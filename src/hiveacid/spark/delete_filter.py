@@ -17,10 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
@@ -34,10 +35,6 @@ from hiveacid.storage.orc.statistics import integer_range
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.orc.tails import check_acid, event_tail
 from hiveacid.storage.plan.scan_plan import ScanPlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 KEY: Final = "__hiveacid_key"
 PART: Final = "__hiveacid_part"

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
@@ -32,9 +33,6 @@ from hiveacid.storage.orc.statistics import is_native, is_native_plain
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plain.readers import parquet_has_types
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 BUCKET_ID_COLUMN: Final = "BUCKET__ID"
 FILE_NAME_COLUMN: Final = "INPUT__FILE__NAME"

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hiveacid.model.ids import MAX_BUCKET_ID
@@ -54,8 +56,6 @@ from hiveacid.storage.target import WriteResult, WriteTarget, write_result
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, SparkSession
 
 
 ACTION: Final = "__hiveacid_action"

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.errors import CardinalityError, InvalidInputError, cardinality_error
@@ -44,6 +45,7 @@ from hiveacid.statements.update import (
     select_as,
 )
 from hiveacid.statements.values import (
+    Expression,
     MatchedDelete,
     MatchedUpdate,
     Merge,
@@ -63,9 +65,6 @@ from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
-    from pyspark.sql import DataFrame
-
-    from hiveacid.statements.values import Expression
 
 
 _JOIN: Final = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.model.ids import WriteId
@@ -24,17 +24,12 @@ from hiveacid.statements.few_rows import delete_here, update_here
 from hiveacid.statements.job import Job, Work, with_views
 from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names
-from hiveacid.statements.values import Delete, DeleteResult, Update, UpdateResult
+from hiveacid.statements.values import Delete, DeleteResult, Expression, Update, UpdateResult
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.stage import DELETE, UPDATE
 from hiveacid.storage.target import WriteResult
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from hiveacid.statements.values import Expression
 
 
 def identity_columns(qualifier: str) -> list[tuple[str, str]]:

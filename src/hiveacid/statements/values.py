@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hiveacid.model.changes import ChangeRange
 from hiveacid.model.history import AsOf
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hiveacid.storage.target import WriteTarget, WrittenFile
 
-    Expression = str | SparkColumn
+Expression: TypeAlias = "str | SparkColumn"
 
 
 class VirtualColumn(Enum):

@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from hiveacid.errors import (
     InvalidInputError,
@@ -30,15 +29,12 @@ from hiveacid.layout.names import (
 from hiveacid.layout.resolve import Entry
 from hiveacid.layout.snapshot import AcidDirectory, Snapshot
 from hiveacid.layout.written import WrittenFiles
-from hiveacid.metastore.api import own
+from hiveacid.metastore.api import Catalog, Metastore, OwnDatabase, own
 from hiveacid.model.history import AsOf, Commit, Floor, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import RangeValidity, ValidTxnList
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import OfThen, read_snapshot
-
-if TYPE_CHECKING:
-    from hiveacid.metastore.api import Catalog, Metastore, OwnDatabase
 
 
 def find_version(catalog: Catalog, table: Table, wanted: AsOf) -> Version:
