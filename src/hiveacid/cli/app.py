@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from hiveacid.cli import administration, changes, files, health
+from hiveacid.cli import administration, files, health
 from hiveacid.cli.output import Format, app, format_option, metastore_option, pairs, required
 
-__all__ = ["administration", "app", "changes", "files", "health"]
+__all__ = ["administration", "app", "files", "health"]
 
 
 @app.command()

@@ -19,7 +19,7 @@ from hiveacid.connectors.batch_read import check_schema, readable_table, tasks_o
 from hiveacid.connectors.options import FEED, TRAVEL, Options
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.changes import ChangeRange, Deduplication
+from hiveacid.model.history import ChangeRange, Deduplication
 from hiveacid.spark.changes import CHANGE_TYPES, ChangesTask, PairTask
 from hiveacid.statements.open_changes import open_changes
 from hiveacid.storage.changes import ChangeReader

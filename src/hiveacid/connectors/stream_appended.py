@@ -19,8 +19,7 @@ from pyspark.sql.types import StructType
 
 from hiveacid.connectors.change_read import ChangesPartition, partitions_of
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
-from hiveacid.model.changes import ChangeRange, Deduplication
-from hiveacid.model.history import Version
+from hiveacid.model.history import ChangeRange, Deduplication, Version
 from hiveacid.model.tables import Table
 from hiveacid.spark.changes import ChangesTask
 from hiveacid.statements.open_changes import open_changes

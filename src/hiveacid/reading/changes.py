@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.changes import ChangeRange, Deduplication
+from hiveacid.model.history import ChangeRange, Deduplication
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.consumers import check_moves

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import SnapshotExpiredError
-from hiveacid.model.changes import ChangeRange
-from hiveacid.model.history import Commit, UnrecordedCommit
+from hiveacid.model.history import ChangeRange, Commit, UnrecordedCommit
 from hiveacid.model.readable import HtmlFields, at
 from hiveacid.model.tables import Table, TableName
 from hiveacid.reading.rows import condition_of

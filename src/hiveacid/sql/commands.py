@@ -13,10 +13,10 @@ from hiveacid.model.compactions import CompactionId
 from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import Isolation
+from hiveacid.sql.changes import show_consumers, show_tags
 from hiveacid.sql.columns import property_keys, property_list
 from hiveacid.sql.cursor import Cursor, TokenKind, after, form, refused, said, tokenize
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
-from hiveacid.sql.tags import show_consumers, show_tags
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Clean, Compact, ShowCompactions, SortItem
 from hiveacid.statements.ddl.partitions import RepairTable

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.changes import ChangeRange
-from hiveacid.model.history import AsOf
+from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of, position
 from hiveacid.statements.values import VirtualColumn
 

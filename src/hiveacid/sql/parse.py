@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import Column, TableName
+from hiveacid.sql.changes import parse_create_tag, parse_drop_pin, parse_undo
 from hiveacid.sql.commands import (
     autocommit,
     parse_abort,
@@ -58,7 +59,6 @@ from hiveacid.sql.parameters import (
     with_arguments,
 )
 from hiveacid.sql.query import QueryParser
-from hiveacid.sql.tags import parse_create_tag, parse_drop_pin, parse_undo
 from hiveacid.statements.session_state import (
     ResetProperties,
     Savepoint,

@@ -24,8 +24,16 @@ from hiveacid.errors import (
 from hiveacid.layout.changes import Versions
 from hiveacid.layout.written import WrittenFiles
 from hiveacid.metastore.api import OwnDatabase
-from hiveacid.model.changes import ChangeRange, Deduplication
-from hiveacid.model.history import Commit, ConsumerMove, Floor, Pin, PinKind, Version
+from hiveacid.model.history import (
+    ChangeRange,
+    Commit,
+    ConsumerMove,
+    Deduplication,
+    Floor,
+    Pin,
+    PinKind,
+    Version,
+)
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.constraints import key_constraints

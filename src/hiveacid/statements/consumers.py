@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from hiveacid.client import Client
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.metastore.api import Metastore, own
-from hiveacid.model.changes import ChangeRange
-from hiveacid.model.history import Pin, PinKind
+from hiveacid.model.history import ChangeRange, Pin, PinKind
 from hiveacid.model.readable import HtmlFields, duration, moment
 from hiveacid.model.tables import TableName
 from hiveacid.model.valid import ValidWriteIdList

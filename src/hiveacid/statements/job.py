@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from hiveacid.layout.snapshot import Snapshot
-from hiveacid.model.changes import ChangeRange
-from hiveacid.model.history import Version
+from hiveacid.model.history import ChangeRange, Version
 from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
@@ -254,7 +254,7 @@ _RECORDED: Final = {
 """What is recorded of each way to write, the one with the strongest locks first."""
 
 
-class Work:
+class Work(ABC):
     """How one statement writes, as the definitions of a look or of a view have it."""
 
     __slots__ = ()
@@ -264,9 +264,9 @@ class Work:
     """The target."""
 
     @property
+    @abstractmethod
     def does(self) -> frozenset[WriteKind]:
         """All the ways in which it writes."""
-        raise NotImplementedError
 
     @property
     def reads(self) -> Sequence[TableName]:
@@ -308,13 +308,13 @@ class Work:
             insert_statement=next(ids, StatementId(0)) if inserts else None,
         )
 
+    @abstractmethod
     def write(self, job: Job) -> WriteResult:
         """Write staged files; nothing is visible yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def result(self, written: WriteResult, write_id: WriteId) -> Result:
         """The statement's answer."""
-        raise NotImplementedError
 
 
 def is_transactional(table: Table) -> bool:

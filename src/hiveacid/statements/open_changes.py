@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from hiveacid.model.changes import ChangeRange
-from hiveacid.model.history import Version
+from hiveacid.model.history import ChangeRange, Version
 from hiveacid.model.tables import Table
 from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.context import Bound, ExecutionContext, fixed

@@ -24,8 +24,7 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import ChangedSinceError, InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.metastore.api import OwnDatabase
-from hiveacid.model.changes import ChangeRange
-from hiveacid.model.history import Commit
+from hiveacid.model.history import ChangeRange, Commit
 from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.statements.arrow_rows import check_not_null

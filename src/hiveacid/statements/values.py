@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from hiveacid.model.changes import ChangeRange
-from hiveacid.model.history import AsOf
+from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.readable import HtmlFields, html_table

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.catalog import bound
 
 from hiveacid.errors import InvalidInputError, SqlSyntaxError, UnsupportedError
-from hiveacid.model.changes import ChangeRange, Deduplication
+from hiveacid.model.history import ChangeRange, Deduplication
 from hiveacid.statements.values import Query
 
 FROM_3_TO_9 = ChangeRange(3, 9, includes_since=True)
