@@ -97,6 +97,7 @@ class _Purge:
         self._table: Table = self._order.table
         self._before: dict[str, PurgedFile] = {}
         self._touched: dict[str, _Touched] = {}
+        self._where = _without_literals(value.where)
         self._begun_ms = self._client.clock.now_ms()
         self._deleted = 0
         self._swept: tuple[str, ...] = ()
@@ -397,7 +398,7 @@ class _Purge:
         paths = {one.path for one in left}
         return PurgeReport(
             table=self._table.name,
-            where=_without_literals(self._value.where),
+            where=self._where,
             rows_deleted=self._deleted,
             partitions=tuple(one.name or "" for one in self._touched.values()),
             files_before=tuple(self._before.values()),

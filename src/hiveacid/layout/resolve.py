@@ -62,14 +62,8 @@ class _Group:
     path: str
     name: DirectoryName | None
     entries: list[Entry] = field(default_factory=list)
-
-    @property
-    def exists(self) -> bool:
-        """Whether Hive sees it: hidden files alone do not make a directory (format.md 1.6)."""
-        return any(
-            not entry.is_directory and not _hidden_within(self.path, entry.path)
-            for entry in self.entries
-        )
+    exists: bool = False
+    """Whether Hive sees it: hidden files alone do not make a directory (format.md 1.6)."""
 
     @property
     def published_by(self) -> TxnId:
@@ -170,6 +164,8 @@ def _group(listing: Sequence[Entry], places: _Places) -> tuple[list[_Group], lis
         if group is None:
             group = groups[path] = _Group(path, parse_directory(path.rpartition("/")[2]))
         group.entries.append(entry)
+        if not (group.exists or entry.is_directory or _hidden_within(path, entry.path)):
+            group.exists = True
     kept: list[_Group] = []
     for group in groups.values():
         if group.name is None or not group.exists:
@@ -408,12 +404,14 @@ def _candidates(group: _Group) -> list[DataFile]:
 
 def _sorted_files(files: Iterable[DataFile], *, ignore_empty: bool) -> tuple[DataFile, ...]:
     """Without empty placeholders; an empty ``bucket_`` file stays, its side file may say more."""
-    kept = (
+    kept = [
         file
         for file in files
         if file.size_bytes or not ignore_empty or _file_name(file.path).startswith(BUCKET_PREFIX)
-    )
-    return tuple(sorted(kept, key=lambda file: path_order(file.path)))
+    ]
+    if len(kept) > 1:
+        kept.sort(key=lambda file: path_order(file.path))
+    return tuple(kept)
 
 
 def _data_file(entry: Entry) -> DataFile:

@@ -291,3 +291,25 @@ def test_bitmap_has_the_bits_of_the_deleted_rows(
     assert found == set(deleted)
     runs = list(zip(bitmap.write_id, bitmap.bucket, bitmap.run, strict=True))
     assert len(set(runs)) == len(runs)
+
+
+def test_deleted_rows_are_found_in_runs_of_rows_and_elsewhere() -> None:
+    """The same rows, whether they are of one write id and bucket and in order, or not."""
+    chance = np.random.default_rng(7)
+    ids = chance.integers(1, 4, 300), chance.integers(0, 3, 300), chance.integers(0, 50, 300)
+    wide = ids[0], ids[1], ids[2] << 55  # too wide to be packed
+    for write_id, bucket, row_id in (ids, wide):
+        keys = write_id, (bucket << 16).astype(np.int32), row_id
+        deletes = DeleteSet([tuple(part[:90] for part in keys)])
+        gone = set(zip(*(part[:90].tolist() for part in keys), strict=True))
+        assert len(deletes) == len(gone)
+        for one in (1, 2, 9):
+            run = np.flatnonzero((write_id == one) & (bucket == 1))
+            order = run[np.unique(row_id[run], return_index=True)[1]]
+            for chosen in (order, order[::-1], np.arange(300)):
+                rows = [part[chosen] for part in keys]
+                expected = [row in gone for row in zip(*(r.tolist() for r in rows), strict=True)]
+                assert deletes.contains(*rows).tolist() == expected
+                at, places = deletes.matches(*rows)
+                assert at.tolist() == np.flatnonzero(expected).tolist()
+                assert places.tolist() == deletes.places(*rows)[at].tolist()
