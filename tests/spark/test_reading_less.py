@@ -111,6 +111,43 @@ def test_few_rows_are_text_of_the_query(bucketed, acid, routes, rows, spark, mon
     assert rows(text) == expected
 
 
+@here
+@pytest.mark.jvm
+def test_a_lookup_that_is_collected_asks_spark_for_nothing(acid, spark, monkeypatch):
+    acid.sql(
+        "create table e (k bigint, t tinyint, b boolean, f float, g double, d decimal(9,3),"
+        f" s string, c varchar(9), dt date) clustered by (k) into 2 buckets {ACID}"
+    )
+    acid.sql(
+        "insert into e values (1, -7, true, 0.1, 1e300, 1.5, 'it''s é', 'abc', '1500-03-01'),"
+        " (2, null, false, null, double('NaN'), -0.001, '', null, '9999-12-31'),"
+        " (3, null, null, null, null, null, null, null, null)"
+    )
+    texts = (
+        "select * from e where k = 1",
+        "select s, k as Key, s from e x where x.k in (1, 3) and x.dt is null",
+        "select b, f, g, d, c, dt from default.e where k >= 2 or s = 'x'",
+        "select d from e where dt = date '1500-03-01'",
+        "select k from e where k = 7",
+    )
+    spark_sql, asked = type(spark).sql, []
+    monkeypatch.setattr(
+        type(spark), "sql", lambda *a, **n: asked.append(a[1]) or spark_sql(*a, **n)
+    )
+    for text in texts:
+        frame = acid.sql(text)
+        found = frame.collect()
+        assert asked == [], text
+        expected = frame.select("*").collect()  # by Spark
+        assert len(asked) == 1, text
+        assert sorted(map(repr, found)) == sorted(map(repr, expected)), text
+        assert [list(row.__fields__) for row in found] == [frame.columns] * len(expected), text
+        asked.clear()
+    assert acid.sql("select upper(s) from e where k = 1").collect() == [("ITS É",)]
+    assert acid.sql("select k from e where k = 1 + 1").collect() == [(2,)]
+    assert len(asked) == 2
+
+
 def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypatch):
     acid.sql(f"create table s (k int, v string) {ACID}")
     acid.sql(

@@ -66,11 +66,31 @@ def in_workers(
     return _as_table_types(frame, plan, row_ids=row_ids)
 
 
+@dataclass(frozen=True, slots=True)
+class RowsHere:
+    """The rows of a plan, read by this process: stored values, partition values as texts."""
+
+    plan: ScanPlan
+    batches: Sequence[pa.RecordBatch]
+    row_ids: bool
+
+    def relation(self, spark: SparkSession) -> DataFrame | str:
+        """A local DataFrame of them, or the text of a query that gives them (``inline``)."""
+        plan, row_ids = self.plan, self.row_ids
+        text = None if row_ids else _as_text(plan, self.batches)
+        if text is not None:
+            return text
+        schema = _schema(plan, row_ids=row_ids)
+        if not self.batches:
+            return _as_table_types(without_rows(spark, schema), plan, row_ids=row_ids)
+        frame = spark.createDataFrame(pa.Table.from_batches(self.batches), schema)
+        return _as_table_types(frame, plan, row_ids=row_ids)
+
+
 def in_driver(
     spark: SparkSession, plan: ScanPlan, *, row_ids: bool, bytes_max: int
-) -> DataFrame | str | None:
-    """The rows of a plan as a local DataFrame, or as the text of a query (``inline``); None where
-    they are, or may be, too many.
+) -> RowsHere | None:
+    """The rows of a plan; None where they are, or may be, too many.
 
     Read are plans of no more than ``bytes_max`` bytes, and those whose stripes a predicate chose.
 
@@ -79,16 +99,7 @@ def in_driver(
     """
     small = takes_arrow(spark) and bool(plan.columns) and is_for_driver(plan, bytes_max=bytes_max)
     batches = _read(plan, row_ids=row_ids) if small else None
-    if batches is None:
-        return None
-    text = None if row_ids else _as_text(plan, batches)
-    if text is not None:
-        return text
-    schema = _schema(plan, row_ids=row_ids)
-    if not batches:
-        return _as_table_types(without_rows(spark, schema), plan, row_ids=row_ids)
-    frame = spark.createDataFrame(pa.Table.from_batches(batches), schema)
-    return _as_table_types(frame, plan, row_ids=row_ids)
+    return None if batches is None else RowsHere(plan, batches, row_ids)
 
 
 def _as_text(plan: ScanPlan, batches: Sequence[pa.RecordBatch]) -> str | None:

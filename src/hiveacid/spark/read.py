@@ -53,19 +53,24 @@ _STRIPES_PAY: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a plan leaves over, a DataFrame or the text of a query for it; ``are_here`` where the
-    driver has read it, else Spark reads files when it runs.
+    """What a plan leaves over; ``are_here`` where the driver has read it, else Spark reads files
+    when it runs.
     """
 
     spark: SparkSession
-    relation: DataFrame | str
+    given: DataFrame | arrow_read.RowsHere
     are_here: bool
 
     @property
     def frame(self) -> DataFrame:
         """The rows as a DataFrame."""
-        text = self.relation
+        text = relation_of(self.spark, self.given)
         return self.spark.sql(f"select * from {text}") if isinstance(text, str) else text
+
+
+def relation_of(spark: SparkSession, given: DataFrame | arrow_read.RowsHere) -> DataFrame | str:
+    """Rows as a DataFrame, or as the text of a query."""
+    return given.relation(spark) if isinstance(given, arrow_read.RowsHere) else given
 
 
 def read(

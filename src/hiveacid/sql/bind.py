@@ -23,6 +23,7 @@ from hiveacid.sql.needs import (
     columns_of_statement,
     condition_on,
     exact_condition,
+    lookup_of,
 )
 from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
 from hiveacid.sql.splice import Names, Splicer
@@ -115,8 +116,13 @@ def _query(fragment: Fragment, splicer: Splicer) -> Query:
     text = splicer.text(fragment)
     one_table = len(splicer.tables) == 1 and not splicer.views
     one_table = one_table and not any(ref.as_of is not None for ref in splicer.tables.values())
-    aggregates = aggregates_of(fragment.text) if one_table else ()
-    return Query(text, dict(splicer.tables), aggregates)
+    if not one_table:
+        return Query(text, dict(splicer.tables))
+    (ref,) = splicer.tables.values()
+    is_plain = not ref.virtual and ref.changes is None
+    table = splicer.resolve((ref.name.database, ref.name.table)) if is_plain else None
+    lookup = None if table is None else lookup_of(fragment.text, table)
+    return Query(text, dict(splicer.tables), aggregates_of(fragment.text), lookup)
 
 
 def _value(expression: ParsedExpression, column: str | None, table: Table, splicer: Splicer) -> str:

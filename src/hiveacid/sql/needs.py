@@ -26,7 +26,7 @@ from hiveacid.model.types import HiveType
 from hiveacid.sql.conditions import ColumnOf, parse_condition
 from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, TokenKind, name_of, tokenize
 from hiveacid.sql.expressions import Relation, Scope
-from hiveacid.statements.values import Aggregate
+from hiveacid.statements.values import Aggregate, Lookup
 
 _BEFORE_STAR = frozenset({"SELECT", "DISTINCT", "ALL", "(", ",", "."})
 """After these a ``*`` stands for columns; elsewhere it multiplies."""
@@ -242,6 +242,63 @@ def _is_one_table(cursor: Cursor) -> bool:
 
 
 _NAMES = (TokenKind.WORD, TokenKind.QUOTED)
+
+
+def lookup_of(query: str, table: Table) -> Lookup | None:
+    """What a query asks for that is nothing but ``SELECT *`` or names of columns ``FROM table
+    [alias] WHERE`` a condition that is understood; None for any other.
+    """
+    cursor = Cursor(source=query, tokens=tokenize(query))
+    items = _plain_items(cursor) if cursor.accept("SELECT") else None
+    if items is None or not cursor.accept("FROM") or cursor.token.kind not in _NAMES:
+        return None
+    label = name_of(cursor.next())
+    if cursor.key == "." and cursor.peek(1).kind in _NAMES:
+        cursor.skip(1)
+        label = name_of(cursor.next())
+    has_alias = bool(cursor.accept("AS")) or cursor.key != "WHERE"
+    if has_alias:
+        if cursor.token.kind not in _NAMES or cursor.key in NOT_AN_ALIAS:
+            return None
+        label = name_of(cursor.next())
+    if not cursor.accept("WHERE"):
+        return None
+    all_names = [column.name for column in table.all_columns]
+    place = None if has_alias else (table.name.database, table.name.table)
+    column_of = _column_of(set(all_names), label, qualified_only=False, place=place)
+    columns = [(column_of(parts), title) for parts, title in items]
+    condition = exact_condition(
+        query[cursor.token.start :], table, label=label, whole_name=not has_alias
+    )
+    known = tuple((name, title) for name, title in columns if name is not None)
+    if condition is None or len(known) < len(columns):
+        return None
+    return Lookup(known or tuple((name, name) for name in all_names), condition)
+
+
+def _plain_items(cursor: Cursor) -> list[tuple[tuple[str, ...], str]] | None:
+    """Names of columns in lower case, and what they are called; none for a star. None where there
+    is anything else.
+    """
+    if cursor.accept("*"):
+        return []
+    found = []
+    while True:
+        parts: list[str] = []
+        while cursor.token.kind in _NAMES:
+            parts.append(name_of(cursor.next()))
+            if not cursor.accept("."):
+                break
+        if not parts or parts[-1] != parts[-1].lower():
+            return None  # in capitals it is another name where Spark heeds them
+        title = parts[-1]
+        if cursor.accept("AS"):
+            if cursor.token.kind not in _NAMES:
+                return None
+            title = name_of(cursor.next())
+        found.append((tuple(parts), title))
+        if not cursor.accept(","):
+            return found
 
 
 @lru_cache(maxsize=64)

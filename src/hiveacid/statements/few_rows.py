@@ -1,21 +1,23 @@
-"""UPDATE and DELETE of few rows by the driver alone: no job, and nothing for Spark to plan.
+"""UPDATE, DELETE and SELECT of few rows by the driver alone: no job, nothing for Spark to plan.
 
 A statement goes this way where its text says all: a condition of comparisons with literals that
-Arrow makes as Spark does, and for an UPDATE literals as new values. Then the planner's choice of
-stripes is read here, as a lookup by key is; what has more rows than that is Spark's.
+Arrow makes as Spark does, for an UPDATE literals as new values, for a SELECT names of columns. Then
+the planner's choice of stripes is read here; what has more rows than that is Spark's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hiveacid.model.predicates import And, Anything, Compare, In, IsNull, Or, Predicate
+from hiveacid.model.predicates import And, Anything, Compare, In, IsNull, Or, Predicate, columns_of
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.types import INTEGER_BITS
-from hiveacid.spark.arrow_read import ROWS_MAX, is_for_driver
+from hiveacid.spark.arrow_read import ROWS_MAX, RowsHere, is_for_driver
+from hiveacid.spark.known_rows import known_rows
 from hiveacid.statements.arrow_rows import literal_columns
 from hiveacid.statements.constraints import checks, not_null_columns
 from hiveacid.statements.driver_merge import Gone, stored
@@ -26,11 +28,18 @@ from hiveacid.storage.stage import DELETE, UPDATE
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
     from hiveacid.statements.job import Job
+    from hiveacid.statements.values import Lookup
     from hiveacid.storage.plan.scan_plan import ScanPlan
 
 _COMPARED: Final = {"string": "str", "date": "date", **dict.fromkeys(INTEGER_BITS, "int")}
 """Types whose values Arrow compares as Spark does, and the class of the literals beside them."""
+_COLLECTED: Final = {"boolean", "string", "varchar", "date", "float", "double", "decimal"} | {
+    *INTEGER_BITS
+}
+"""Types whose values Arrow hands to Python as Spark does."""
 Part = tuple[tuple[str | None, ...], pa.Table]
 """The values of a partition, and rows of it with their row ids."""
 
@@ -41,7 +50,7 @@ def delete_here(
     """The DELETE's events, staged; None where it is for Spark."""
     if condition is None:
         return None
-    parts = _rows(job, plan, condition, columns=_columns(condition))
+    parts = _rows(job, plan, condition, columns=columns_of(condition))
     return None if parts is None else _deleted(parts, target=target, action=DELETE)
 
 
@@ -79,6 +88,42 @@ def update_here(
     return write_result(target, [*written.files, *rows.files])
 
 
+def select_here(
+    spark: SparkSession,
+    lookup: Lookup,
+    rows: RowsHere,
+    *,
+    otherwise: Callable[[], DataFrame],
+) -> DataFrame | None:
+    """The answer as a DataFrame that Spark has no part in where it is collected; None where it is
+    for Spark. ``otherwise`` makes it by Spark.
+    """
+    table = rows.plan.snapshot.table
+    kinds = {column.name: str(column.type).partition("(")[0] for column in table.columns}
+    named = {name for name, _ in lookup.columns}
+    if not named | columns_of(lookup.condition) <= kinds.keys() & set(rows.plan.columns):
+        return None
+    if not _COLLECTED.issuperset(kinds[name] for name in named):
+        return None
+    if not _is_compared_alike(lookup.condition, table):
+        return None
+    return known_rows(spark, partial(_collected, lookup, rows), otherwise=otherwise)
+
+
+def _collected(lookup: Lookup, rows: RowsHere) -> list[Row]:
+    from pyspark.sql import Row
+
+    if not rows.batches:
+        return []
+    kinds = {column.name: column.type for column in rows.plan.snapshot.table.columns}
+    expression = expression_of(lookup.condition, kinds)
+    found = pa.Table.from_batches(rows.batches)
+    found = found if expression is None else filtered(found, expression)
+    row = Row(*(title for _, title in lookup.columns))
+    values = (found.column(name).to_pylist() for name, _ in lookup.columns)
+    return [row(*cells) for cells in zip(*values, strict=True)]
+
+
 def _deleted(parts: list[Part], *, target: WriteTarget, action: int) -> WriteResult:
     gone = Gone()
     for values, rows in parts:
@@ -112,12 +157,6 @@ def _rows(
             if rows.num_rows:
                 found.append((whole.partition.values, rows))
     return found
-
-
-def _columns(condition: Predicate) -> set[str]:
-    if isinstance(condition, And | Or):
-        return set().union(*map(_columns, condition.parts))
-    return set() if isinstance(condition, Anything) else {condition.column}
 
 
 def _is_compared_alike(condition: Predicate, table: Table) -> bool:

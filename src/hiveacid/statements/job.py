@@ -29,6 +29,8 @@ from hiveacid.txn.view import Look
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid.spark.arrow_read import RowsHere
+
 _VIEW_NUMBERS = itertools.count()
 
 
@@ -149,7 +151,7 @@ class Reader:
         rows = read(spark, plan, virtual=(ROW_ID_COLUMN,), bytes_here=bytes_here)
         return rows.frame, rows.are_here
 
-    def _relation(self, ref: TableRef) -> DataFrame | str:
+    def _relation(self, ref: TableRef) -> DataFrame | RowsHere:
         from hiveacid.spark.read import read
 
         if ref.changes is not None:
@@ -159,7 +161,7 @@ class Reader:
         bytes_here = self.context.settings.reads_local_bytes
         rows = read(spark, plan, virtual=virtual, bytes_here=bytes_here)
         self.reads_later |= not rows.are_here
-        return rows.relation
+        return rows.given
 
     def _changes_frame(self, name: TableName, wanted: ChangeRange) -> DataFrame:
         from hiveacid.statements.changes import plan_changes
@@ -170,16 +172,19 @@ class Reader:
         self.reads_later = True
         return scan.frame(self.context)
 
-    def relations(self, tables: Mapping[str, TableRef]) -> Mapping[str, DataFrame | str]:
-        """The rows that each placeholder stands for: a DataFrame, or a query in brackets."""
+    def relations(self, tables: Mapping[str, TableRef]) -> Mapping[str, DataFrame | RowsHere]:
+        """The rows that each placeholder stands for."""
         return {placeholder: self._relation(ref) for placeholder, ref in tables.items()}
 
     def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
         """What texts of expressions have for each placeholder: the name of a temporary view that is
         made here, or a query.
         """
+        from hiveacid.spark.read import relation_of
+
         names: dict[str, str] = {}
-        for placeholder, relation in self.relations(tables).items():
+        for placeholder, rows in self.relations(tables).items():
+            relation = relation_of(self.context.session(), rows)
             if isinstance(relation, str):
                 names[placeholder] = relation
                 continue

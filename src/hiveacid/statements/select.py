@@ -31,8 +31,10 @@ from hiveacid.txn.past import as_it_was, partitions_then
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from hiveacid.spark.arrow_read import RowsHere
 
 _Answer = TypeVar("_Answer")
 
@@ -154,7 +156,25 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
     spark = reader.context.session()
     if not query.tables:
         return spark.sql(query.text)
-    relations = reader.relations(query.tables)
+    given = reader.relations(query.tables)
+    by_spark = partial(_frame, spark, query, given)
+    answer = None
+    if query.lookup is not None:
+        from hiveacid.spark.arrow_read import RowsHere
+        from hiveacid.statements.few_rows import select_here
+
+        (rows,) = given.values()
+        if isinstance(rows, RowsHere):
+            answer = select_here(spark, query.lookup, rows, otherwise=by_spark)
+    return by_spark() if answer is None else answer
+
+
+def _frame(
+    spark: SparkSession, query: Query, given: Mapping[str, DataFrame | RowsHere]
+) -> DataFrame:
+    from hiveacid.spark.read import relation_of
+
+    relations = {placeholder: relation_of(spark, rows) for placeholder, rows in given.items()}
     frames: dict[str, Any] = {p: one for p, one in relations.items() if not isinstance(one, str)}
 
     def formatted(text: str) -> str:

@@ -81,16 +81,25 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """Columns, each with what it is called, of the rows that meet a condition."""
+
+    columns: tuple[tuple[str, str], ...]
+    condition: Predicate
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A SELECT: Spark SQL ``text`` in which ``tables``' placeholders stand for tables of ours.
 
     ``aggregates`` are all that it asks for, of all of its one table; empty where it asks for
-    something else.
+    something else. ``lookup`` likewise, of some of its rows.
     """
 
     text: str
     tables: Mapping[str, TableRef] = field(default_factory=dict)
     aggregates: tuple[Aggregate, ...] = field(default=(), compare=False)
+    lookup: Lookup | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

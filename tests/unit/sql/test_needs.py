@@ -23,6 +23,7 @@ from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.sql import bind, parse_one
+from hiveacid.sql.needs import lookup_of
 from hiveacid.statements.values import Delete, Insert, Merge, Query, Update
 
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
@@ -250,3 +251,30 @@ def test_an_update_knows_its_values_where_all_are_literals(
     bound = bind(parse_one(f"update t set {assigned} where id = 1"), Names())
     assert isinstance(bound, Update)
     assert bound.literals == literals
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("select * from t where id = 5", [("id", "id"), ("v", "v"), ("p", "p")]),
+        ("select id, e.v as N from default.t e where e.id in (1, 2)", [("id", "id"), ("v", "N")]),
+        ("select default.t.id from t where t.id = 1 and not v = 'x'", [("id", "id")]),
+        ("select distinct id from t where id = 1", None),
+        ("select ID from t where id = 1", None),
+        ("select id x from t where id = 1", None),
+        ("select id from t", None),
+        ("select id from t where id = 1 limit 1", None),
+        ("select id from t where id = 1 union select 2", None),
+        ("select id from t tablesample (1 rows) where id = 1", None),
+        ("select t.id from t as e where e.id = 1", None),
+        ("select count(*) from t where id = 1", None),
+        ("select *, id from t where id = 1", None),
+        ("select id from t, dept where id = 1", None),
+        ("select id from t where id + 1 = 2", None),
+        ("select id from t where id = 1 and rand() < 1", None),
+        ("with t as (select 1) select id from t where id = 1", None),
+    ],
+)
+def test_what_a_lookup_asks_for(query: str, columns: list[tuple[str, str]] | None) -> None:
+    found = lookup_of(query, T)
+    assert (None if found is None else list(found.columns)) == columns
