@@ -18,6 +18,7 @@ from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql import sqlite
 from hiveacid.model.ids import TxnId
 from hiveacid.model.locks import LockComponent, LockState, LockType
+from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import OperationType, TxnType
 
 if not hasattr(os, "fdatasync"):
@@ -64,7 +65,7 @@ def test_the_log_is_synced_after_the_commit_and_outside_of_the_writers_turn(
         seen.append((log, opened))
 
     at_sync(look)
-    metastore.open_txns(1, user="u", host="h")
+    metastore.open_txns(1, user="u", host="h", txn_type=TxnType.COMPACTION)
 
     assert seen == [(True, 1)]
 
@@ -107,9 +108,12 @@ def test_only_what_somebody_relies_on_after_a_power_failure_waits_for_the_disk(
     assert syncs(lambda: metastore.heartbeat_range(reader, reader))[0] == 0
     assert syncs(lambda: metastore.commit_txn(reader))[0] == 1  # what it saw is on disk
 
+    assert syncs(lambda: open_txn(TxnType.COMPACTION))[0] == 1  # directories are named after it
     count, writer = syncs(lambda: open_txn(TxnType.DEFAULT))
-    assert count == 1
+    assert count == 0
     assert syncs(lambda: lock(writer, OperationType.SELECT))[0] == 0
+    table = TableName("default", "t")
+    assert syncs(lambda: metastore.allocate_write_ids((writer,), table))[0] == 1
     assert syncs(lambda: lock(writer, OperationType.INSERT))[0] == 1
     assert syncs(lambda: metastore.commit_txn(writer))[0] == 1
 
@@ -123,7 +127,7 @@ def test_a_log_that_cannot_be_synced_is_an_error(
     at_sync(fail)
 
     with pytest.raises(MetastoreError, match="may not be on disk") as caught:
-        metastore.open_txns(1, user="u", host="h")
+        metastore.open_txns(1, user="u", host="h", txn_type=TxnType.COMPACTION)
     assert caught.value.context["outcome"] == "committed"
 
 

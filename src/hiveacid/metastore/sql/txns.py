@@ -172,7 +172,8 @@ class SqlTxns(TxnStore):
             raise InvalidInputError(f"Invalid input for number of txns: {n}", n=n)
         options = self._db.options
         with self._db.write(opens=True) as unit:
-            unit.outlives_a_crash = txn_type is not TxnType.READ_ONLY
+            unnamed = (TxnType.DEFAULT, TxnType.READ_ONLY)  # no directory is named after them
+            unit.outlives_a_crash = txn_type not in unnamed or repl_policy is not None
             if repl_policy is not None:
                 found = _replicated(unit, repl_policy, source_ids)
                 if found:
