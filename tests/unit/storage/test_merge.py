@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -291,6 +292,21 @@ def test_bitmap_has_the_bits_of_the_deleted_rows(
     assert found == set(deleted)
     runs = list(zip(bitmap.write_id, bitmap.bucket, bitmap.run, strict=True))
     assert len(set(runs)) == len(runs)
+
+
+def test_a_few_rows_are_looked_up_in_a_large_set_at_the_cost_of_the_rows() -> None:
+    """Each stripe of a file asks, and the whole set is not gone through for each."""
+    gone = np.arange(0, 2_000_000, 2)
+    deletes = DeleteSet([(np.ones(len(gone), np.int64), np.zeros(len(gone), np.int32), gone)])
+    rows = np.arange(1_000_000, 1_000_010)
+    tracemalloc.start()
+    try:
+        found = deletes.contains(np.ones(10, np.int64), np.zeros(10, np.int32), rows)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.tolist() == [True, False] * 5
+    assert peak_bytes < 100_000
 
 
 def test_deleted_rows_are_found_in_runs_of_rows_and_elsewhere() -> None:

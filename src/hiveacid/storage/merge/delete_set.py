@@ -120,16 +120,18 @@ class DeleteSet:
 
     def matches(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> tuple[Int64s, Int64s]:
         """Which rows are in the set, and their places in it. Where they are of one write id and
-        bucket and in order, as in most stripes, the set's are looked for among them.
+        bucket and in order, as in most stripes, those of the set between the first and the last
+        are looked for among them: the work is that of the rows, however large the set.
         """
         if not self._packs or not len(self) or not _is_run(write_id, bucket, row_id):
             places = self.places(write_id, bucket, row_id)
             at = np.flatnonzero(places >= 0)
             return at, places[at]
-        (begin,), (known,) = self._pack(write_id[:1], bucket[:1], np.full(1, self._first))
-        end = begin + (self._last - self._first + 1 if known else 0)
+        low, high = max(int(row_id[0]), self._first), min(int(row_id[-1]), self._last)
+        (begin,), (known,) = self._pack(write_id[:1], bucket[:1], np.full(1, low))
+        end = begin + (high - low + 1 if known and low <= high else 0)
         first, last = np.searchsorted(self._keys, (begin, end))
-        sought = self._keys[first:last] - begin + self._first
+        sought = self._keys[first:last] - begin + low
         at = np.searchsorted(row_id, sought)
         at[at == len(row_id)] = 0
         there = row_id[at] == sought
