@@ -4,6 +4,7 @@ has no file system, and on HDFS, for which it has one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,3 +219,24 @@ def test_a_compaction_by_spark_sends_its_files_to_where_they_stay(
     assert sum(one.startswith("PUT") and "/bucket_" in one for one in made) == 1
     assert sum(one.startswith("POST") for one in made) == 2, "begun by the task, then completed"
     assert rows(acid, "select * from t") == [(0, "v"), (1, "v"), (2, "v")]
+
+
+@pytest.mark.parametrize("local_bytes", ["0", "1000000"])
+def test_a_select_lists_once_and_asks_for_each_file_once(
+    spark: SparkSession, s3: S3Server, acid: Session, local_bytes: str
+) -> None:
+    acid.sql(
+        "create table t (id int, v string) partitioned by (p int) stored as orc"
+        " tblproperties ('transactional'='true')"
+    )
+    for n in range(3):
+        acid.sql(f"insert into t values ({n}, 'v', {n})")
+    acid.sql("delete from t where id = 1")
+    acid.sql(f"set hiveacid.reads.local_bytes = {local_bytes}")
+    with s3.requests() as made:
+        assert rows(acid, "select id, p from t") == [(0, 0), (2, 2)]
+    count = Counter(one.partition(" ")[0] for one in made)
+    assert count["LIST"] == 1
+    assert set(count) == {"LIST", "GET"}, "the listing tells sizes"
+    files = 4
+    assert count["GET"] <= 2 * files, "a tail to plan with, and the file"

@@ -19,12 +19,12 @@ from hiveacid.connectors.options import Options, version_asked
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Table, TableKind
-from hiveacid.spark.arrow_read import ArrowScanTask, Unit, units_of
+from hiveacid.spark.arrow_read import ArrowScanTask, units_of
 from hiveacid.spark.types import spark_type
 from hiveacid.statements.select import Lease, open_lease
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
-from hiveacid.storage.read import TableReader
+from hiveacid.storage.read import TableReader, Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -184,7 +184,6 @@ def read_units(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of units as Spark expects them; ``keep`` leaves some out."""
     task, zone = ArrowScanTask((), reader), session_zone()
-    for unit in units:
-        for batch in map(keep, task.read(unit)):
-            if batch.num_rows:
-                yield spark_batch(batch, schema, zone=zone)
+    for batch in map(keep, task.read(list(units))):
+        if batch.num_rows:
+            yield spark_batch(batch, schema, zone=zone)

@@ -1,7 +1,8 @@
 """``read_arrow``: the live rows of a table as a stream of record batches.
 
-As many threads read as Arrow uses (``pyarrow.set_cpu_count``). Each has one stripe of the columns
-needed in memory, one more waits; and the delete events of one bucket are there.
+As many threads read as Arrow uses (``pyarrow.set_cpu_count``), in object stores more. Each has one
+stripe of the columns needed in memory, one more waits; and the delete events of one bucket are
+there.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from hiveacid.storage.plan.arrow_conditions import (
     mentions,
 )
 from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
-from hiveacid.storage.read import TableReader
+from hiveacid.storage.read import TableReader, Unit, parts_of
 from hiveacid.txn.view import is_same
 
 _log = logging.getLogger(__name__)
@@ -264,16 +265,13 @@ class _Scan:
             threads=pa.cpu_count(),
         )
         if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
-            for one in snapshot.parts:
-                for batch in reader.rows(one.partition, one.directory):
-                    yield from self._finished(batch)
-            return
-        with noticing_cleaning(files.at(snapshot.table.location)[0]):
-            plan = plan_scan(snapshot, files=files, predicate=self.condition.predicate)
-        for part in plan.parts:
-            whole = part.part
-            for batch in reader.rows(whole.partition, whole.directory, part.selection):
-                yield from self._finished(batch)
+            units = [Unit(one.partition, one.directory, None) for one in snapshot.parts]
+        else:
+            with noticing_cleaning(files.at(snapshot.table.location)[0]):
+                plan = plan_scan(snapshot, files=files, predicate=self.condition.predicate)
+            units = parts_of(plan)
+        for _, batch in reader.rows_of(units):
+            yield from self._finished(batch)
 
     def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if not batch.num_columns:

@@ -20,8 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
-from hiveacid.layout.snapshot import AcidDirectory
-from hiveacid.model.tables import AcidMode, Column, Partition
+from hiveacid.model.tables import AcidMode, Column
 from hiveacid.model.types import CharType
 from hiveacid.spark.assign import keys_from, stored_type
 from hiveacid.spark.conf import takes_arrow, without_rows
@@ -29,8 +28,8 @@ from hiveacid.spark.inline import InlineColumn, rows_text
 from hiveacid.spark.text import ROW_ID_COLUMN, quoted
 from hiveacid.spark.types import ROW_ID_TYPE, spark_type
 from hiveacid.spark.workers import make_ready
-from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan, Selection
-from hiveacid.storage.read import TableReader
+from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
+from hiveacid.storage.read import TableReader, Unit, parts_of, unit_of
 
 _TASKS_MAX: Final = 200
 ROWS_LOOKED_AT_MAX: Final = 2_000_000
@@ -41,15 +40,6 @@ TINY_FILES_MAX: Final = 64
 ROWS_MAX: Final = 10_000
 BYTES_MAX: Final = 4 << 20
 """More rows, or Arrow bytes, than these are left to Spark."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Some files of one partition directory."""
-
-    partition: Partition
-    directory: AcidDirectory
-    selection: Selection
 
 
 def in_workers(
@@ -141,13 +131,12 @@ def _read(plan: ScanPlan, *, row_ids: bool) -> list[pa.RecordBatch] | None:
     task = ArrowScanTask.of(plan, (), row_ids=row_ids)
     batches: list[pa.RecordBatch] = []
     count = size = 0
-    for part in plan.parts:
-        for batch in task.read(_unit(part)):
-            count += batch.num_rows
-            size += batch.nbytes
-            if count > ROWS_MAX or size > BYTES_MAX:
-                return None
-            batches.append(batch)
+    for batch in task.read(parts_of(plan)):
+        count += batch.num_rows
+        size += batch.nbytes
+        if count > ROWS_MAX or size > BYTES_MAX:
+            return None
+        batches.append(batch)
     return batches
 
 
@@ -185,10 +174,6 @@ def _wanted(plan: ScanPlan) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     )
 
 
-def _unit(part: PartPlan) -> Unit:
-    return Unit(part.part.partition, part.part.directory, part.selection)
-
-
 def units_of(plan: ScanPlan) -> list[Unit]:
     """The units of a plan."""
     return [unit for part in plan.parts for unit in _units(plan, part)]
@@ -197,15 +182,15 @@ def units_of(plan: ScanPlan) -> list[Unit]:
 def _units(plan: ScanPlan, part: PartPlan) -> list[Unit]:
     """One for each bucket; files without events are counted together, so they stay together."""
     if plan.snapshot.table.acid_mode is not AcidMode.FULL:
-        return [_unit(part.only([file])) for file in part.files]
+        return [unit_of(part.only([file])) for file in part.files]
     chosen = part.selection.files
     buckets: dict[int, dict[str, tuple[int, ...] | None]] = {}
     for file in part.files:
         if part.part.directory.originals or not file.is_bucket_file:
-            return [_unit(part)]
+            return [unit_of(part)]
         buckets.setdefault(file.bucket, {})[file.path] = chosen[file.path]
     return [
-        replace(_unit(part), selection=replace(part.selection, files=files))
+        replace(unit_of(part), selection=replace(part.selection, files=files))
         for files in buckets.values()
     ]
 
@@ -232,12 +217,12 @@ class ArrowScanTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of unit numbers in, batches of rows out."""
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from self.read(pickle.loads(self.units[number]))
+            numbers = batch.column(0).to_pylist()
+            yield from self.read([pickle.loads(self.units[number]) for number in numbers])
 
-    def read(self, unit: Unit) -> Iterator[pa.RecordBatch]:
-        """The rows of one unit."""
-        for rows in self.reader.rows(unit.partition, unit.directory, unit.selection):
+    def read(self, units: Sequence[Unit]) -> Iterator[pa.RecordBatch]:
+        """The rows of some units."""
+        for _, rows in self.reader.rows_of(units):
             yield _for_spark(rows, self.reader)
 
 

@@ -39,8 +39,9 @@ from hiveacid.statements.checks import check_has_partition_columns
 from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_deletes
 from hiveacid.statements.job import Job
 from hiveacid.statements.matching import Keys, Places
-from hiveacid.storage.merge.merge_read import ROW_ID_NAME, in_order
-from hiveacid.storage.read import TableReader
+from hiveacid.storage.early import in_order
+from hiveacid.storage.merge.merge_read import ROW_ID_NAME
+from hiveacid.storage.read import TableReader, Unit
 from hiveacid.storage.stage import DELETE, UPDATE, make_staging
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result
 
@@ -237,10 +238,12 @@ def target_rows(
     reader = TableReader(
         plan.files, table, wanted, plan.snapshot.valid, row_ids=has_ids, threads=threads
     )
-    for part in plan.parts:
-        partition, selection = part.part.partition, part.selection if has_ids else None
-        for batch in reader.rows(partition, part.part.directory, selection):
-            yield partition.values, pa.Table.from_batches([batch])
+    units = [
+        Unit(one.part.partition, one.part.directory, one.selection if has_ids else None)
+        for one in plan.parts
+    ]
+    for partition, batch in reader.rows_of(units):
+        yield partition.values, pa.Table.from_batches([batch])
 
 
 def key_predicate(keys: pa.Table | None, table: Table) -> Predicate:

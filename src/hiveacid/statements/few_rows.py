@@ -23,7 +23,7 @@ from hiveacid.statements.constraints import checks, not_null_columns
 from hiveacid.statements.driver_merge import Gone, stored
 from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.storage.plan.arrow_conditions import expression_of, filtered
-from hiveacid.storage.read import TableReader
+from hiveacid.storage.read import TableReader, parts_of
 from hiveacid.storage.stage import DELETE, UPDATE
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result
 
@@ -145,17 +145,15 @@ def _rows(
     reader = TableReader(plan.files, table, frozenset(columns), plan.snapshot.valid, row_ids=True)
     found: list[Part] = []
     count = 0
-    for part in plan.parts:
-        whole = part.part
-        for batch in reader.rows(whole.partition, whole.directory, part.selection):
-            rows = pa.Table.from_batches([batch])
-            if expression is not None:
-                rows = filtered(rows, expression)
-            count += rows.num_rows
-            if count > ROWS_MAX:
-                return None
-            if rows.num_rows:
-                found.append((whole.partition.values, rows))
+    for partition, batch in reader.rows_of(parts_of(plan)):
+        rows = pa.Table.from_batches([batch])
+        if expression is not None:
+            rows = filtered(rows, expression)
+        count += rows.num_rows
+        if count > ROWS_MAX:
+            return None
+        if rows.num_rows:
+            found.append((partition.values, rows))
     return found
 
 

@@ -31,8 +31,8 @@ from hiveacid.storage.change_plan import ChangeUnit
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
 from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
+from hiveacid.storage.merge.newest import Bools
 from hiveacid.storage.merge.sources import (
-    Bools,
     DirectorySources,
     Source,
     bucket_numbers,

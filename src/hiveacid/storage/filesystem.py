@@ -190,12 +190,12 @@ class FileSystem:
         """The files and directories in ``path``, sorted by path; empty where it does not exist."""
         return self._list(path, recursive=False)
 
-    def open_input(self, path: str) -> pa.NativeFile:
-        """Open for random access; what is read of it is tried again, too."""
+    def open_input(self, path: str, *, size_bytes: int = 0) -> pa.NativeFile:
+        """Open for random access; of a file whose ``size_bytes`` are known to be few all comes."""
         requests = self._own_requests()
         with mapped(path):
             if requests is not None:
-                file = opened(requests, path)
+                file = opened(requests, path, size_bytes=size_bytes)
             else:
                 file = self._retries.run(lambda: self._opened(path), subject=path)
         if self._root == _LOCAL or isinstance(file, pa.BufferReader):

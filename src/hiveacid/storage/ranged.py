@@ -2,7 +2,7 @@
 
 Of an object store a file is read from its end on: its size need not be asked for. The first request
 brings the last bytes, and with them the size; of a small file that is all of it, of a larger one
-its tail. Then each read is one request.
+its tail. Then what is read is asked for in blocks, the last few of which are kept.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hiveacid.storage.s3_requests import Requests
 _TAIL_BYTES: Final = 64 * 1024
 SMALL_BYTES: Final = 1024 * 1024
 """Of an object: to read as much costs about what a request does."""
+_BLOCKS_MAX: Final = 6
 
 
 class FarFile(pa.PythonFile):  # type: ignore[misc]
@@ -93,13 +94,15 @@ class _Again(io.RawIOBase):
         super().close()
 
 
-def opened(requests: Requests, path: str) -> io.RawIOBase | pa.NativeFile:
-    """The file, for random access; in memory where it is small.
+def opened(requests: Requests, path: str, *, size_bytes: int = 0) -> io.RawIOBase | pa.NativeFile:
+    """The file, for random access; in memory where it is small. ``size_bytes`` is what a listing
+    told of it.
 
     Raises:
         OSError: there is none, or the server failed.
     """
-    answer = requests.asked("GET", path, {}, range=f"bytes=-{_TAIL_BYTES}")
+    last = max(size_bytes, _TAIL_BYTES) if size_bytes <= SMALL_BYTES else _TAIL_BYTES
+    answer = requests.asked("GET", path, {}, range=f"bytes=-{last}")
     size = int(answer.headers.get("content-range", "/0").rpartition("/")[2])
     if len(answer.body) >= size:
         return pa.BufferReader(answer.body)
@@ -116,6 +119,7 @@ class _Ranged(io.RawIOBase):
         self._size = size
         self._known = tail
         self._at = 0
+        self._blocks: dict[int, bytes] = {}
 
     def readable(self) -> bool:
         return True
@@ -136,16 +140,32 @@ class _Ranged(io.RawIOBase):
         count = rest if size is None or size < 0 else min(size, rest)
         if not count:
             return b""
+        start, stop = self._at, self._at + count
         known_from = self._size - len(self._known)
-        if self._at < known_from and self._size <= SMALL_BYTES:
+        if start < known_from and self._size <= SMALL_BYTES:
             self._known = self._fetched(0, known_from) + self._known
             known_from = 0
-        if self._at >= known_from:
-            start = self._at - known_from
-            data = self._known[start : start + count]
+        if start >= known_from:
+            data = self._known[start - known_from : stop - known_from]
+        elif count >= SMALL_BYTES:
+            data = self._fetched(start, stop)
         else:
-            data = self._fetched(self._at, self._at + count)
+            data = self._of_blocks(start, stop)
         self._at += len(data)
+        return data
+
+    def _of_blocks(self, start: int, stop: int) -> bytes:
+        """A decoder reads a little of each of several streams in turn."""
+        data = b""
+        for number in range(start // SMALL_BYTES, (stop - 1) // SMALL_BYTES + 1):
+            first = number * SMALL_BYTES
+            block = self._blocks.pop(number, None)
+            if block is None:
+                block = self._fetched(first, min(first + SMALL_BYTES, self._size))
+            self._blocks[number] = block
+            while len(self._blocks) > _BLOCKS_MAX:
+                del self._blocks[next(iter(self._blocks))]
+            data += block[max(start - first, 0) : stop - first]
         return data
 
     def _fetched(self, start: int, stop: int) -> bytes:

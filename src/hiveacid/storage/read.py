@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,12 +16,57 @@ from hiveacid.model.properties import RowFormat, row_format
 from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
+from hiveacid.storage.early import OpenedEarly, Opener, in_order
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import noticing_cleaning
-from hiveacid.storage.merge.merge_read import ROW_ID_NAME, merge_read, record_batch
+from hiveacid.storage.merge.merge_read import ROW_ID_NAME, MergeTask, merge_tasks, record_batch
+from hiveacid.storage.merge.sources import DirectorySources
 from hiveacid.storage.plain.readers import open_plain_reader
 from hiveacid.storage.plan.arrow_conditions import partition_arrays
-from hiveacid.storage.plan.scan_plan import Selection
+from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan, Selection
+
+_FAR_THREADS: Final = 8
+"""In an object store, for each that reads a disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What is read of a partition's directory; all of it where there is no selection."""
+
+    partition: Partition
+    directory: AcidDirectory
+    selection: Selection | None
+
+    @property
+    def files(self) -> list[DataFile]:
+        """Those with rows."""
+        chosen = None if self.selection is None else self.selection.files
+        return [f for f in self.directory.row_files if chosen is None or f.path in chosen]
+
+
+def unit_of(part: PartPlan) -> Unit:
+    """What a plan reads of one partition."""
+    return Unit(part.part.partition, part.part.directory, part.selection)
+
+
+def parts_of(plan: ScanPlan) -> list[Unit]:
+    """What a plan reads, a unit a partition."""
+    return list(map(unit_of, plan.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A task of a partition."""
+
+    partition: Partition
+    task: MergeTask
+
+    def __call__(self) -> tuple[Partition, list[pa.RecordBatch]]:
+        return self.partition, self.task()
+
+    def bytes_of(self) -> int:
+        """How much it reads."""
+        return self.task.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +76,8 @@ class TableReader:
 
     ``key_texts`` gives partition columns as the texts of directory names (NULL is the default
     partition) instead of values. ``any_format`` lets each file of a table without row ids tell its
-    format. ``threads`` read stripes of row events side by side.
+    format. ``threads`` read stripes of row events side by side; in an object store, where threads
+    wait more than they work, several times as many.
     """
 
     files: Files
@@ -62,41 +109,96 @@ class TableReader:
             FormatError, MissingFileError, SnapshotExpiredError, StorageError, UnsupportedError: as
             ``merge_read`` and ``plain_read``.
         """
-        if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
-            yield from self._plain_rows(partition, directory, selection)
+        for _, batch in self.rows_of([Unit(partition, directory, selection)]):
+            yield batch
+
+    def rows_of(self, units: Sequence[Unit]) -> Iterator[tuple[Partition, pa.RecordBatch]]:
+        """The rows of several partitions, one after the other; files of an object store are opened
+        while those before them are read.
+
+        Raises:
+            FormatError, MissingFileError, SnapshotExpiredError, StorageError, UnsupportedError: as
+            ``rows``.
+        """
+        fs = self.files.at(self.table.location)[0]
+        if not fs.is_object_store:
+            yield from self._read(units, fs, fs)
             return
-        fs, path = self.files.at(partition.location)
-        batches = merge_read(
-            fs,
+        files = (pair for one in units for pair in self._files(one, fs))
+        with OpenedEarly(fs, files) as opener:
+            yield from self._read(units, fs, opener)
+
+    def _read(
+        self, units: Sequence[Unit], fs: FileSystem, opener: Opener
+    ) -> Iterator[tuple[Partition, pa.RecordBatch]]:
+        """``opener`` opens files of the table's file system ``fs``."""
+        if not self._has_events:
+            for one in units:
+                for batch in self._with_keys(one.partition, self._plain_rows(one, fs, opener)):
+                    yield one.partition, batch
+            return
+        threads = self.threads * (_FAR_THREADS if fs.is_object_store else 1)
+        tasks = (
+            _Task(one.partition, task)
+            for one in units
+            for task in self._tasks(one, fs, opener, in_runs=threads > 1)
+        )
+        if threads == 1:
+            for task in tasks:
+                for batch in self._with_keys(task.partition, task.task.rows()):
+                    yield task.partition, batch
+            return
+        for partition, batches in in_order(tasks, threads=threads, bytes_of=_Task.bytes_of):
+            for batch in self._with_keys(partition, batches):
+                yield partition, batch
+
+    @property
+    def _has_events(self) -> bool:
+        return self.table.acid_mode is AcidMode.FULL or self.row_ids
+
+    def _files(self, unit: Unit, fs: FileSystem) -> Iterator[tuple[str, int]]:
+        """Paths and sizes of what is read of a partition, in this order, if it is in ``fs``."""
+        there, path = self.files.at(unit.partition.location)
+        if there is not fs:
+            return
+        files: Iterable[DataFile] = unit.files
+        if self._has_events:
+            files = DirectorySources(
+                fs, path, unit.directory, valid=self.valid, selection=unit.selection
+            ).files()
+        for file in files:
+            yield f"{path.rstrip('/')}/{file.path}", file.size_bytes
+
+    def _tasks(
+        self, unit: Unit, fs: FileSystem, opener: Opener, *, in_runs: bool
+    ) -> Iterator[MergeTask]:
+        there, path = self.files.at(unit.partition.location)
+        return merge_tasks(
+            there,
             path,
-            directory,
+            unit.directory,
             table_columns=self.table.columns,
             columns=[column.name for column in self.data],
             valid=self.valid,
             row_ids=self.row_ids,
-            selection=selection,
+            selection=unit.selection,
             unit=self.unit,
-            threads=self.threads,
+            opener=opener if there is fs else there,
+            in_runs=in_runs,
         )
-        yield from self._with_keys(partition, batches)
 
-    def _plain_rows(
-        self, partition: Partition, directory: AcidDirectory, selection: Selection | None
-    ) -> Iterator[pa.RecordBatch]:
-        files: Iterable[DataFile] = directory.row_files
-        if selection is not None:
-            files = (file for file in files if file.path in selection.files)
-        fs, path = self.files.at(partition.location)
-        batches = plain_read(
-            fs,
+    def _plain_rows(self, unit: Unit, fs: FileSystem, opener: Opener) -> Iterator[pa.RecordBatch]:
+        there, path = self.files.at(unit.partition.location)
+        return plain_read(
+            there,
             path,
-            files,
+            unit.files,
             table_columns=self.table.columns,
             columns=[column.name for column in self.data],
             format=None if self.any_format else self.table.format,
             row_format=row_format(self.table.properties),
+            opener=opener if there is fs else there,
         )
-        yield from self._with_keys(partition, batches)
 
     def _with_keys(
         self, partition: Partition, batches: Iterable[pa.RecordBatch]
@@ -141,11 +243,12 @@ def plain_read(
     columns: Sequence[str] | None = None,
     format: FileFormat | None,
     row_format: RowFormat,
+    opener: Opener | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ``files``, whose paths are below ``location``; those of 0 bytes have none.
 
     ``columns`` selects by name, in the order given; None is all. Without a ``format`` each file's
-    first bytes tell.
+    first bytes tell. ``opener`` opens files instead of the file system.
 
     Raises:
         FormatError: a damaged file, one of another format, or a type that cannot be read as the
@@ -163,7 +266,7 @@ def plain_read(
         path = f"{location.rstrip('/')}/{file.path}"
         with (
             noticing_cleaning(fs),
-            open_plain_reader(fs, path, format=format, row_format=row_format) as reader,
+            open_plain_reader(opener or fs, path, format=format, row_format=row_format) as reader,
         ):
             for batch in reader.batches(
                 table_columns=table_columns, wanted=wanted, identities=False

@@ -8,10 +8,12 @@ import errno
 import hashlib
 import hmac
 import http.client
+import os
 import re
+import select
 import ssl
-import threading
 import weakref
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -23,6 +25,8 @@ from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import S3Access, S3Keys
 
 _TIMEOUT_S: Final = 60.0
+_IDLE_MAX: Final = 64
+"""Connections that are kept."""
 _EMPTY: Final = 416
 """The status where a range of a file is asked for that has no bytes."""
 
@@ -38,7 +42,7 @@ class Answer:
 
 
 class _Kept:
-    """A connection, closed with its thread."""
+    """A connection, closed when nobody keeps it any more."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         split = urlsplit(url)
@@ -58,6 +62,14 @@ class _Kept:
         # by no __del__: of a cycle the socket may be told first that nobody needs it
         weakref.finalize(self, self.connection.close)
 
+    def is_ended(self) -> bool:
+        """Whether the server has closed it: there is something to read of what answers nothing."""
+        if self.connection.sock is None:
+            return False
+        poll = select.poll()
+        poll.register(self.connection.sock, select.POLLIN)
+        return bool(poll.poll(0))
+
 
 class Requests:
     """To one bucket; paths begin with its name."""
@@ -70,7 +82,8 @@ class Requests:
         self._region = region
         self._timeout_s = access.timeout_s or _TIMEOUT_S
         self._url, self._root = _address(bucket, access, region)
-        self._local = threading.local()
+        self._idle: deque[_Kept] = deque(maxlen=_IDLE_MAX)
+        self._process = os.getpid()
 
     def asked(
         self, verb: str, path: str, query: Mapping[str, str], body: bytes = b"", *, range: str = ""
@@ -98,13 +111,14 @@ class Requests:
         headers = self._signed(verb, place, given, body)
         if range:
             headers["range"] = range
-        connection = self._connection()
+        kept = self._taken()
         try:
-            connection.request(verb, f"{place}?{given}", body=body or None, headers=headers)
-            response = connection.getresponse()
+            kept.connection.request(verb, f"{place}?{given}", body=body or None, headers=headers)
+            response = kept.connection.getresponse()
             answer = response.read()
+            self._idle.append(kept)
         except (http.client.HTTPException, OSError) as error:
-            connection.close()
+            kept.connection.close()
             became = "failed" if isinstance(error, ssl.SSLError) else "got no answer"
             text = f"{verb} {became}: {type(error).__name__}: {error}"
             raise OSError(errno.EIO, text) from error
@@ -119,12 +133,18 @@ class Requests:
         found = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, found, answer)
 
-    def _connection(self) -> http.client.HTTPConnection:
-        """Of this thread; it opens itself again where it was closed."""
-        if not hasattr(self._local, "kept"):
-            self._local.kept = _Kept(self._url, self._timeout_s)
-        kept: _Kept = self._local.kept
-        return kept.connection
+    def _taken(self) -> _Kept:
+        """A connection that nobody uses: the last one that was, or a new one."""
+        if self._process != os.getpid():  # the other one talks over what it had before the fork
+            self._idle.clear()
+            self._process = os.getpid()
+        try:
+            kept = self._idle.pop()
+        except IndexError:
+            return _Kept(self._url, self._timeout_s)
+        if kept.is_ended():
+            kept.connection.close()  # opens itself again
+        return kept
 
     def _signed(self, verb: str, place: str, query: str, body: bytes) -> dict[str, str]:
         now = self.retries.clock.now_ms() / 1000

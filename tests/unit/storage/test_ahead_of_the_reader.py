@@ -12,8 +12,8 @@ import pytest
 
 import hiveacid
 from hiveacid.errors import FormatError
+from hiveacid.storage.early import in_order
 from hiveacid.storage.merge import merge_read
-from hiveacid.storage.merge.merge_read import in_order
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 
 ACID = "stored as orc tblproperties ('transactional'='true', 'orc.stripe.size'='65536')"

@@ -28,8 +28,8 @@ from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.merge.delete_set import DeleteSet
+from hiveacid.storage.merge.newest import Bools
 from hiveacid.storage.merge.sources import (
-    Bools,
     DirectorySources,
     Key,
     Source,

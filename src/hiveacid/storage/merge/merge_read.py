@@ -6,20 +6,17 @@
 
 This is the reference reader. A row counts if its currentTransaction is valid and no valid delete
 event has its identity (format.md 4.3, 7.1); where deltas hold updates (Hive before 3), if it is the
-newest event of its identity. Memory: one stripe of the columns asked for, with threads one for each
-and another, and the delete events of one bucket (of Hive before 3: all identities of one bucket).
+newest event of its identity. Memory: one stripe of the columns asked for, of tasks the stripes of
+each, and the delete events of one bucket (of Hive before 3: all identities of one bucket).
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from functools import partial, reduce
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,11 +39,12 @@ from hiveacid.model.predicates import (
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
+from hiveacid.storage.early import Opener
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
 from hiveacid.storage.merge.delete_set import DeleteSet
+from hiveacid.storage.merge.newest import Bools
 from hiveacid.storage.merge.sources import (
-    Bools,
     DirectorySources,
     Source,
     both,
@@ -79,7 +77,6 @@ def merge_read(
     row_ids: bool = False,
     selection: Selection | None = None,
     unit: str = MICROSECONDS,
-    threads: int = 1,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one partition directory (``location`` is its path) that are alive under
     ``valid``.
@@ -87,8 +84,7 @@ def merge_read(
     ``table_columns`` are the table's without partition columns; a file's columns are matched to
     them by position. ``columns`` selects by name, in the order given; None is all. ``row_ids``
     adds ``row__id`` last. ``unit`` is that of timestamps. ``selection`` names the files and
-    stripes to read; rows that cannot meet its predicate are left out. ``threads`` read that many
-    stripes side by side, of whatever file; the order of rows is the same.
+    stripes to read; rows that cannot meet its predicate are left out.
 
     Raises:
         FormatError: a damaged or foreign file, or a type that cannot be read as the table's.
@@ -97,6 +93,42 @@ def merge_read(
         StorageError: reading failed.
         UnsupportedError: a timestamp outside 1677..2262 in a union.
     """
+    tasks = merge_tasks(
+        fs,
+        location,
+        directory,
+        table_columns=table_columns,
+        columns=columns,
+        valid=valid,
+        row_ids=row_ids,
+        selection=selection,
+        unit=unit,
+    )
+    for task in tasks:
+        yield from task.rows()
+
+
+def merge_tasks(
+    fs: FileSystem,
+    location: str,
+    directory: AcidDirectory,
+    *,
+    table_columns: Sequence[Column],
+    columns: Sequence[str] | None,
+    valid: ValidWriteIdList,
+    row_ids: bool,
+    selection: Selection | None,
+    unit: str,
+    opener: Opener | None = None,
+    in_runs: bool = False,
+) -> Iterator[MergeTask]:
+    """What reads the rows that ``merge_read`` gives, in this order, each for itself: a file, or
+    ``in_runs`` some stripes of it. ``opener`` opens files instead of the file system.
+
+    Raises:
+        FormatError, MissingFileError, SnapshotExpiredError, StorageError, UnsupportedError: as
+        ``merge_read``; a task, too.
+    """
     names = [column.name for column in table_columns]
     wanted = [names.index(name) for name in (names if columns is None else columns)]
     fields = [pa.field(names[i], arrow_type(table_columns[i].type, unit=unit)) for i in wanted]
@@ -104,7 +136,9 @@ def merge_read(
         fields.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE))
     schema = pa.schema(fields)
     with noticing_cleaning(fs):
-        merger = DirectorySources(fs, location, directory, valid=valid, selection=selection)
+        merger = DirectorySources(
+            fs, location, directory, valid=valid, selection=selection, opener=opener
+        )
         what = _Wanted(
             table_columns,
             wanted,
@@ -114,15 +148,11 @@ def merge_read(
             selection=selection,
             unit=unit,
         )
-        reads = _source_reads(merger, what)
-        if threads == 1:
-            for one, reader in reads:
-                with reader:
-                    yield from one.rows(reader, one.stripes)
-        else:
-            tasks = (task for one, reader in reads for task in one.tasks(reader))
-            for batches in in_order(tasks, threads=threads):
-                yield from batches
+        for one, reader in _source_reads(merger, what):
+            if in_runs:
+                yield from one.tasks(reader)
+            else:
+                yield MergeTask(one, one.stripes, reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +215,7 @@ class _SourceRead:
         chosen = None if selection is None else selection.files.get(self.source.file.path)
         return range(len(self.sizes)) if chosen is None else chosen
 
-    def tasks(self, reader: BucketFileReader) -> Iterator[Callable[[], list[pa.RecordBatch]]]:
+    def tasks(self, reader: BucketFileReader) -> Iterator[MergeTask]:
         """What reads the stripes in runs, each worth opening the file for; the first run takes the
         open one.
         """
@@ -194,14 +224,10 @@ class _SourceRead:
         for number in self.stripes:
             run.append(number)
             if sum(self.sizes[one] for one in run) >= _RUN_BYTES:
-                yield partial(self._run, run, given)
+                yield MergeTask(self, run, given)
                 given, run = None, []
         if run or given is not None:
-            yield partial(self._run, run, given)
-
-    def _run(self, stripes: Sequence[int], reader: BucketFileReader | None) -> list[pa.RecordBatch]:
-        with reader or self.merger.open(self.source.file) as file:
-            return list(self.rows(file, stripes))
+            yield MergeTask(self, run, given)
 
     def rows(self, reader: BucketFileReader, stripes: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of some stripes of the file, which is open."""
@@ -216,30 +242,31 @@ class _SourceRead:
             yield from _kept(batch, both(meets, alive), what.schema, row_ids=what.row_ids)
 
 
-_Answer = TypeVar("_Answer")
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """Reads some stripes of a file, which is open, or is opened."""
 
+    source: _SourceRead
+    stripes: Sequence[int]
+    reader: BucketFileReader | None
 
-def in_order(tasks: Iterable[Callable[[], _Answer]], *, threads: int) -> Iterator[_Answer]:
-    """What tasks give, in their order, while threads are ``threads`` tasks ahead; where there is
-    but one task, no thread is started.
-    """
-    given = iter(tasks)
-    ahead = list(itertools.islice(given, 2))
-    if len(ahead) < 2:
-        yield from (task() for task in ahead)
-        return
-    with ThreadPoolExecutor(threads, thread_name_prefix="hiveacid-read") as pool:
-        waiting: deque[Future[_Answer]] = deque()
-        try:
-            for task in itertools.chain(ahead, given):
-                waiting.append(pool.submit(task))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    @property
+    def size_bytes(self) -> int:
+        """Of the stripes, as they are stored."""
+        return sum(self.source.sizes[number] for number in self.stripes)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows, once."""
+        merger = self.source.merger
+        with (
+            noticing_cleaning(merger.fs),
+            self.reader or merger.open(self.source.source.file) as file,
+        ):
+            yield from self.source.rows(file, self.stripes)
+
+    def __call__(self) -> list[pa.RecordBatch]:
+        """All of them."""
+        return list(self.rows())
 
 
 class _RowFilter:

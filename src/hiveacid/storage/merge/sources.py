@@ -7,7 +7,7 @@ deltas hold updates (Hive before 3).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,18 +28,22 @@ from hiveacid.layout.names import BaseName, DeltaName
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.storage.early import Opener
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s, distinct
+from hiveacid.storage.merge.newest import Bools, FileEvents, newest_rows
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch, Identities
+from hiveacid.storage.orc.statistics import integer_range, only_inserts
 from hiveacid.storage.orc.tail import OrcTail
-from hiveacid.storage.orc.tails import CACHED_TAILS
+from hiveacid.storage.orc.tails import CACHED_TAILS, event_tail
 from hiveacid.storage.plan.scan_plan import Selection
 
 Key = tuple[int, int, int]
 """An identity: write id, bucket property, row id."""
 _IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
+_KEPT_MAX: Final = 32
+"""Files that were opened for what they say of themselves, and are read later."""
 _DeleteKeys = tuple[Int64s, Int32s, Int64s]
-Bools = npt.NDArray[np.bool_]
 _ALL: Final = slice(None)
 
 
@@ -67,11 +71,13 @@ class DirectorySources:
         valid: ValidWriteIdList,
         selection: Selection | None = None,
         foreign: frozenset[str] | None = None,
+        opener: Opener | None = None,
     ) -> None:
-        """``foreign`` is what ``delete_files_of_several_buckets`` found, where it is known
-        already.
+        """``foreign`` is what ``delete_files_of_several_buckets`` found, where it is known already.
+        ``opener`` opens files instead of the file system.
         """
-        self._fs = fs
+        self.fs = fs
+        self._opener = opener or fs
         self._location = location
         self._directory = directory
         self._valid = valid
@@ -79,6 +85,7 @@ class DirectorySources:
         self._deleting = None if selection is None else selection.delete_files
         self._foreign = foreign
         self._tails: dict[str, OrcTail] = {}
+        self._kept: dict[str, BucketFileReader] = {}
         self._raw: dict[int, Mapping[str, OriginalRows]] = {}
         self._newest: dict[int, dict[tuple[int, str], npt.NDArray[np.bool_]]] = {}
         self._scopes: list[tuple[BaseName | DeltaName | None, tuple[DataFile, ...]]] = []
@@ -103,8 +110,11 @@ class DirectorySources:
         Raises:
             FormatError, MissingFileError, StorageError: as ``BucketFileReader``.
         """
+        kept = self._kept.pop(file.path, None)
+        if kept is not None:
+            return kept
         reader = BucketFileReader(
-            self._fs,
+            self._opener,
             self.path(file),
             logical_bytes=file.logical_bytes,
             tail=self._tails.get(file.path),
@@ -115,16 +125,26 @@ class DirectorySources:
 
     def sources(self) -> Iterator[tuple[Source, DeleteSet]]:
         """Every file that holds rows, by bucket number, with the deletes of that number."""
-        found = [
-            source
-            for source in self._sources
-            if self._chosen is None or source.file.path in self._chosen
-        ]
+        found = self._sources_chosen()
         for bucket in sorted({source.file.bucket for source in found}):
             deletes = self.deletes(bucket)
             for source in found:
                 if source.file.bucket == bucket:
                     yield source, deletes
+
+    def files(self) -> Iterator[DataFile]:
+        """What ``sources`` opens, in its order, as far as names tell."""
+        chosen = self._sources_chosen()
+        for bucket in sorted({source.file.bucket for source in chosen}):
+            yield from (f for f in self._delete_files() if f.bucket == bucket or bucket < 0)
+            yield from (source.file for source in chosen if source.file.bucket == bucket)
+
+    def _sources_chosen(self) -> list[Source]:
+        return [
+            source
+            for source in self._sources
+            if self._chosen is None or source.file.path in self._chosen
+        ]
 
     def rows_of(self, bucket: int) -> tuple[Source, ...]:
         """The files that hold a bucket's rows: base or originals, then deltas."""
@@ -179,11 +199,18 @@ class DirectorySources:
         if self._foreign is None:
             found: set[str] = set()
             for file in self._delete_files():
-                with self.open(file) as reader:
-                    if _only_of(reader) != file.bucket:
-                        found.add(file.path)
+                if self._of_several(file):
+                    found.add(file.path)
             self._foreign = frozenset(found)
         return self._foreign
+
+    def _of_several(self, file: DataFile) -> bool:
+        if self.fs.is_object_store and file.size_bytes:  # a plan has read its tail, as a rule
+            tail = event_tail(self.fs, self._location, file)
+            known = integer_range(tail, tail.types[0].children[_IDENTITY.index(BUCKET) + 1])
+            return _one_bucket(known, self.path(file)) != file.bucket
+        with self.open(file) as reader:
+            return _only_of(reader) != file.bucket
 
     def delete_buckets(self) -> frozenset[int]:
         """The bucket numbers of which there may be delete events."""
@@ -191,7 +218,7 @@ class DirectorySources:
         found = {file.bucket for file in self._delete_files() if file.path not in foreign}
         for file in self._delete_files():
             if file.path in foreign:
-                keys = read_delete_keys(self._fs, self.path(file), valid=self._valid)
+                keys = read_delete_keys(self.fs, self.path(file), valid=self._valid)
                 found.update(distinct(bucket_numbers(keys[1])).tolist())
         return frozenset(found)
 
@@ -247,7 +274,14 @@ class DirectorySources:
         return dict(zip(places, masks, strict=True))
 
     def _file_holds_changes(self, file: DataFile) -> bool:
-        with self.open(file) as reader:
+        known = self._tails.get(file.path)
+        if self.fs.is_object_store and known is not None and only_inserts(known):
+            return False
+        reader = self.open(file)
+        if self.fs.is_object_store and len(self._kept) < _KEPT_MAX:  # to open it is a request
+            self._kept[file.path] = reader
+            return _holds_changes(reader)
+        with reader:
             return _holds_changes(reader)
 
     def _events(self, source: Source) -> FileEvents:
@@ -411,13 +445,16 @@ def _holds_changes(reader: BucketFileReader) -> bool:
 
 def _only_of(reader: BucketFileReader) -> int | None:
     """The one bucket number of all events in a file, where its statistics prove one."""
-    found = reader.statistics_range(BUCKET)
-    if found is None:
+    return _one_bucket(reader.statistics_range(BUCKET), reader.path)
+
+
+def _one_bucket(known: tuple[int, int] | None, path: str) -> int | None:
+    if known is None:
         return None
     try:
-        low, high = bucket_id_of(found[0]), bucket_id_of(found[1])
+        low, high = map(bucket_id_of, known)
     except FormatError as error:
-        raise _damaged(reader.path, error) from error
+        raise _damaged(path, error) from error
     return low if low == high else None
 
 
@@ -450,48 +487,3 @@ def numpy_of(array: Any) -> npt.NDArray[Any]:
     """The values of an Arrow array of numbers or booleans without nulls."""
     values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return values
-
-
-# -------------------------------------------------------------------- events of Hive before 3
-# Which events of one bucket count where deltas hold updates and deletes (Hive before 3).
-#
-# All events of a row share its identity, and the newest valid one decides: a delete takes the row
-# away, an insert or update is the row (format.md 4.7). Needs five numbers for each event of the
-# bucket in memory.
-
-
-@dataclass(frozen=True, slots=True)
-class FileEvents:
-    """The events of one file, in its order.
-
-    ``identity`` is (originalTransaction, bucket, rowId); ``visible`` marks those of valid write
-    ids, None stands for all; ``statement`` is the statement id of the file's directory, or -1.
-    """
-
-    identity: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int64]]
-    current_write_id: npt.NDArray[np.int64]
-    operation: npt.NDArray[np.int32]
-    statement: int
-    visible: Bools | None
-
-
-def newest_rows(files: Sequence[FileEvents]) -> list[Bools]:
-    """For each file, which of its events are rows that count."""
-    counts = [len(file.operation) for file in files]
-    keys = [np.concatenate([file.identity[i] for file in files]) for i in range(3)]
-    current = np.concatenate([file.current_write_id for file in files])
-    statement = np.repeat([file.statement for file in files], counts)
-    visible = np.concatenate(
-        [
-            np.ones(n, bool) if f.visible is None else f.visible
-            for f, n in zip(files, counts, strict=True)
-        ]
-    )
-    order = np.lexsort((-statement, -current, ~visible, keys[2], keys[1], keys[0]))
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
-    operation = np.concatenate([file.operation for file in files])
-    keep = np.zeros(len(order), dtype=bool)
-    keep[order[first]] = True
-    keep &= visible & (operation != Operation.DELETE)
-    return np.split(keep, np.cumsum(counts)[:-1])

@@ -32,9 +32,9 @@ from hiveacid.layout.names import BUCKET_PREFIX, looks_acid
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
+from hiveacid.storage.early import Opener
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.failures import storage_error
-from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.damage import check_columns, is_checkable
 from hiveacid.storage.orc.statistics import integer_range, only_inserts
 from hiveacid.storage.orc.streams import StripeStreams, as_seconds
@@ -95,7 +95,7 @@ class BucketFileReader:
 
     def __init__(
         self,
-        fs: FileSystem,
+        fs: Opener,
         path: str,
         *,
         logical_bytes: int | None = None,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from contextlib import closing
+from functools import lru_cache, partial
 from typing import Final
 
 from hiveacid.errors import FormatError
@@ -13,6 +14,7 @@ from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot
 from hiveacid.model.tables import AcidMode, FileFormat
 from hiveacid.model.types import HiveType
 from hiveacid.storage.arrow_types import MICROSECONDS, NANOSECONDS
+from hiveacid.storage.early import in_order
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.streams import TIMESTAMP_KINDS
 from hiveacid.storage.orc.tail import OrcTail, read_tail
@@ -174,10 +176,13 @@ def _unit(
 ) -> str:
     if not any("timestamp" in str(kind) for kind in types):
         return NANOSECONDS
-    for place, file in files:
-        if file.size_bytes and not _fits(tail_of(*place, file), least_ms):
-            return MICROSECONDS
-    return NANOSECONDS
+    asked = ((*place, file) for place, file in files if file.size_bytes)
+    first = next(asked, None)
+    if first is None or not _fits(tail_of(*first), least_ms):
+        return NANOSECONDS if first is None else MICROSECONDS
+    tails = in_order((partial(tail_of, *one) for one in asked), threads=first[0].requests_at_once)
+    with closing(tails):
+        return NANOSECONDS if all(_fits(tail, least_ms) for tail in tails) else MICROSECONDS
 
 
 def _fits(tail: OrcTail, least_ms: int) -> bool:

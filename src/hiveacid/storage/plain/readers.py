@@ -23,9 +23,9 @@ from hiveacid.model.properties import RowFormat
 from hiveacid.model.tables import Column, FileFormat
 from hiveacid.model.types import HiveType, PrimitiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type
+from hiveacid.storage.early import Opener
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.failures import storage_error
-from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.orc.tail import tail_bytes_needed
 from hiveacid.storage.plain.text_parse import TextBuffer, parse_rows
@@ -48,7 +48,7 @@ class _PlainReader(ABC):
     is_acid = False
     has_positional_names = False
 
-    def __init__(self, fs: FileSystem, path: str) -> None:
+    def __init__(self, fs: Opener, path: str) -> None:
         self.path = path
         self._source = fs.open_input(path)
         self.fields: tuple[tuple[str, HiveType], ...] = ()
@@ -107,7 +107,7 @@ class TextFileReader(_PlainReader):
 
     has_positional_names = True
 
-    def __init__(self, fs: FileSystem, path: str, *, row_format: RowFormat) -> None:
+    def __init__(self, fs: Opener, path: str, *, row_format: RowFormat) -> None:
         """Open the file; without a definition its columns are texts called ``_col0, ...``.
 
         Raises:
@@ -174,7 +174,7 @@ class TextFileReader(_PlainReader):
 class ParquetFileReader(_PlainReader):
     """One Parquet file: columns by name, case ignored; those it lacks are NULL."""
 
-    def __init__(self, fs: FileSystem, path: str) -> None:
+    def __init__(self, fs: Opener, path: str) -> None:
         """Open the file and read its footer.
 
         Raises:
@@ -279,9 +279,7 @@ def _known_fields(schema: pa.Schema) -> Iterator[tuple[str, HiveType]]:
 
 
 @lru_cache(maxsize=100_000)
-def parquet_has_types(
-    fs: FileSystem, root: str, file: DataFile, columns: tuple[Column, ...]
-) -> bool:
+def parquet_has_types(fs: Opener, root: str, file: DataFile, columns: tuple[Column, ...]) -> bool:
     """Whether the columns that a Parquet file below the path ``root`` has are of the table's types.
 
     Raises:
@@ -299,7 +297,7 @@ def parquet_has_types(
 
 
 def open_plain_reader(
-    fs: FileSystem,
+    fs: Opener,
     path: str,
     *,
     format: FileFormat | None,
@@ -321,7 +319,7 @@ def open_plain_reader(
     return TextFileReader(fs, path, row_format=row_format)
 
 
-def found_format(fs: FileSystem, path: str) -> FileFormat:
+def found_format(fs: Opener, path: str) -> FileFormat:
     """What a file's first or last bytes say it is; a text file says nothing.
 
     Raises:

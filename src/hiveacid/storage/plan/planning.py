@@ -102,22 +102,21 @@ def plan_scan(
 
 
 def _plan_parts(files: Files, snapshot: Snapshot, predicate: Predicate) -> tuple[PartPlan, ...]:
-    """Of each partition with something to read. Tails that are far away are read together: those of
-    many partitions, or those of each of a few.
+    """Of each partition with something to read. Tails that are far away are read together: by a
+    thread for each partition, and where these are few by others, too, for which they wait.
     """
 
-    def planned(part: SnapshotPart, each: _Map) -> PartPlan | None:
+    def planned(part: SnapshotPart, each: _Map = map) -> PartPlan | None:
         return _plan_part(files, snapshot.table, part, predicate, each=each)
 
     at_once, parts = files.at(snapshot.table.location)[0].requests_at_once, snapshot.parts
     if at_once == 1 or not parts:
-        plans = [planned(part, map) for part in parts]
+        plans = list(map(planned, parts))
     else:
-        with ThreadPoolExecutor(at_once, thread_name_prefix="hiveacid-plan") as threads:
-            if len(parts) < at_once:
-                plans = [planned(part, threads.map) for part in parts]
-            else:
-                plans = list(threads.map(planned, parts, repeat(map)))
+        own = ThreadPoolExecutor(at_once, thread_name_prefix="hiveacid-plan")
+        with own, ThreadPoolExecutor(at_once, thread_name_prefix="hiveacid-tail") as threads:
+            each = threads.map if len(parts) < at_once else map
+            plans = list(own.map(planned, parts, repeat(each)))
     return tuple(plan for plan in plans if plan is not None)
 
 
@@ -196,7 +195,7 @@ def _plan_part(
     if not places:
         return None
     kept = tuple(file for file in chosen if file.path in places)
-    deletes = _delete_files(table, place, part.directory, kept)
+    deletes = _delete_files(table, place, part.directory, kept, each)
     selection = Selection(
         files=places,
         predicate=left,
@@ -376,7 +375,7 @@ class _Reach:
 
 
 def _delete_files(
-    table: Table, place: _Place, directory: AcidDirectory, chosen: Sequence[DataFile]
+    table: Table, place: _Place, directory: AcidDirectory, chosen: Sequence[DataFile], each: _Map
 ) -> tuple[DataFile, ...]:
     """The delete files that may hold an event for a row of the chosen files.
 
@@ -388,17 +387,18 @@ def _delete_files(
         return ()
     reach = _reach(directory, chosen)
     whole = _Reach(min(r.low for r in reach.values()), max(r.high for r in reach.values()))
-    kept = []
-    for file in files:
+
+    def may_delete(file: DataFile) -> bool:
         if -1 in reach or file.bucket < 0:
             near: _Reach | None = whole
         elif table.bucket is not None or file.bucket in reach:
             near = reach.get(file.bucket)
         else:
             near = whole if _may_be_of(place, file, reach) else None
-        if near is not None and _meets(place, file, near):
-            kept.append(file)
-    return tuple(kept)
+        return near is not None and _meets(place, file, near)
+
+    kept = each(may_delete, files)
+    return tuple(file for file, is_kept in zip(files, kept, strict=True) if is_kept)
 
 
 def _may_be_of(place: _Place, file: DataFile, buckets: Iterable[int]) -> bool:

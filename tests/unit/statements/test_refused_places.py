@@ -1,0 +1,233 @@
+"""Places that refuse, lag, or are odd: one sentence says what is wrong, the table is as it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.s3 import S3Server
+from tests.s3_memory import memory_server
+from tests.s3_proxy import proxy
+
+import hiveacid
+from hiveacid.errors import InvalidInputError, StorageError
+from hiveacid.model.tables import Partition
+from hiveacid.session import Session
+from hiveacid.settings import Settings
+from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.retries import Retries
+from hiveacid.storage.s3_requests import Requests
+from hiveacid.storage.stores import s3_of_settings
+
+FULL = "stored as orc tblproperties ('transactional'='true')"
+OFF = {"hiveacid.compactor.auto": "off"}
+
+
+def rows(acid: Session, table: str = "t") -> list[tuple[object, ...]]:
+    """Sorted."""
+    read = hiveacid.read_arrow(acid.table(table)).read_all()
+    return sorted((tuple(row.values()) for row in read.to_pylist()), key=str)
+
+
+def clean(acid: Session) -> None:
+    """Remove what was replaced; ids just below the newest count as open for a second."""
+    until = time.monotonic() + 300
+    while not acid.clean():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Of a metastore."""
+    return f"sqlite:///{tmp_path}/metastore.db"
+
+
+WRITES = {
+    "insert": "insert into t values (9, 'lost')",
+    "overwrite": "insert overwrite table t values (9, 'lost')",
+    "truncate": "truncate table t",
+    "compact": "alter table t compact 'major' and wait",
+    "rename": "alter table t rename to u",
+    "create": "create table u (id int) " + FULL,
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_bucket_that_is_read_only_is_told_and_the_table_is_as_it_was(
+    s3: S3Server, url: str, name: str
+) -> None:
+    warehouse = f"s3a://{s3.bucket()}/wh"
+    with proxy(s3.endpoint) as between:
+        settings = {**s3.settings, **OFF, "hiveacid.s3.endpoint": between.endpoint}
+        with hiveacid.connect(None, url, warehouse=warehouse, settings=settings) as acid:
+            acid.sql(f"create table t (id int, v string) {FULL}")
+            acid.sql("insert into t values (1, 'a'), (2, 'b')")
+            acid.sql("insert into t values (3, 'c')")
+            expected = rows(acid)
+
+            def refused(verb: str, _: str) -> tuple[int, str] | None:
+                body = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
+                return (403, body) if verb in ("PUT", "POST", "DELETE") else None
+
+            between.rule = refused
+            with pytest.raises(hiveacid.AcidError) as raised:
+                acid.sql(WRITES[name])
+            assert "no permission for bucket-" in str(raised.value)
+            assert rows(acid) == expected, "what can be read is read"
+            between.rule = None
+            assert rows(acid) == expected
+            acid.sql("insert into t values (4, 'd')")
+            assert rows(acid) == sorted([*expected, (4, "d")], key=str)
+            assert acid.client.metastore.show_locks() == ()
+
+
+def test_without_credentials_it_says_where_they_come_from(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in s3.environment:
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, f"{tmp_path}/none")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with proxy(s3.endpoint) as between:
+        between.rule = lambda *_: (403, "<Error><Code>AccessDenied</Code></Error>")
+        names = ("hiveacid.s3.region",)
+        given = {name: s3.settings[name] for name in names}
+        given["hiveacid.s3.endpoint"] = between.endpoint
+        fs, path = Files(s3=s3_of_settings(Settings.of(given))).at("s3://bucket/t")
+        for step in (fs.list_recursive, fs.open_input, fs.exists):
+            with pytest.raises(StorageError, match="no permission for bucket") as raised:
+                step(path)
+            assert "hiveacid.s3.*, Spark's fs.s3a.* or AWS_*" in raised.value.__notes__[0]
+
+
+def test_in_a_bucket_that_keeps_versions_what_is_deleted_is_gone(s3: S3Server, url: str) -> None:
+    bucket = s3.bucket()
+    body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+    access = s3_of_settings(Settings.of(s3.settings))
+    requests = Requests(bucket, access, region="us-east-1", retries=Retries())
+    requests.asked("PUT", bucket, {"versioning": ""}, body)
+    settings = {**s3.settings, **OFF, "hiveacid.retention_s": "0"}
+    with hiveacid.connect(None, url, warehouse=f"s3://{bucket}/wh", settings=settings) as acid:
+        acid.sql(f"create table t (id int, v string) partitioned by (p int) {FULL}")
+        for n in range(3):
+            acid.sql(f"insert into t values ({n}, 'a', {n % 2})")
+        acid.table("t").delete_arrow("id = 1")
+        acid.sql("alter table t partition (p=0) compact 'major' and wait")
+        clean(acid)
+        expected: list[tuple[object, ...]] = [(0, "a", 0), (2, "a", 0)]
+        assert rows(acid) == expected
+        fs, path = acid.client.files.at(f"{acid.client.warehouse}/t")
+        there = [one.path for one in fs.list_recursive(f"{path}/p=0") if "/bucket_" in one.path]
+        assert len(there) == 1 and "/base_" in there[0]
+        acid.sql("alter table t drop partition (p=0)")
+        assert rows(acid) == []
+        acid.sql("drop table t")
+        assert not [one for one in fs.list_recursive(path) if not one.is_directory]
+
+
+class Lagging:
+    """A library whose listings are those of before, from when it is told to ``lag`` on."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._listed: dict[str, Any] = {}
+        self.lags = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._library, name)
+
+    def get_file_info(self, asked: Any) -> Any:
+        """As the library does, or did."""
+        if not hasattr(asked, "base_dir"):
+            return self._library.get_file_info(asked)
+        key = f"{asked.base_dir} {asked.recursive}"
+        if not self.lags or key not in self._listed:
+            self._listed[key] = self._library.get_file_info(asked)
+        return self._listed[key]
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_a_listing_that_still_shows_what_is_gone_gives_no_fewer_rows(
+    tmp_path: Path, url: str, cleaned: bool
+) -> None:
+    settings = {**OFF, "hiveacid.retention_s": "0"}
+    with (
+        hiveacid.connect(None, url, warehouse=str(tmp_path / "wh"), settings=settings) as acid,
+        hiveacid.connect(None, url, settings=settings) as other,
+    ):
+        acid.sql(f"create table t (id int, v string) {FULL}")
+        for n in range(4):
+            acid.sql(f"insert into t values ({n}, 'a')")
+        expected = rows(acid)
+        fs: FileSystem = acid.client.files.at(str(tmp_path))[0]
+        lagging = Lagging(fs._fs)
+        fs._fs = lagging
+        assert rows(acid) == expected
+        other.sql("alter table t compact 'major' and wait")
+        if cleaned:
+            clean(other)
+        lagging.lags = True
+        try:
+            found = rows(acid)
+        except StorageError:
+            assert cleaned, "what was listed is there"
+        else:
+            assert found == expected
+        lagging.lags = False
+        assert rows(acid) == expected
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("oss://bucket/t", "no file system for location 'oss://bucket/"),
+        ("dbfs:/t", "location 'dbfs:/t' is not absolute"),
+        ("relative/t", "location 'relative/t' is not absolute"),
+    ],
+)
+def test_a_table_where_no_library_reaches_is_refused_when_it_is_made(
+    tmp_path: Path, url: str, location: str, said: str
+) -> None:
+    with hiveacid.connect(None, url, warehouse=str(tmp_path), settings=OFF) as acid:
+        with pytest.raises(InvalidInputError, match=said):
+            acid.sql(f"create table t (id int) stored as orc location '{location}'")
+        assert not acid.sql("show tables").rows
+
+
+@pytest.fixture
+def many(url: str) -> Iterator[Session]:
+    """A session with table t of 50,000 partitions, 100,000 objects."""
+    with memory_server() as server:
+        settings = {**server.settings, **OFF}
+        with hiveacid.connect(None, url, warehouse="s3://b/wh", settings=settings) as acid:
+            acid.sql(f"create table t (id int) partitioned by (p int) {FULL}")
+            acid.sql("insert into t values (1, 0)")
+            files = {path: data for path, data in server.objects.items() if "/t/p=0/" in path}
+            assert len(files) == 2
+            for n in range(1, 50_000):
+                for path, data in files.items():
+                    server.objects[path.replace("/p=0/", f"/p={n}/")] = data
+            root = acid.table("t").definition.location
+            parts = [Partition((str(n),), f"{root}/p={n}") for n in range(1, 50_000)]
+            acid.client.metastore.add_partitions(acid.table_name("t"), parts)
+            server.reset()
+            acid.server = server  # type: ignore[attr-defined]
+            yield acid
+
+
+@pytest.mark.long("storage")
+def test_a_table_of_a_hundred_thousand_objects_is_listed_by_its_pages(many: Session) -> None:
+    asked = many.server.asked  # type: ignore[attr-defined]
+    read = hiveacid.read_arrow(many.table("t"), filter="p < 0 or p > 49990").read_all()
+    assert sorted(read["p"].to_pylist()) == list(range(49_991, 50_000))
+    assert set(asked) == {"LIST", "GET"} and asked["GET"] <= 9
+    fs, path = many.client.files.at(f"{many.client.warehouse}/t")
+    asked.clear()
+    listed = fs.list_recursive(path)
+    assert sum(not one.is_directory for one in listed) >= 100_000
+    assert asked["LIST"] <= 102
