@@ -132,11 +132,14 @@ def _java(name: str) -> str:
 
 @dataclass(frozen=True)
 class HiveTool:
-    """One version of Hive with a warehouse directory; ``answers`` is where ``!snap`` goes."""
+    """One version of Hive with a warehouse directory; ``answers`` is where ``!snap`` goes, ``root``
+    a URL where tables are, if they are not on this machine's disk.
+    """
 
     version: str
     scratch: Path
     answers: Path
+    root: str = ""
 
     @property
     def warehouse(self) -> Path:
@@ -204,6 +207,7 @@ class HiveTool:
         yield f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.properties'}"
         yield f"-Dtool.version={self.version}"
         yield f"-Dtool.conf={conf}"
+        yield f"-Dtool.warehouse={self.root}"
         yield f"-Dtool.schema={place / 'schema.sql'}"
         yield from ("-cp", os.pathsep.join(map(str, path)), "hiveacid.Tool")
 

@@ -3,6 +3,7 @@
     python -m tests.interop.run                          both ways, Hive 4.1
     python -m tests.interop.run --way ours --kinds flat  tables of ours in Hive, one kind
     python -m tests.interop.run --version 3.1            Hive 3.1: SELECT of our tables
+    python -m tests.interop.run --way hdfs               one warehouse on HDFS, changed by both
     python -m tests.interop.run --ci                     tables of ours, one of each kind
     python -m tests.interop.run --keep DIR               leave warehouses, logs and answers there
 
@@ -22,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.interop import hive_wrote, orc_tools
+from tests.interop import hive_wrote, on_hdfs, orc_tools
 from tests.interop.back_home import back_home
 from tests.interop.hive_tool import HiveIsMissingError, HiveTool
 from tests.interop.kinds import Kind
@@ -62,7 +63,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    arguments.add_argument("--way", choices=["ours", "hives", "both"], default="both")
+    arguments.add_argument("--way", choices=["ours", "hives", "both", "hdfs"], default="both")
     arguments.add_argument("--version", choices=["4.1", "3.1"], default="4.1")
     arguments.add_argument("--kinds", default="", help="names of kinds, comma between")
     arguments.add_argument("--scripts", default="", help="scripts of hive/, comma between")
@@ -76,9 +77,11 @@ def _run(scratch: Path, given: argparse.Namespace) -> int:
     started = time.monotonic()
     spark = _spark(scratch)
     ways = []
-    if given.way != "hives":
+    if given.way == "hdfs":
+        ways.append(on_hdfs.outcomes(spark, scratch / "hdfs"))
+    if given.way in ("ours", "both"):
         ways.append(_ours(spark, scratch / "ours", given))
-    if given.way != "ours" and given.version == "4.1" and not given.ci:
+    if given.way in ("hives", "both") and given.version == "4.1" and not given.ci:
         ways.append(_hives(spark, scratch / "hives", given))
     for way in ways:
         for name, found in way:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,7 +147,8 @@ def hive_turn(tool: HiveTool, tables: Sequence[Written], scope: Scope) -> list[s
         lines.append(f"!echo @{written.kind.name}: create")
         lines.append(written.kind.create(written.table, more=_more(scope)))
         lines += (ddl.replace("{t}", written.table) for ddl in written.kind.alterations)
-    lines += _known_write_ids(tables, version=tool.version)
+    known = {written.table: written.write_ids for written in tables}
+    lines += known_write_ids(known, version=tool.version)
     for written in tables:
         lines.append(f"!echo @{written.kind.name}: files")
         lines.append(f"!cp {written.files} {tool.warehouse / written.table}")
@@ -215,9 +216,9 @@ def _same_rows(written: Written) -> Iterator[str]:
     yield f"!snap {written.kind.name}.same_rows {twin} {written.kind.shown}"
 
 
-def _known_write_ids(tables: Sequence[Written], *, version: str) -> Iterator[str]:
-    """Rows in the metastore's database by which our write ids are committed ones."""
-    end = FIRST_TXN + max(len(written.write_ids) for written in tables) + 1
+def known_write_ids(tables: Mapping[str, range], *, version: str) -> Iterator[str]:
+    """Rows in the metastore's database by which our write ids are committed ones, by table."""
+    end = FIRST_TXN + max(map(len, tables.values())) + 1
     if version == "3.1":
         yield f'!db update "NEXT_TXN_ID" set "NTXN_NEXT"={end}'
     else:
@@ -227,17 +228,17 @@ def _known_write_ids(tables: Sequence[Written], *, version: str) -> Iterator[str
             f'"TXN_USER","TXN_HOST","TXN_TYPE") values {rows}'
         )
         yield f'!db alter table "TXNS" alter column "TXN_ID" restart with {end}'
-    for written in tables:
-        yield f'!db delete from "NEXT_WRITE_ID" where "NWI_TABLE"=\'{written.table}\''
-        yield f'!db delete from "TXN_TO_WRITE_ID" where "T2W_TABLE"=\'{written.table}\''
-        which = f"'default','{written.table}'"
+    for table, write_ids in tables.items():
+        yield f'!db delete from "NEXT_WRITE_ID" where "NWI_TABLE"=\'{table}\''
+        yield f'!db delete from "TXN_TO_WRITE_ID" where "T2W_TABLE"=\'{table}\''
+        which = f"'default','{table}'"
         yield (
             '!db insert into "NEXT_WRITE_ID" ("NWI_DATABASE","NWI_TABLE","NWI_NEXT")'
-            f" values ({which},{written.last_write_id + 1})"
+            f" values ({which},{write_ids.stop})"
         )
         rows = ",".join(
             f"({FIRST_TXN + number},{which},{write_id})"
-            for number, write_id in enumerate(written.write_ids)
+            for number, write_id in enumerate(write_ids)
         )
         if rows:
             yield (

@@ -12,7 +12,8 @@ final class Config {
   static HiveConf load(Path directory) throws Exception {
     Files.createDirectories(directory.resolve("warehouse"));
     Configuration site = new Configuration(false);
-    String warehouse = directory.resolve("warehouse").toUri().toString();
+    String elsewhere = System.getProperty("tool.warehouse", "");
+    String warehouse = elsewhere.isEmpty() ? directory.resolve("warehouse").toUri().toString() : elsewhere;
     String scratch = directory.resolve("tmp").toString();
     String[][] groups = {
       {

@@ -43,7 +43,10 @@ final class Snapshot {
     meta.put("transactional", transactional);
     meta.put("valid_txn_list", metastore.getValidTxns().writeToString());
     meta.put("valid_write_id_list", transactional ? metastore.getValidWriteIds(database + "." + table).writeToString() : "");
-    Tool.copy(Path.of(definition.getSd().getLocation().replaceFirst("^file:/*", "/")), folder.resolve("data"));
+    meta.put("location", definition.getSd().getLocation());
+    if (definition.getSd().getLocation().startsWith("file:")) { // others are read where they are
+      Tool.copy(Path.of(definition.getSd().getLocation().replaceFirst("^file:/*", "/")), folder.resolve("data"));
+    }
     String sql = "select " + (acid ? "t.row__id.writeid, t.row__id.bucketid, t.row__id.rowid, " : "") + columns + " from " + name + " t";
     int rows = query(sql, folder.resolve("query.tsv"), acid);
     meta.put("query", sql);
