@@ -55,8 +55,10 @@ _BATCHES_MAX: Final = 6
 _WINDOW_S: Final = 3.0
 """A kill comes after up to so many batches of all queries, and within so long."""
 _AWAITED_S: Final = 60.0
-TIMEOUT_S: Final = 30.0
-"""Long enough for a heartbeat of a query on a busy machine."""
+TIMEOUT_S: Final = 120.0
+"""Long enough on a busy machine: between its last task and its commit nobody keeps the transaction
+of a sink alive, and Spark starts a Python process there.
+"""
 _ACID: Final = "stored as orc tblproperties ('transactional'='true')"
 open_session: Final = partial(writer.open_session, timeout_s=TIMEOUT_S)
 
