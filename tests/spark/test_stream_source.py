@@ -123,9 +123,13 @@ class Reader:
         self._reader: Any = source.streamReader(source.schema())
         self.at: Any = None
 
+    def begin(self) -> Any:
+        """Where the next batch begins."""
+        return self.at or self._reader.initialOffset()
+
     def next(self, *, limited: bool = False) -> list[Any]:
         """The first column of what is there by now."""
-        start = self.at or self._reader.initialOffset()
+        start = self.begin()
         self.at = self.latest(limited=limited)
         try:
             return self.between(start, self.at)
@@ -139,7 +143,7 @@ class Reader:
             return self._reader.latestOffset()
         from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-        start = self.at or self._reader.initialOffset()
+        start = self.begin()
         limit = self._reader.getDefaultReadLimit() if limited else ReadAllAvailable()
         return self._reader.latestOffset(start, limit)
 
@@ -241,8 +245,10 @@ def test_appended_rows_that_are_gone_before_they_are_read(
     alone.sql("insert into t values (2, 2)")
     alone.sql("insert into t values (3, 3), (30, 30)")
     start, end = plain.at, plain.latest()
+    first = Reader(alone).begin()
     change(alone)
     assert plain.between(start, end) == [2, 3, 30]
+    assert plain.between(first, end) == [1, 2, 3, 30]
     with pytest.raises(UnsupportedError, match="Write id 4 updated, deleted or replaced"):
         plain.next()
     assert skipping.next() == [2, 3, 30]

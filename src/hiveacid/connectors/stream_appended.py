@@ -3,7 +3,8 @@ changed rows after the place that it has read to.
 
 A snapshot of today may lack such rows. So they come from the changes between the two offsets, which
 are told by the files of then as long as these are kept: of these events the inserts are taken,
-without those of the write ids that are passed over.
+without those of the write ids that are passed over. The first batch, the table as it is, is read as
+of where it ends.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from pyspark.sql.types import StructType
 
 from hiveacid.connectors.change_read import ChangesPartition, partitions_of
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
+from hiveacid.layout.snapshot import Snapshot
 from hiveacid.model.history import ChangeRange, Deduplication, Version
 from hiveacid.model.tables import Table
 from hiveacid.spark.changes import ChangesTask
 from hiveacid.statements.open_changes import open_changes
+from hiveacid.txn.past import partitions_then, past_snapshot
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
@@ -62,6 +65,28 @@ def appended_between(
     context = session.reading_context()
     scan = open_changes(context, table, _EVERY_EVENT, schema.names, between=(low, high))
     return [AppendedPartition(one, skipped) for one in partitions_of(scan)]
+
+
+def table_then(session: Session, table: Table, state: Version) -> Snapshot:
+    """What a table was at a state.
+
+    Raises:
+        SnapshotExpiredError: files of it are cleaned.
+    """
+    client = session.client
+    version = client.own.version(table.name, write_id=state.write_id)
+    version = replace(version, valid=state.valid)
+    with client.transactions.begin(read_only=True) as txn:
+        return past_snapshot(
+            client.metastore,
+            table,
+            version,
+            partitions_then(table, version, txn.partitions(table)),
+            files=client.files,
+            valid_txns=txn.valid_txns,
+            hive_cleans=txn.hive_cleans,
+            is_whole=False,  # its files are not counted: it is no version of the order of commits
+        )
 
 
 def read_appended(partition: AppendedPartition, schema: StructType) -> Iterator[pa.RecordBatch]:

@@ -30,6 +30,7 @@ from hiveacid.connectors.stream_appended import (
     AppendedPartition,
     appended_between,
     read_appended,
+    table_then,
 )
 from hiveacid.connectors.table_stream import (
     ANEW,
@@ -152,6 +153,8 @@ class StreamReader(TableStream):
             snapshot, files = lease.snapshot, lease.files
             check_schema(snapshot.table, self._schema)
             if wanted.is_first:
+                if _changed(snapshot, replace(wanted, low=wanted.high), files):
+                    snapshot = table_then(session, table, _state(session, table, wanted.high))
                 return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
             low = _state(session, table, wanted.low)
             with self._consumer.reading(session.client.own, table, low):
@@ -210,12 +213,7 @@ class StreamReader(TableStream):
         Raises:
             UnsupportedError: there are some in this batch, and they are not to be skipped.
         """
-        found = {
-            one
-            for part in snapshot.parts
-            for one in _changing(part, wanted, files)
-            if snapshot.valid.is_valid(one)
-        }
+        found = _changed(snapshot, wanted, files)
         first = min(filter(wanted.has, found), default=None)
         if first is not None and not self._skips:
             raise UnsupportedError(
@@ -225,7 +223,7 @@ class StreamReader(TableStream):
                 write_id=first,
                 note=f".option('skipChangeCommits', 'true') passes over such write ids. {ANEW}",
             )
-        return frozenset(found)
+        return found
 
     def _tasks(
         self, snapshot: Snapshot, wanted: WriteIds, files: Files
@@ -314,6 +312,12 @@ def _offset(table: Table, write_id: int) -> dict[str, Any]:
 
 
 # -------------------------------------------------------------------- directories
+
+
+def _changed(snapshot: Snapshot, wanted: WriteIds, files: Files) -> frozenset[int]:
+    """The write ids since the last batch that changed rows."""
+    found = (one for part in snapshot.parts for one in _changing(part, wanted, files))
+    return frozenset(filter(snapshot.valid.is_valid, found))
 
 
 def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[int]:
