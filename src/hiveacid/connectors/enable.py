@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
+from hiveacid import functions
 from hiveacid.connectors import frames, merging, namespaces, sql, streams, writers
 from hiveacid.errors import InvalidInputError
 from hiveacid.session import Session, connect
@@ -105,6 +106,7 @@ def enable(
         try:
             spark.conf.set(_MARK, mark)
             frames_class = type(spark.range(0))
+            functions.register(acid)
         except BaseException:
             acid.close()
             raise
@@ -129,6 +131,7 @@ def disable(spark: SparkSession) -> None:
         if not _STATE.enabled:
             _restore()
     if not _is_stopped(spark):
+        functions.unregister(spark)
         spark.conf.unset(_MARK)
     there.acid.close()
 
