@@ -77,6 +77,15 @@ WRITES: dict[str, Work] = {
 }
 
 
+PAST: dict[str, tuple[int, Work]] = {
+    "a version": (28, lambda t, _: hiveacid.read_arrow(t, as_of_write_id=1).read_all()),
+    "changes": (32, lambda t, _: hiveacid.read_changes(t, since=0, until=1).read_all()),
+    "history": (10, lambda t, _: t.history()),
+    "a tag, made and dropped": (29, lambda t, _: (t.tag("q"), t.drop_tag("q"))),
+    "detail": (22, lambda _, p: p.detail()),
+}
+
+
 def _sql(table: AcidTable, text: str) -> Any:
     session: Any = table.session
     return session.sql(text)
@@ -95,6 +104,12 @@ def _round_trips(way: Proxy, work: Work, acid: Session) -> int:
 def test_how_often_a_statement_asks_the_server(way: Proxy, acid: Session, kind: str) -> None:
     most = READ_MAX if kind in READS else WRITE_MAX
     assert _round_trips(way, (READS | WRITES)[kind], acid) <= most
+
+
+@pytest.mark.parametrize("kind", PAST)
+def test_how_often_the_past_asks_the_server(way: Proxy, acid: Session, kind: str) -> None:
+    most, work = PAST[kind]
+    assert _round_trips(way, work, acid) <= most
 
 
 @pytest.mark.parametrize("kind", READS | WRITES)

@@ -117,7 +117,7 @@ def _check_files(
         files=client.files,
         valid_txns=client.metastore.valid_txns(),
         hive_cleans=False,
-        is_whole=not table.partition_columns,
+        is_whole=False,
     )
 
 

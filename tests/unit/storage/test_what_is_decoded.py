@@ -57,6 +57,37 @@ def test_a_lookup_decodes_a_small_stripe_where_rows_are_looked_up_by_key(
     assert least <= sum(decoded) <= most
 
 
+def test_changes_decode_the_stripes_of_deleted_rows_and_open_the_deltas_of_their_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []
+    original = BucketFileReader._read_stripe
+
+    def spy(self: BucketFileReader, reader: Any, number: int, names: list[str]) -> pa.RecordBatch:
+        batch = original(self, reader, number, names)
+        if "row.v" in names:
+            decoded.append(batch.num_rows)
+        return batch
+
+    acid = hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "wh"))
+    acid.sql(
+        "create table t (k bigint, v string) clustered by (k) into 1 buckets stored as orc"
+        " tblproperties ('transactional'='true', 'orc.compress'='NONE')"
+    )
+    table = acid.table("t")
+    wide = pa.array([f"{number:0100}" for number in range(ROWS)])
+    table.write_arrow(pa.table({"k": range(ROWS), "v": wide}))
+    table.delete_arrow("k in (40000, 40001)")
+    for number in range(20):
+        table.write_arrow([{"k": ROWS + number, "v": "new"}])
+    monkeypatch.setattr(BucketFileReader, "_read_stripe", spy)
+    assert hiveacid.read_changes(table, since=1, until=2).read_all().num_rows == 2
+    assert 0 < sum(decoded) <= 15_000
+    decoded.clear()
+    assert hiveacid.read_changes(table, since=19).read_all().num_rows == 3
+    assert decoded == [1, 1, 1]
+
+
 def test_ends_of_decimals_are_not_compared_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     known = ColumnStatistics()
     known.numberOfValues = 3

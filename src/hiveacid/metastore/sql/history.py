@@ -30,7 +30,7 @@ from hiveacid.metastore.sql.history_schema import (
 )
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
 from hiveacid.metastore.sql.old_history import FORGOTTEN, FORGOTTEN_UP_TO
-from hiveacid.metastore.sql.partition_changes import partitions_since, tick
+from hiveacid.metastore.sql.partition_changes import ask_partitions_since, came_since, tick
 from hiveacid.metastore.sql.schema import COMPLETED_TXN_COMPONENTS, TXN_TO_WRITE_ID, TXNS
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
 from hiveacid.model.history import (
@@ -134,7 +134,9 @@ _HIGHEST: Final = select(func.max(_C.HC_WRITEID)).where(
     _OF_TABLE, _C.HC_SEQ <= bindparam("sequence")
 )
 _LATER: Final = select(_C.HC_WRITEID).where(
-    _OF_TABLE, _C.HC_SEQ > bindparam("sequence"), _C.HC_WRITEID < bindparam("highest")
+    _OF_TABLE,
+    _C.HC_SEQ > bindparam("sequence"),
+    _C.HC_WRITEID < _HIGHEST.correlate(None).scalar_subquery(),
 )
 _BEFORE_WRITE_ID: Final = select(func.max(_C.HC_SEQ)).where(
     _OF_TABLE, _C.HC_WRITEID < bindparam("write_id")
@@ -239,9 +241,10 @@ class SqlHistory(Past):
             (now,) = read_valid_write_ids(
                 unit, (table,), timeout_ms=self._db.options.open_txn_timeout_ms, whole=True
             )
-            forgotten = unit.scalar(FORGOTTEN_UP_TO, id=number) or 0
-            known = unit.rows(_UNRECORDED, id=number, **where)
-            written = unit.rows(_UNRECORDED_WRITES, id=number, **where)
+            gone = unit.ask(FORGOTTEN_UP_TO, id=number)
+            asked = [unit.ask(one, id=number, **where) for one in (_UNRECORDED, _UNRECORDED_WRITES)]
+            forgotten = gone.scalar() or 0
+            known, written = (one.rows() for one in asked)
         kinds = {write_id: _KINDS.get(kind, "") for write_id, _, kind in written}
         rows = {write_id: (txn, None, None, None) for write_id, txn, _ in written}
         rows |= {write_id: (txn, begun, user, host) for write_id, txn, begun, user, host in known}
@@ -277,17 +280,20 @@ class SqlHistory(Past):
     ) -> Version:
         with self._db.read() as unit:
             number = table_ids(unit, table).table
+            if write_id is not None:
+                asked = unit.ask(_BY_WRITE_ID, id=number, write_id=write_id)
+            elif time_ms is not None:
+                asked = unit.ask(_LAST_UP_TO_TIME, id=number, time=time_ms)
+            else:
+                asked = unit.ask(_LAST_UP_TO, id=number, sequence=sequence)
             (now,) = read_valid_write_ids(
                 unit, (table,), timeout_ms=self._db.options.open_txn_timeout_ms, whole=True
             )
-            if write_id is not None:
-                row = unit.row(_BY_WRITE_ID, id=number, write_id=write_id)
-            elif time_ms is not None:
-                row = unit.row(_LAST_UP_TO_TIME, id=number, time=time_ms)
-            else:
-                row = unit.row(_LAST_UP_TO, id=number, sequence=sequence)
+            row = next(iter(asked.rows()), None)
+            place = max(0 if row is None else row[1], sequence or 0)
+            later = ask_partitions_since(unit, number, place, time_ms)
             found = self._version(unit, table, number, now, row, write_id)
-            came = partitions_since(unit, number, max(found.sequence or 0, sequence or 0), time_ms)
+            came = came_since(later)
         if write_id is None and any(one.name == WHOLE_TABLE for one in came):
             raise NotFoundError(
                 f"{table} became transactional later than that: nobody can tell what it was then",
@@ -349,22 +355,22 @@ class SqlHistory(Past):
     ) -> Version:
         if row is not None:
             found = _commit(table, row)
-            highest = unit.scalar(_HIGHEST, id=number, sequence=found.sequence)
-            later = unit.rows(_LATER, id=number, sequence=found.sequence, highest=highest)
-            valid = state_after(now, highest=highest, later=[one for (one,) in later])
+            queries = (_HIGHEST, _LATER, _COLUMNS_AT, _DROPPED)
+            asked = [unit.ask(one, id=number, sequence=found.sequence) for one in queries]
+            ((highest,),), later, columns, dropped = (one.rows() for one in asked)
             return Version(
                 found.write_id,
-                valid,
+                state_after(now, highest=highest, later=[one for (one,) in later]),
                 found.sequence,
                 found.committed_ms,
-                columns=_columns_at(unit, number, found.sequence),
-                dropped=_dropped_since(unit, number, found.sequence),
+                columns=_columns_of(columns),
+                dropped=tuple(sorted(name for (name,) in dropped)),
             )
         forgotten = unit.scalar(FORGOTTEN_UP_TO, id=number)
         if forgotten is not None and write_id is not None and write_id <= forgotten:
             raise _forgotten(unit, table, number, write_id)
         if not write_id:
-            came = partitions_since(unit, number, 0)
+            came = came_since(ask_partitions_since(unit, number, 0))
             first = next(one for one in count(1) if one > now.hwm or now.is_valid(one))
             knows_first = unit.row(_BY_WRITE_ID, id=number, write_id=first) is not None
             if first > now.hwm or knows_first or any(one.name == WHOLE_TABLE for one in came):
@@ -387,9 +393,13 @@ def _dropped_since(unit: Unit, table: int, sequence: int) -> tuple[str, ...]:
 
 
 def _columns_at(unit: Unit, table: int, sequence: int) -> tuple[Column, ...] | None:
-    text = unit.scalar(_COLUMNS_AT, id=table, sequence=sequence)
-    if text is None:
+    return _columns_of(unit.rows(_COLUMNS_AT, id=table, sequence=sequence))
+
+
+def _columns_of(rows: Sequence[Row]) -> tuple[Column, ...] | None:
+    if not rows:
         return None
+    ((text,),) = rows
     return tuple(
         Column(name, parse_type(kind), comment) for name, kind, comment in json.loads(text)
     )

@@ -10,6 +10,7 @@ from typing import Final
 from sqlalchemy import bindparam, case, delete, insert, select, update
 from sqlalchemy.types import BigInteger, String
 
+from hiveacid.metastore.sql.dialect import Answer
 from hiveacid.metastore.sql.engine import Unit
 from hiveacid.metastore.sql.history_schema import (
     HIVEACID_COMMIT_CLOCK,
@@ -101,12 +102,16 @@ def note_renamed(unit: Unit, table: int, old: str, new: str) -> None:
     keep_partitions(unit, table, {new: old})
 
 
-def partitions_since(
+def ask_partitions_since(
     unit: Unit, table: int, sequence: int, time_ms: int | None = None
-) -> tuple[PartitionSince, ...]:
-    """Those that came after a place among the commits, and after a time, in order."""
-    rows = unit.rows(_LATER, id=table, sequence=sequence, time=-1 if time_ms is None else time_ms)
-    return tuple(PartitionSince(name, before) for name, before in rows)
+) -> Answer:
+    """Those that came after a place among the commits, and after a time, for ``came_since``."""
+    return unit.ask(_LATER, id=table, sequence=sequence, time=-1 if time_ms is None else time_ms)
+
+
+def came_since(asked: Answer) -> tuple[PartitionSince, ...]:
+    """The partitions, in order."""
+    return tuple(PartitionSince(name, before) for name, before in asked.rows())
 
 
 def forget_floors(unit: Unit, table: int, partitions: Iterable[str]) -> None:
