@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 os.environ["TZ"] = "UTC"
 time.tzset()
+# Nothing that is imported or collected goes before the tests begin.
+gc.disable()
 # A shell ignores Ctrl-C for what it starts in the background; tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # For every JVM that a test starts: statements over few rows end before the second compiler's work
@@ -62,6 +64,7 @@ def pytest_collection_finish() -> None:
     """What is there by now stays: nobody looks through it again for what nobody holds."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -426,6 +426,7 @@ def exact(path: Path) -> pa.Table:
     return pa.Table.from_batches(batches).combine_chunks()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compression", "late"), [("ZLIB", 3), ("NONE", 3), ("ZLIB", 12_000)])
 def test_timestamps_of_any_year_keep_all_their_digits(
     compression: str, late: int, tmp_path: Path

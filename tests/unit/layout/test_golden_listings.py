@@ -64,6 +64,7 @@ def write_ids_of(name: str) -> set[tuple[int, int]]:
         return {(int(row[0]), BucketCodec.decode(int(row[1])).bucket_id) for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_chosen_directories_hold_the_rows_hive_returned(name: str) -> None:
     meta = json.loads((golden_path(name) / "meta.json").read_text())

@@ -219,6 +219,7 @@ def _make(acid: Session, kind: str, external: Path) -> None:
         acid.table(kind).write_arrow(_rows(kind, 1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_each_kind_answers_or_says_why_not(acid: Session, name: str) -> None:
     run, expected = STATEMENTS[name]
