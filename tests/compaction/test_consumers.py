@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compaction.world import ACID, DAY_MS, INSERT_ONLY, MAJOR, MINOR, World
+from tests.compaction.world import (
+    ACID,
+    DAY_MS,
+    INSERT_ONLY,
+    MAJOR,
+    World,
+    changed_at_random,
+    cleaned,
+)
 
 from hiveacid import read_arrow, read_changes
 from hiveacid.errors import (
@@ -23,6 +31,8 @@ from hiveacid.errors import (
 from hiveacid.model.history import PinKind
 from hiveacid.session import Session
 
+KINDS = ["insert"] * 3 + ["delete"] * 2 + ["overwrite"]
+
 
 @pytest.fixture
 def made(world_with: Callable[..., World]) -> World:
@@ -31,11 +41,6 @@ def made(world_with: Callable[..., World]) -> World:
     world.make()
     world.acid.sql(f"create table out (id int, change string, version bigint) {ACID}")
     return world
-
-
-def _cleaned(made: World) -> None:
-    made.clock.advance_ms(2_000)
-    made.cleaner().run_all()
 
 
 def _read(txn: Any, consumer: str = "crm", **asked: Any) -> list[tuple[int, str, int]]:
@@ -176,26 +181,6 @@ def test_outside_of_a_transaction_it_moves_after_the_last_batch(made: World, aci
         read_changes(table, since=0, retain=1)
 
 
-def _step(made: World, chance: random.Random, now: set[int], overwrites: bool) -> set[int]:
-    kind = chance.choice(["insert"] * 3 + ["delete"] * 2 + ["overwrite"] * overwrites)
-    if kind == "insert" or not now:
-        new = set(chance.sample(range(1000), 3)) - now
-        made.insert(*sorted(new))
-        now = now | new
-    elif kind == "delete":
-        gone = chance.choice(sorted(now))
-        made.delete(gone)
-        now = now - {gone}
-    else:
-        made.acid.sql("insert overwrite table t values (7, 'only')")
-        now = {7}
-    if chance.random() < 0.4:
-        made.compact(chance.choice([MINOR, MAJOR]))
-        if chance.random() < 0.7:
-            _cleaned(made)
-    return now
-
-
 def _after(state: set[int], events: list[tuple[int, str, int]]) -> set[int]:
     """The state with its changes, in their order; an overwrite's deletes come before its rows."""
     for id_, kind, _ in sorted(events, key=lambda one: (one[2], one[1])):
@@ -211,18 +196,18 @@ def test_slow_consumers_miss_nothing_and_keep_nothing_for_long(made: World, seed
     for name in states:
         _consumed(acid, name, since=0)
     for number in range(16):
-        now = _step(made, chance, now, overwrites=True)
+        now = changed_at_random(made, chance, now, KINDS, cleans=0.7)
         for name, pace in (("fast", 0.7), ("slow", 0.2)):
             if chance.random() < pace:
                 states[name] = _after(states[name], _consumed(acid, name))
                 assert states[name] == now, (seed, number, name)
     made.insert(2000)
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     now.add(2000)
     for name, state in states.items():
         assert _after(state, _consumed(acid, name)) == now == set(_ids(acid)), (seed, name)
-    _cleaned(made)
+    cleaned(made)
     root = Path(acid.table("t").definition.location)
     assert len([one for one in root.iterdir() if not one.name.startswith((".", "_"))]) == 1
 
@@ -235,11 +220,11 @@ def test_an_insert_only_table_is_kept_apart_for_its_consumer(made: World, acid: 
     made.insert(2)
     made.insert(3)
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     assert _consumed(acid, until=2) == [(2, "insert", 2)]
     made.insert(4)
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     assert _consumed(acid) == [(3, "insert", 3), (4, "insert", 4)]
 
 
@@ -252,13 +237,13 @@ def test_a_consumer_that_stays_away_for_too_long_is_told_where_it_can_begin(
     made.delete(1)
     made.compact(MAJOR)
     made.clock.advance_ms(DAY_MS - 10_000)
-    _cleaned(made)
+    cleaned(made)
     (one,) = acid.show_consumers("t")
     assert (one.version, one.behind) == (1, 2)
     assert one.pin_age_ms is not None
     assert DAY_MS - 10_000 <= one.pin_age_ms < DAY_MS
     made.clock.advance_ms(10_000)
-    _cleaned(made)
+    cleaned(made)
     with pytest.raises(SnapshotExpiredError, match="since 3, not since 1") as raised:
         _consumed(acid)
     assert any("DROP CONSUMER crm ON default.t" in one for one in raised.value.__notes__)
@@ -278,7 +263,7 @@ def test_a_consumer_whose_time_is_over_goes_on_where_nothing_is_lost(
     assert _consumed(acid) == [(2, "insert", 2)]
     made.delete(1)
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     assert _consumed(acid) == [(1, "delete", 3)]
 
 

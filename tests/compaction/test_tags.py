@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compaction.world import ACID, DAY_MS, INSERT_ONLY, MAJOR, MINOR, T, World
+from tests.compaction.world import (
+    ACID,
+    DAY_MS,
+    INSERT_ONLY,
+    MAJOR,
+    MINOR,
+    T,
+    World,
+    changed_at_random,
+    cleaned,
+)
 
 from hiveacid import read_arrow, read_changes
 from hiveacid.compaction.cleaner import CleaningOutcome
@@ -27,6 +37,8 @@ from hiveacid.model.history import Pin, PinKind
 from hiveacid.model.ids import WriteId
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
+
+KINDS = ["insert"] * 3 + ["overwrite"] + ["delete"] * 2
 
 
 @pytest.fixture
@@ -47,37 +59,10 @@ def _ids_or_none(acid: Session, write_id: int) -> list[int] | None:
         return None
 
 
-def _cleaned(made: World) -> None:
-    made.clock.advance_ms(2_000)
-    made.cleaner().run_all()
-
-
 def _files(made: World, table: str = "t") -> set[str]:
     root = Path(made.acid.table(table).definition.location)
     files = (one for one in root.rglob("[!_.]*") if one.is_file())
     return {str(one.relative_to(root)) for one in files}
-
-
-def _step(made: World, chance: random.Random, now: set[int], what: str) -> set[int]:
-    """One change of the table, compacted sometimes."""
-    kinds = ["insert"] * 3 + ["overwrite"] + (["delete"] * 2 if what is ACID else [])
-    kind = chance.choice(kinds)
-    if kind == "insert" or not now:
-        new = set(chance.sample(range(1000), 3)) - now
-        made.insert(*sorted(new))
-        now = now | new
-    elif kind == "delete":
-        gone = chance.choice(sorted(now))
-        made.delete(gone)
-        now = now - {gone}
-    else:
-        made.acid.sql("insert overwrite table t values (7, 'only')")
-        now = {7}
-    if chance.random() < 0.4:
-        made.compact(chance.choice([MINOR, MAJOR]))
-        if chance.random() < 0.5:
-            _cleaned(made)
-    return now
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -86,12 +71,13 @@ def test_tagged_versions_stay_as_they_were_until_their_tags_go(
     made: World, what: str, seed: int
 ) -> None:
     acid, chance = made.acid, random.Random(seed)
+    kinds = KINDS if what is ACID else ["insert"] * 3 + ["overwrite"]
     made.make(what=what)
     now: set[int] = set()
     tagged: dict[str, set[int]] = {}
     versions: dict[int, set[int]] = {}
     for number in range(18):
-        now = _step(made, chance, now, what)
+        now = changed_at_random(made, chance, now, kinds, cleans=0.5)
         versions[int(made.client.metastore.last_write_id(T))] = now
         if chance.random() < 0.3:
             acid.sql(f"create tag v{number} on t")
@@ -104,7 +90,7 @@ def test_tagged_versions_stay_as_they_were_until_their_tags_go(
             del tagged[name]
     made.insert(2000)
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     kept = {name: set(_ids(acid, as_of_tag=name)) for name in tagged}
     assert kept == tagged
     assert set(_ids(acid)) == now | {2000}
@@ -112,7 +98,7 @@ def test_tagged_versions_stay_as_they_were_until_their_tags_go(
         assert _ids_or_none(acid, write_id) in (sorted(then), None), (seed, write_id)
     for one in acid.tags():
         acid.table("t").drop_tag(one.name)
-    _cleaned(made)
+    cleaned(made)
     assert len({path.partition("/")[0] for path in _files(made)}) == 1
 
 
@@ -122,7 +108,7 @@ def test_what_no_tag_needs_goes_and_what_one_needed_goes_after_it(made: World) -
     made.acid.sql("create tag first on t")
     made.insert(2)
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     assert {one.partition("/")[0] for one in _files(made)} == {
         "base_0000002_v0000004",
         "delta_0000001_0000001_0000",
@@ -130,7 +116,7 @@ def test_what_no_tag_needs_goes_and_what_one_needed_goes_after_it(made: World) -
     with pytest.raises(SnapshotExpiredError):
         made.insert(3)
         made.compact(MAJOR)
-        _cleaned(made)
+        cleaned(made)
         _ids(made.acid, as_of_write_id=2)
     assert _ids(made.acid, as_of_tag="first") == _ids(made.acid, as_of_write_id=1) == [1]
     cleaner = made.cleaner()
@@ -153,7 +139,7 @@ def test_changes_are_whole_or_an_error_where_tags_kept_a_part(made: World, seed:
     now: set[int] = set()
     versions: dict[int, set[int]] = {}
     for number in range(18):
-        now = _step(made, chance, now, ACID)
+        now = changed_at_random(made, chance, now, KINDS, cleans=0.5)
         versions[int(made.client.metastore.last_write_id(T))] = now
         if chance.random() < 0.3:
             acid.table("t").tag(f"v{number}")
@@ -162,7 +148,7 @@ def test_changes_are_whole_or_an_error_where_tags_kept_a_part(made: World, seed:
     made.insert(2000)
     versions[int(made.client.metastore.last_write_id(T))] = now | {2000}
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     made.insert(3000)
     told = 0
     for write_id, then in versions.items():
@@ -182,7 +168,7 @@ def test_a_tag_that_expired_keeps_nothing(made: World) -> None:
     made.acid.sql("create tag q3 on t retain 90 days")
     made.insert(2)
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     made.clock.advance_ms(89 * DAY_MS)
     made.cleaner().run_all()
     assert _ids(made.acid, as_of_tag="q3") == [1]
@@ -204,7 +190,7 @@ def test_partitions_and_insert_only_tables_keep_what_a_tag_needs(made: World) ->
     made.insert(2, table="i")
     made.compact(MAJOR, "p", "k=0")
     made.compact(MAJOR, "i")
-    _cleaned(made)
+    cleaned(made)
     then = made.acid.at(tag="close-2026")
     for name in ("p", "i"):
         assert _ids(made.acid, name) == [1, 2]
@@ -225,7 +211,7 @@ def test_a_minor_compaction_of_an_insert_only_table_takes_nothing_from_tags(made
     made.acid.sql("create tag four on t")
     made.insert(5)
     made.compact(MINOR)
-    _cleaned(made)
+    cleaned(made)
     assert _ids(made.acid, as_of_tag="two") == [1, 2]
     assert _ids(made.acid, as_of_tag="four") == [1, 2, 3, 4]
     with pytest.raises(SnapshotExpiredError, match=r"Version 1 .* From version 5 on"):
@@ -234,7 +220,7 @@ def test_a_minor_compaction_of_an_insert_only_table_takes_nothing_from_tags(made
         made.acid.sql(f"drop tag {name} on t")
     made.insert(6)
     made.compact(MINOR)
-    _cleaned(made)
+    cleaned(made)
     assert len({path.partition("/")[0] for path in _files(made)}) == 1
 
 
@@ -272,7 +258,7 @@ def test_aborted_rows_are_not_seen_by_a_tag_after_they_were_forgotten(made: Worl
     made.acid.table("t").tag("q3")
     made.insert(4)
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     assert _ids(made.acid, as_of_tag="q3") == [1, 3]
 
 
@@ -311,7 +297,7 @@ def test_a_tag_of_what_is_there_no_more_is_refused(made: World) -> None:
     made.insert(1)
     made.insert(2)
     made.compact(MAJOR)
-    _cleaned(made)
+    cleaned(made)
     with pytest.raises(SnapshotExpiredError, match=r"Version 1 .* is not there any more"):
         made.acid.sql("create tag q3 on t as of version 1")
     assert made.acid.tags() == ()

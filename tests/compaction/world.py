@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -175,3 +176,34 @@ def rows_of(session: Any, table: str = "t") -> Rows:
     """All rows of a table, sorted."""
     found = hiveacid.read_arrow(session.table(table)).read_all().to_pylist()
     return sorted(tuple(row.values()) for row in found)
+
+
+def changed_at_random(
+    made: World, chance: random.Random, now: set[int], kinds: list[str], *, cleans: float
+) -> set[int]:
+    """One change of the table ``t``, compacted sometimes, and then cleaned sometimes; the ids that
+    it has afterwards.
+    """
+    kind = chance.choice(kinds)
+    if kind == "insert" or not now:
+        new = set(chance.sample(range(1000), 3)) - now
+        made.insert(*sorted(new))
+        now = now | new
+    elif kind == "delete":
+        gone = chance.choice(sorted(now))
+        made.delete(gone)
+        now = now - {gone}
+    else:
+        made.acid.sql("insert overwrite table t values (7, 'only')")
+        now = {7}
+    if chance.random() < 0.4:
+        made.compact(chance.choice([MINOR, MAJOR]))
+        if chance.random() < cleans:
+            cleaned(made)
+    return now
+
+
+def cleaned(made: World) -> None:
+    """Let the cleaner take what it can, a while later."""
+    made.clock.advance_ms(2_000)
+    made.cleaner().run_all()

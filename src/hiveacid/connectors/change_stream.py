@@ -112,13 +112,7 @@ class ChangeStreamReader(TableStream):
         return _state(session, table, offset)
 
     def _next(
-        self,
-        session: Session,
-        table: Table,
-        start: dict[str, Any],
-        *,
-        until: dict[str, Any] | None,
-        is_limited: bool,
+        self, session: Session, table: Table, start: dict[str, Any], *, is_limited: bool
     ) -> dict[str, Any]:
         low = _state(session, table, start)
         high = last_version(
@@ -129,8 +123,8 @@ class ChangeStreamReader(TableStream):
             versions_max=self._versions_max if is_limited else None,
             bytes_max=self._bytes_max if is_limited else None,
         )
-        if until is not None:
-            last = _state(session, table, until)
+        if self._until is not None:
+            last = _state(session, table, self._until)
             high = last if is_before(last, high) else high
             high = low if is_before(high, low) else high
         return start if high.valid == low.valid else _offset(table, high)

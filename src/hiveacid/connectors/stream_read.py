@@ -190,17 +190,11 @@ class StreamReader(TableStream):
         return _state(session, table, int(offset["writeId"]))
 
     def _next(
-        self,
-        session: Session,
-        table: Table,
-        start: dict[str, Any],
-        *,
-        until: dict[str, Any] | None,
-        is_limited: bool,
+        self, session: Session, table: Table, start: dict[str, Any], *, is_limited: bool
     ) -> dict[str, Any]:
         low, high = int(start["writeId"]), _decided(session, table)
-        if until is not None:
-            high = min(high, int(until["writeId"]))
+        if self._until is not None:
+            high = min(high, int(self._until["writeId"]))
         if high <= low:
             return start
         if is_limited and low != _NOTHING_YET:

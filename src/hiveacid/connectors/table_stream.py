@@ -139,6 +139,9 @@ ANEW: Final = "A stream that begins anew (another checkpointLocation) reads the 
 class TableStream(DataSourceStreamReader):
     """A stream without limits: Spark up to 4.1 does not say from where it reads on."""
 
+    _until: dict[str, Any] | None = None
+    """The offset that is the last one of this run, if there is one."""
+
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
@@ -172,15 +175,9 @@ class TableStream(DataSourceStreamReader):
 
     @abstractmethod
     def _next(
-        self,
-        session: Session,
-        table: Table,
-        start: dict[str, Any],
-        *,
-        until: dict[str, Any] | None,
-        is_limited: bool,
+        self, session: Session, table: Table, start: dict[str, Any], *, is_limited: bool
     ) -> dict[str, Any]:
-        """The offset at which a batch from ``start`` on ends, ``until`` at the most."""
+        """The offset at which a batch from ``start`` on ends."""
 
 
 if limits is None:
@@ -191,8 +188,6 @@ else:
         TableStream, limits.SupportsTriggerAvailableNow
     ):
         """A stream that Spark tells from where it reads on, so that a batch may have an end."""
-
-        _until: dict[str, Any] | None = None
 
         def prepareForTriggerAvailableNow(self) -> None:
             """What is there now is all that this run reads."""
@@ -212,7 +207,7 @@ else:
             with self._options.connect() as session:
                 table = stream_table(session, self._options)
                 check_same(table, start)
-                return self._next(session, table, start, until=self._until, is_limited=is_limited)
+                return self._next(session, table, start, is_limited=is_limited)
 
         def reportLatestOffset(self) -> dict[str, Any]:
             """What Spark shows as the newest."""
