@@ -140,7 +140,7 @@ def _insert_head(cursor: Cursor) -> Insert:
     pairs = cursor.in_parentheses(partition_pair) if cursor.accept("PARTITION") else ()
     static = {name: text for name, text, given in pairs if given}
     dynamic = tuple(name for name, _, given in pairs if not given)
-    if_not_exists = cursor.if_not_exists()
+    if_not_exists = overwrite and cursor.if_not_exists()
     columns = cursor.names() if cursor.key == "(" and not cursor.at_nested_query() else ()
     return Insert(
         table, Literals(()), columns, static, dynamic, overwrite, if_not_exists=if_not_exists

@@ -78,7 +78,29 @@ def plan(statement: Insert, look: Look) -> InsertWork:
         name.lower(): normal_text(text, partition_column(table, name))
         for name, text in statement.partition.items()
     }
-    return InsertWork(table, statement, static)
+    return InsertWork(table, statement, static, is_there=_is_there(statement, table, static, look))
+
+
+def _is_there(
+    statement: Insert, table: Table, static: Mapping[str, str | None], look: Look
+) -> bool:
+    """Whether IF NOT EXISTS leaves the statement nothing to do.
+
+    Raises:
+        InvalidInputError: 10093, no partition is named as a whole.
+    """
+    if not statement.if_not_exists:
+        return False
+    open_keys = [key for key in table.partition_keys if key not in static]
+    if open_keys or not static:
+        raise InvalidInputError(
+            "Dynamic partitions do not support IF NOT EXISTS. Specified partitions with value : "
+            f"{', '.join(open_keys)}",
+            code=10093,
+            table=str(table.name),
+        )
+    wanted = tuple(static[key] for key in table.partition_keys)
+    return any(part.values == wanted for part in look.partitions(table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +110,8 @@ class InsertWork(Work):
     table: Table
     statement: Insert
     static: Mapping[str, str | None]
+    is_there: bool = False
+    """The partition is, and the statement wants it only where it is not: nothing is written."""
 
     @property
     def reads(self) -> Sequence[TableName]:
@@ -98,7 +122,8 @@ class InsertWork(Work):
     @property
     def does(self) -> frozenset[WriteKind]:
         """One thing."""
-        return frozenset({WriteKind.OVERWRITE if self.statement.overwrite else WriteKind.INSERT})
+        replaces = self.statement.overwrite and not self.is_there
+        return frozenset({WriteKind.OVERWRITE if replaces else WriteKind.INSERT})
 
     @property
     def partitions(self) -> tuple[str, ...] | None:
@@ -130,6 +155,8 @@ class InsertWork(Work):
             overwrite=statement.overwrite and table.acid_mode is not AcidMode.NONE,
             static_partition=dict(self.static),
         )
+        if self.is_there:
+            return write_result(target, ())
         written = self._write_given(job, target) or self._write_literals(job, target)
         if written is None:
             written = self._write_frame(job, target)
