@@ -354,9 +354,12 @@ def partition_constant(text: str, kind: HiveType) -> Constant | None:
     """The value that a partition directory's text stands for; None where it is not certain."""
     try:
         if isinstance(kind, DecimalType):
-            return Decimal(text)
+            number = Decimal(text)
+            return number if abs(number) < 10 ** (kind.precision - kind.scale) else None
         if _name(kind) in INTEGER_BITS:
-            return int(text) if text.lstrip("-").isdigit() else None
+            half = 1 << (INTEGER_BITS[_name(kind)] - 1)
+            whole = int(text) if text.lstrip("-").isdigit() else half
+            return whole if -half <= whole < half else None
     except (InvalidOperation, ValueError):
         return None
     if _name(kind) == "boolean":

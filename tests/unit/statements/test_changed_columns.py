@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,6 +47,40 @@ def test_rows_are_in_the_buckets_of_the_type_that_they_were_written_with(
     assert acid.table("t").merge_arrow(row, on="id").updated == 1
     assert acid.table("t").delete_arrow(f"id = {value!r}").rows == 1
     assert len(rows_of(acid)) == 9
+
+
+@pytest.mark.parametrize(
+    ("kind", "new", "value", "shown"),
+    [
+        ("decimal(10,2)", "decimal(4,2)", Decimal("12345.67"), None),
+        ("int", "decimal(2,0)", 300, None),
+        ("int", "bigint", 300, 300),
+        ("string", "varchar(2)", "abc", "ab"),
+    ],
+)
+def test_a_value_that_the_new_type_cannot_say_is_null_to_a_condition(
+    acid: Session, kind: str, new: str, value: object, shown: object
+) -> None:
+    acid.sql(f"create table t (c {kind}) {ACID}")
+    acid.table("t").write_arrow(pa.table({"c": [value]}))
+    acid.sql(f"alter table t change c c {new}")
+    assert rows_of(acid) == [(shown,)]
+    for condition, is_met in (("c is null", shown is None), ("c is not null", shown is not None)):
+        found = hiveacid.read_arrow(acid.table("t"), filter=condition).read_all()
+        assert found.num_rows == is_met, condition
+
+
+def test_a_partition_whose_name_its_type_cannot_say_is_null_to_a_condition(
+    acid: Session, tmp_path: Path
+) -> None:
+    acid.sql("create table n (id int) partitioned by (p tinyint) stored as orc")
+    (tmp_path / "wh" / "n").mkdir(exist_ok=True)
+    acid.sql("insert into n partition (p=3) values (2)")
+    (tmp_path / "wh" / "n" / "p=3").rename(tmp_path / "wh" / "n" / "p=300")
+    acid.sql("msck repair table n sync partitions")
+    assert rows_of(acid, "n") == [(2, None)]
+    found = hiveacid.read_arrow(acid.table("n"), filter="p is null").read_all()
+    assert found.num_rows == 1
 
 
 def test_columns_that_exchange_their_names_tell_other_buckets(acid: Session) -> None:

@@ -223,18 +223,24 @@ def column_range(statistics: Any, tail: OrcTail, number: int, wanted: HiveType) 
     if has_count and statistics.numberOfValues == 0:
         return ColumnRange(may_be_null=True, may_have_value=False)
     found = tail.types[number].type
-    low, high = _bounds(statistics, found, wanted, tail)
+    if not _keeps_values(found, wanted):  # what does not fit is read as NULL
+        return ColumnRange()
+    low, high = _bounds(statistics, wanted, tail)
     return ColumnRange(low, high, may_be_null)
 
 
+def _keeps_values(found: HiveType, wanted: HiveType) -> bool:
+    """Whether every value of a file is one of the table's type, too."""
+    bits = [INTEGER_BITS.get(str(kind)) for kind in (found, wanted)]
+    return found == wanted or (None not in bits and bits[0] <= bits[1])  # type: ignore[operator]
+
+
 def _bounds(
-    statistics: Any, found: HiveType, wanted: HiveType, tail: OrcTail
+    statistics: Any, wanted: HiveType, tail: OrcTail
 ) -> tuple[Constant | None, Constant | None]:
     name = wanted.name if isinstance(wanted, PrimitiveType) else ""
-    if name in INTEGER_BITS and _is(found, *INTEGER_BITS) and statistics.HasField("intStatistics"):
+    if name in INTEGER_BITS and statistics.HasField("intStatistics"):
         return _both(statistics.intStatistics)
-    if found != wanted:
-        return None, None
     if name in ("float", "double") and statistics.HasField("doubleStatistics"):
         low, high = _both(statistics.doubleStatistics)
         return (low, high) if low == low and high == high else (None, None)
@@ -249,10 +255,6 @@ def _bounds(
     if name == "timestamp" and statistics.HasField("timestampStatistics"):
         return _timestamps(statistics.timestampStatistics)
     return None, None
-
-
-def _is(kind: HiveType, *names: str) -> bool:
-    return isinstance(kind, PrimitiveType) and kind.name in names
 
 
 def _both(message: Any) -> tuple[Any, Any]:
