@@ -72,6 +72,17 @@ def test_what_was_replaced_or_dropped_is_not_missing(made: World) -> None:
     assert _missing(made) == []
 
 
+def test_empty_files_that_were_loaded_are_not_missing(made: World, tmp_path: Path) -> None:
+    made.make("t", INSERT_ONLY.replace("orc", "textfile"))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("1\x01x\n")
+    (tmp_path / "in" / "empty").touch()
+    made.acid.sql(f"load data local inpath '{tmp_path}/in' into table t")
+    assert _missing(made) == []
+    assert read_arrow(made.acid.table("t"), as_of_write_id=1).read_all().num_rows == 1
+    assert read_changes(made.acid.table("t"), since=0).read_all().num_rows == 1
+
+
 def test_a_truncate_and_rows_that_a_transaction_replaced_itself_are_not_missing(
     made: World,
 ) -> None:

@@ -212,8 +212,8 @@ class _Figures:
             for one in own.commits(name, above=self.written.base, limit=_COMMITS_MAX, latest=True)
             if self._valid.is_valid(one.write_id)
         }
-        wrote = {write_id: one.facts.files for write_id, one in commits.items()}
-        for write_id, there in self.written.missing(wrote):
+        for one, there in self.written.missing(one.facts for one in commits.values()):
+            write_id = int(one.write_id)
             if not own.version(name, write_id=write_id).dropped:  # a partition took files along
                 yield commits[write_id], there
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.model.history import CommitFacts
 
 
 class WrittenFiles:
@@ -28,14 +29,16 @@ class WrittenFiles:
             else:
                 self._together.add((name.min_write_id, name.max_write_id))
 
-    def missing(self, wrote: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Of write ids that wrote so many files those of which fewer are there, with how many are;
-        not what a compaction has put together in any partition.
+    def missing(self, wrote: Iterable[CommitFacts]) -> Iterator[tuple[CommitFacts, int]]:
+        """Of what commits wrote that of which fewer files are there, with how many are. Not what a
+        compaction has put together in any partition, nor where rows were not counted: LOAD takes
+        files as they are, empty ones, too.
         """
-        for write_id, files in wrote.items():
+        for one in wrote:
+            write_id = int(one.write_id)
             there = self._counts[write_id]
             is_told = write_id > self.base and not any(
                 low <= write_id <= high for low, high in self._together
             )
-            if is_told and there < files:
-                yield write_id, there
+            if is_told and one.inserted is not None and there < one.files:
+                yield one, there

@@ -186,14 +186,14 @@ def check_all_there(
     Raises:
         MissingFileError: some were; it names the commit.
     """
-    wrote = {int(one.write_id): one.facts.files for one in commits}
-    for write_id, there in written.missing(wrote):
+    for one, there in written.missing(commit.facts for commit in commits):
+        write_id = int(one.write_id)
         if store.version(table.name, write_id=write_id).dropped:  # a partition took files along
             continue
         directory = f"delta_{write_id:07d}_{write_id:07d}"
         raise MissingFileError(
             f"Files of version {write_id} of {table.name} are missing, and no cleaner removed them:"
-            f" {there} of {wrote[write_id]} are there, in directories ...{directory}...",
+            f" {there} of {one.files} are there, in directories ...{directory}...",
             table=str(table.name),
             version=write_id,
             path=table.location,

@@ -357,14 +357,14 @@ class SqlHistory(Past):
             found = _commit(table, row)
             queries = (_HIGHEST, _LATER, _COLUMNS_AT, _DROPPED)
             asked = [unit.ask(one, id=number, sequence=found.sequence) for one in queries]
-            ((highest,),), later, columns, dropped = (one.rows() for one in asked)
+            ((highest,),), later, texts, gone = (one.rows() for one in asked)
             return Version(
                 found.write_id,
                 state_after(now, highest=highest, later=[one for (one,) in later]),
                 found.sequence,
                 found.committed_ms,
-                columns=_columns_of(columns),
-                dropped=tuple(sorted(name for (name,) in dropped)),
+                columns=_columns_of(texts),
+                dropped=tuple(sorted(name for (name,) in gone)),
             )
         forgotten = unit.scalar(FORGOTTEN_UP_TO, id=number)
         if forgotten is not None and write_id is not None and write_id <= forgotten:
