@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -42,6 +43,10 @@ _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
     Op.GE: operator.ge,
 }
 _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_TIME: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6}(\d{0,3}))?)?)?", re.ASCII
+)
+"""A date, or a wall clock; then what of a second is less than microseconds."""
 _TRUE: Final = ("t", "true", "y", "yes", "1")
 _FALSE: Final = ("f", "false", "n", "no", "0")
 """Texts that are booleans, as Spark casts them."""
@@ -178,7 +183,12 @@ def _time_comparison(
 ) -> pc.Expression:
     """Of a date or timestamp column; a date beside a timestamp is its midnight."""
     if isinstance(value, str):
-        value = date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
+        found = _TIME.fullmatch(value)
+        if found is None:  # Python reads more: weeks, zones
+            raise ValueError(value)
+        if found[2] and found[2].rstrip("0"):
+            return compare(field, pa.scalar(value).cast(pa.timestamp("ns")))
+        value = datetime.fromisoformat(value) if found[1] else date.fromisoformat(value)
     if not isinstance(value, date):
         raise ValueError(value)
     if pa.types.is_date(arrow) and not isinstance(value, datetime):
