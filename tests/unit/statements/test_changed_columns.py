@@ -23,6 +23,7 @@ def acid(metastore_url: str, tmp_path: Path) -> Iterator[Session]:
         yield session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "change", "value"),
     [

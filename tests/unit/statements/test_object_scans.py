@@ -57,6 +57,7 @@ def together(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(FileSystem, "open_input", waiting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["partitioned by (p int)", "clustered by (p) into 40 buckets"])
 def test_files_are_opened_together_and_each_is_one_request(
     acid: Session, server: Memory, monkeypatch: pytest.MonkeyPatch, way: str
@@ -74,6 +75,7 @@ def test_files_are_opened_together_and_each_is_one_request(
     assert server.asked == {"LIST": 1, "GET": count}
 
 
+@pytest.mark.slow
 def test_changes_of_a_table_of_many_partitions_open_its_files_together(
     acid: Session, server: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
