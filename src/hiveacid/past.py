@@ -25,7 +25,7 @@ from hiveacid.statements.values import (
     VirtualColumn,
     shortened,
 )
-from hiveacid.txn.view import is_same
+from hiveacid.txn.view import Look, is_same
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from hiveacid.reading.row_history import RowHistory
     from hiveacid.statements.context import OpenSession
     from hiveacid.statements.select import Keep, Lease
-    from hiveacid.txn.view import Look
 
 
 def rows_query(table: TableName, *, row_ids: bool, wanted: AsOf | None) -> Any:

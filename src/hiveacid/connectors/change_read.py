@@ -19,7 +19,7 @@ from hiveacid.connectors.batch_read import check_schema, readable_table, tasks_o
 from hiveacid.connectors.options import FEED, TRAVEL, Options
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.history import ChangeRange, Deduplication
+from hiveacid.model.history import ChangeRange, Deduplication, Version
 from hiveacid.spark.changes import CHANGE_TYPES, ChangesTask, PairTask
 from hiveacid.statements.open_changes import open_changes
 from hiveacid.storage.changes import ChangeReader
@@ -27,7 +27,6 @@ from hiveacid.storage.changes import ChangeReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hiveacid.model.history import Version
     from hiveacid.session import Session
     from hiveacid.statements.changes import ChangeScan
 
