@@ -15,7 +15,14 @@ from tests.spark.streamed import ACID, set_back
 
 import hiveacid
 from hiveacid import read_arrow
-from hiveacid.errors import AcidError, CardinalityError, InvalidInputError, NotFoundError
+from hiveacid.errors import (
+    AcidError,
+    CardinalityError,
+    ConversionError,
+    InvalidInputError,
+    NotFoundError,
+    TransactionError,
+)
 from hiveacid.session import Session
 from hiveacid.transaction import AcidTransaction
 
@@ -241,3 +248,78 @@ def test_a_stream_without_a_name(acid: Session, spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1, 1)], "id int, pay int")
     with pytest.raises(InvalidInputError, match="not known here"):
         hiveacid.foreach_batch(acid, "emp")(frame, 0)
+
+
+def frame_of(
+    spark: SparkSession, schema: str = "id int, pay int", *rows: tuple[Any, ...]
+) -> DataFrame:
+    return spark.createDataFrame(list(rows) or [(1, 1)], schema)
+
+
+@pytest.mark.parametrize("statement", ["drop table emp", "alter table emp rename to moved"])
+def test_a_table_that_goes_under_the_stream(
+    acid: Session, spark: SparkSession, tmp_path: Path, statement: str
+) -> None:
+    write = hiveacid.foreach_batch(acid, "emp", mode="upsert", on="id", app_id="a")
+    write(frame_of(spark), 0)
+    acid.sql(statement)
+    with pytest.raises(NotFoundError, match=r"Table not found default\.emp"):
+        write(frame_of(spark), 1)
+    assert not (tmp_path / "wh" / "emp").exists()
+    assert is_at_rest(acid)
+
+
+def is_at_rest(acid: Session) -> bool:
+    store = acid.client.own
+    return store.show_locks() == () and store.get_open_txns().open == ()
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_table_that_is_altered_under_the_stream(
+    acid: Session, spark: SparkSession, mode: str
+) -> None:
+    on = None if mode == "append" else "id"
+    write = hiveacid.foreach_batch(acid, "emp", mode=mode, on=on, app_id="a")
+    write(frame_of(spark), 0)
+    acid.sql("alter table emp add columns (more int)")
+    with pytest.raises(InvalidInputError, match="more"):
+        write(frame_of(spark), 1)
+    write(frame_of(spark, "id int, pay int, more int", (2, 3, 7)), 1)
+    assert rows(acid, "emp") == [(1, 1, None), (2, 3, 7)]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_row_that_does_not_fit_fails_the_batch(
+    acid: Session, spark: SparkSession, mode: str
+) -> None:
+    on = None if mode == "append" else "id"
+    write = hiveacid.foreach_batch(acid, "emp", mode=mode, on=on, app_id="a")
+    wrong = frame_of(spark, "id int, pay bigint", (1, 1), (2, 1 << 40))
+    with pytest.raises(ConversionError, match="pay"):
+        write(wrong, 0)
+    assert rows(acid, "emp") == []
+    assert is_at_rest(acid)
+    write(frame_of(spark), 0)
+    assert rows(acid, "emp") == [(1, 1)]
+
+
+def test_a_transaction_that_somebody_aborted_writes_nothing(
+    acid: Session, spark: SparkSession
+) -> None:
+    def abort(txn: AcidTransaction, batch: DataFrame, number: int) -> None:
+        with hiveacid.connect(None, acid.client.metastore.url) as other:
+            (mine,) = other.client.own.get_open_txns().open
+            other.sql(f"abort transactions {mine}")
+
+    with pytest.raises(TransactionError):
+        hiveacid.foreach_batch(acid, "emp", app_id="a", also=abort)(frame_of(spark), 0)
+    assert rows(acid, "emp") == []
+    hiveacid.foreach_batch(acid, "emp", app_id="a")(frame_of(spark), 0)
+    assert rows(acid, "emp") == [(1, 1)]
+
+
+def test_a_view_takes_no_stream(acid: Session, spark: SparkSession) -> None:
+    acid.sql("create view v as select * from emp")
+    with pytest.raises(InvalidInputError, match="view"):
+        hiveacid.foreach_batch(acid, "v", app_id="a")(frame_of(spark), 0)
+    assert is_at_rest(acid)
