@@ -20,13 +20,13 @@ ACID = "stored as orc tblproperties ('transactional'='true')"
 NAMES = ("table_history",) if IS_OLD else ("table_changes", "table_history")
 
 
-@pytest.fixture
-def emp(acid: Session) -> Session:
-    acid.sql(f"create table emp (id int, m map<string,array<int>>, t timestamp) {ACID}")
+@pytest.fixture(scope="module")
+def emp(lasting: Session) -> Session:
+    lasting.sql(f"create table emp (id int, m map<string,array<int>>, t timestamp) {ACID}")
     value = "map('k', array(1, null)), timestamp'2024-10-27 02:30:00'"
-    acid.sql(f"insert into emp select 1, {value} union all select 2, null, null")
-    acid.sql("delete from emp where id = 2")
-    return acid
+    lasting.sql(f"insert into emp select 1, {value} union all select 2, null, null")
+    lasting.sql("delete from emp where id = 2")
+    return lasting
 
 
 @needs_spark_4
