@@ -145,7 +145,7 @@ def test_a_view_is_fresh_at_each_query_and_a_large_table_stays_as_it_was(
     spark.catalog.dropTempView("v")
 
 
-def test_filters_that_spark_hands_down_change_no_other_query(
+def test_filters_that_spark_would_hand_down_change_no_other_query(
     acid: Session, spark: SparkSession, load: Any
 ) -> None:
     acid.sql(f"create table t (id int) {ACID}")
@@ -154,6 +154,7 @@ def test_filters_that_spark_hands_down_change_no_other_query(
     try:
         frame = load("t")
         assert [frame.where("id = 1").count(), frame.count()] == [1, 3]
+        assert frame.where("id = 1").join(frame.where("id > 1"), how="cross").count() == 2
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 

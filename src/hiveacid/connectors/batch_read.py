@@ -10,8 +10,10 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
@@ -19,16 +21,16 @@ from hiveacid.connectors.options import Options, version_asked
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Table, TableKind
+from hiveacid.reading.rows import condition_of
 from hiveacid.spark.arrow_read import ArrowScanTask, units_of
 from hiveacid.spark.types import spark_type
 from hiveacid.statements.select import Lease, open_lease
-from hiveacid.storage.plan.planning import plan_scan
+from hiveacid.storage.plan.arrow_conditions import Condition, filtered
+from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.read import TableReader, Unit
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from hiveacid.session import Session
 
 _TASKS_MAX: Final = 200
@@ -106,11 +108,12 @@ class UnitsPartition(InputPartition):
 
 
 class BatchReader(DataSourceReader):
-    """Reads all rows. It is planned when Spark pickles it, to send it to the workers.
+    """Reads the rows that meet the option ``filter``; without it all. It is planned when Spark
+    pickles it, to send it to the workers.
 
     Spark does that once in the life of a DataFrame or view, whatever is asked of it later. So of a
     table that one task can read that task takes the snapshot, and each query sees the table as it
-    is then. It takes no filters: those of the first query would be those of all.
+    is then. It has no ``pushFilters``: Spark would read with those of one query in others, too.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -132,13 +135,16 @@ class BatchReader(DataSourceReader):
         """The rows of a task."""
         if isinstance(partition, UnitsPartition):
             assert self._reader is not None
-            units = map(pickle.loads, partition.units)
-            yield from read_units(self._reader, units, self._schema)
+            yield from self._rows(self._reader, map(pickle.loads, partition.units))
             return
         with self._options.connect() as session:
             lease, plan = self._plan(session)
-            yield from read_units(_reader(plan), units_of(plan), self._schema)
+            yield from self._rows(_reader(plan), units_of(plan))
             lease.close()
+
+    def _rows(self, reader: TableReader, units: Iterable[Unit]) -> Iterator[pa.RecordBatch]:
+        meets = _meeting(self._condition(reader.table))
+        return read_units(reader, units, self._schema, keep=meets)
 
     def __getstate__(self) -> dict[str, Any]:
         self._planned()
@@ -157,10 +163,31 @@ class BatchReader(DataSourceReader):
     def _plan(self, session: Session) -> tuple[Lease, ScanPlan]:
         table = _table_of(session, self._options)
         then, context = version_asked(self._options.more), session.reading_context()
-        lease = open_lease(context, table, keep=lambda partitions: partitions, as_of=then)
+        predicate = self._condition(table).predicate
+        keep = partial(partitions_that_match, table, predicate=predicate)
+        lease = open_lease(context, table, keep=keep, as_of=then)
         check_schema(lease.snapshot.table, self._schema)
         wanted = [name.lower() for name in self._schema.names]
-        return lease, plan_scan(lease.snapshot, files=lease.files, columns=wanted)
+        plan = plan_scan(lease.snapshot, files=lease.files, predicate=predicate, columns=wanted)
+        return lease, plan
+
+    def _condition(self, table: Table) -> Condition:
+        """Raises: NotFoundError, InvalidInputError: it is none on the columns of the table."""
+        text = self._options.more.get("filter")
+        return condition_of(text, table.all_columns, table=table.name)
+
+
+def _meeting(condition: Condition) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What leaves out the rows that do not meet a condition."""
+    expression = condition.expression
+
+    def met(rows: pa.RecordBatch) -> pa.RecordBatch:
+        if expression is None:
+            return rows
+        found = filtered(pa.Table.from_batches([rows]), expression).combine_chunks()
+        return next(iter(found.to_batches()), rows.slice(0, 0))
+
+    return met
 
 
 def _reader(plan: ScanPlan) -> TableReader:

@@ -27,7 +27,7 @@ FEED: Final = (
     "computeUpdates",
 )
 """Delta's names, and Spark's."""
-READ: Final = (*_EVERYWHERE, "fresh", *TRAVEL, *FEED)
+READ: Final = (*_EVERYWHERE, "filter", "fresh", *TRAVEL, *FEED)
 WRITE: Final = _EVERYWHERE
 SINK: Final = _EVERYWHERE
 SOURCE: Final = (
