@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.s3 import S3Server
-from tests.s3_memory import memory_server
 from tests.s3_proxy import proxy
 
 import hiveacid
 from hiveacid.errors import InvalidInputError, StorageError
-from hiveacid.model.tables import Partition
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files, FileSystem
@@ -197,37 +194,3 @@ def test_a_table_where_no_library_reaches_is_refused_when_it_is_made(
         with pytest.raises(InvalidInputError, match=said):
             acid.sql(f"create table t (id int) stored as orc location '{location}'")
         assert not acid.sql("show tables").rows
-
-
-@pytest.fixture
-def many(url: str) -> Iterator[Session]:
-    """A session with table t of 50,000 partitions, 100,000 objects."""
-    with memory_server() as server:
-        settings = {**server.settings, **OFF}
-        with hiveacid.connect(None, url, warehouse="s3://b/wh", settings=settings) as acid:
-            acid.sql(f"create table t (id int) partitioned by (p int) {FULL}")
-            acid.sql("insert into t values (1, 0)")
-            files = {path: data for path, data in server.objects.items() if "/t/p=0/" in path}
-            assert len(files) == 2
-            for n in range(1, 50_000):
-                for path, data in files.items():
-                    server.objects[path.replace("/p=0/", f"/p={n}/")] = data
-            root = acid.table("t").definition.location
-            parts = [Partition((str(n),), f"{root}/p={n}") for n in range(1, 50_000)]
-            acid.client.metastore.add_partitions(acid.table_name("t"), parts)
-            server.reset()
-            acid.server = server  # type: ignore[attr-defined]
-            yield acid
-
-
-@pytest.mark.long("storage")
-def test_a_table_of_a_hundred_thousand_objects_is_listed_by_its_pages(many: Session) -> None:
-    asked = many.server.asked  # type: ignore[attr-defined]
-    read = hiveacid.read_arrow(many.table("t"), filter="p < 0 or p > 49990").read_all()
-    assert sorted(read["p"].to_pylist()) == list(range(49_991, 50_000))
-    assert set(asked) == {"LIST", "GET"} and asked["GET"] <= 9
-    fs, path = many.client.files.at(f"{many.client.warehouse}/t")
-    asked.clear()
-    listed = fs.list_recursive(path)
-    assert sum(not one.is_directory for one in listed) >= 100_000
-    assert asked["LIST"] <= 102
