@@ -50,7 +50,7 @@ class Keys:
         return self._joined(rows)
 
     def _joined(self, rows: pa.Table) -> tuple[Places, Places]:
-        left, right = rows.select(self._on), self._keys.select(self._on)
+        left, right = (_without_sign_of_zero(one.select(self._on)) for one in (rows, self._keys))
         left = left.append_column(_TARGET, pa.array(np.arange(rows.num_rows)))
         right = right.append_column(_SOURCE, pa.array(np.arange(right.num_rows)))
         try:
@@ -59,6 +59,14 @@ class Keys:
             names = ", ".join(self._on)
             raise InvalidInputError(f"rows cannot be matched by {names}: {error}") from error
         return pairs.column(_TARGET).to_numpy(), pairs.column(_SOURCE).to_numpy()
+
+
+def _without_sign_of_zero(rows: pa.Table) -> pa.Table:
+    """-0.0 is 0.0, as for Spark; Arrow's join tells them apart."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_floating(field.type):
+            rows = rows.set_column(place, field, pc.add(rows.column(place), 0.0).cast(field.type))
+    return rows
 
 
 class _Index:

@@ -20,7 +20,8 @@ _KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "decimal": (pa.decimal128(15, 2), [Decimal("0.00"), Decimal("-1.50"), Decimal("1.50")]),
     "timestamp": (pa.timestamp("us"), [datetime(1969, 1, 1), datetime(2026, 1, 1, 1, 2, 3, 4)]),
     "boolean": (pa.bool_(), [True, False]),
-    "double": (pa.float64(), [0.0, 1.5, -2.5]),
+    "double": (pa.float64(), [0.0, -0.0, 1.5, -2.5]),
+    "float": (pa.float32(), [0.0, -0.0, 1.5, -2.5]),
 }
 
 
