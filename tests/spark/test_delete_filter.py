@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hiveacid.session import Session
-from hiveacid.spark import delete_filter
+from hiveacid.spark import delete_filter, native_read
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 Rows = Callable[[str], list[tuple[Any, ...]]]
@@ -48,11 +48,11 @@ BITS = [(f"{bits} bits", {"RUN_BITS": (bits,)}) for bits in delete_filter.RUN_BI
     "limits",
     [
         *(limits for _, limits in BITS),
-        {"_PART_BITS": 64},
+        {"_PACKED_BITS": 0},
         {"EVENTS_HERE_MAX": 10},
         {"FILES_HERE_MAX": 2},
         {"BITMAP_BYTES_MAX": 100},
-        {"EVENTS_HERE_MAX": 10, "_PART_BITS": 64},
+        {"EVENTS_HERE_MAX": 10, "_PACKED_BITS": 0},
     ],
     ids=[
         *(name for name, _ in BITS),
@@ -66,6 +66,43 @@ def test_the_rows_left_are_the_same_however_the_deleted_ones_are_told(
         monkeypatch.setattr(delete_filter, name, limit)
     found = rows("select p, count(*), sum(k), sum(v) from t group by p")
     assert {p: tuple(rest) for p, *rest in found} == expected()
+
+
+@pytest.mark.parametrize("limits", [{}, {"EVENTS_HERE_MAX": 0}], ids=["bits", "join"])
+def test_a_partition_whose_number_does_not_fit_beside_the_rest_keeps_its_rows(
+    limits: dict[str, Any], acid: Session, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in limits.items():
+        monkeypatch.setattr(delete_filter, name, limit)
+    monkeypatch.setattr(
+        native_read,
+        "_numbers",
+        lambda snapshot: {
+            p.partition.values: int(p.partition.values[0] or 0) << 61 for p in snapshot.parts
+        },
+    )
+    acid.sql(f"create table t (k bigint, v int) partitioned by (p int) {ACID}")
+    for p in range(4):
+        acid.sql(f"insert into t partition (p = {p}) {SPANS.format(0, 20)}")
+    acid.sql("delete from t where p = 0 and k < 5")
+    acid.sql("delete from t where p = 3 and k < 7")
+    assert rows("select p, count(*) from t group by p order by p") == [
+        (0, 15), (1, 20), (2, 20), (3, 13)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("many", [32, 1], ids=["a relation each", "one relation"])
+def test_partition_columns_may_be_called_as_event_columns(
+    many: int, acid: Session, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_read, "_LITERAL_PARTITIONS", many)
+    acid.sql(
+        f"create table t (k int) partitioned by (bucket int, operation string, `row` int) {ACID}"
+    )
+    acid.sql("insert into t values (1, 5, 'I', 7), (2, 6, 'U', 8), (3, 6, 'U', 8)")
+    acid.sql("delete from t where k + 0 = 3")
+    assert rows("select * from t") == [(1, 5, "I", 7), (2, 6, "U", 8)]
+    assert rows("select row__id.writeid, operation from t where bucket = 6") == [(1, "U")]
 
 
 @pytest.mark.jvm

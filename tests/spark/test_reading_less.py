@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 
 import pyspark
 import pytest
@@ -277,6 +278,14 @@ def test_aggregates_over_all_come_from_metadata_where_it_is_exact(acid, rows, sp
         "select count(i), min(i), max(x) from g where rand() >= 0"
     )
     assert rows("select min(s), max(s) from g") == [("a", "b")]
+
+
+@pytest.mark.jvm
+def test_a_decimal_from_metadata_keeps_all_its_digits(acid, rows):
+    small = Decimal("0.00000012345678901234567890")
+    acid.sql(f"create table g (x decimal(38,26)) {ACID}")
+    acid.sql(f"insert into g values ({small:f}), (-{small:f})")
+    assert rows("select min(x), max(x) from g") == [(-small, small)]
 
 
 @here

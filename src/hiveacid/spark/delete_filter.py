@@ -15,7 +15,7 @@ What the driver needs: 8 bytes an event, and of the events of one bucket of one 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,15 +51,13 @@ BROADCAST_EVENTS_MAX: Final = 4_000_000
 and merged: Spark takes the bytes of the files, which are compressed well, for those of the rows.
 """
 
-_PART_BITS: Final = 14
-"""Partitions with deletes are numbered; 16,384 of them fit beside the other ranges, else columns
-do.
-"""
+_PACKED_BITS: Final = 63
 _IDENTITY: Final = (events.ORIGINAL_TRANSACTION, events.BUCKET, events.ROW_ID)
 _FIRST_IDENTITY_COLUMN: Final = 2
 """ORC column number of originalTransaction (format.md 4.1)."""
 Ranges = tuple[tuple[int, int], ...]
-"""The inclusive (minimum, maximum) of write id, bucket property and row id."""
+"""The inclusive (minimum, maximum) of write id, bucket property and row id, and in a partitioned
+table of the partition's number before them."""
 
 
 # -------------------------------------------------------------------- bits, made here
@@ -80,9 +78,10 @@ class DeleteMarks:
 
     @property
     def ranges(self) -> Ranges:
-        """Of write id, bucket property and number of the run."""
+        """Of the partition's number, write id, bucket property and number of the run."""
         columns = zip(
-            *((one.write_id, one.bucket, one.run) for _, one in self.bitmaps), strict=True
+            *((np.array(n), one.write_id, one.bucket, one.run) for n, one in self.bitmaps),
+            strict=True,
         )
         return tuple(
             (min(int(c.min()) for c in column), max(int(c.max()) for c in column))
@@ -138,7 +137,7 @@ def without_marked(spark: SparkSession, rows: DataFrame, marks: DeleteMarks) -> 
         rows,
         _marked(spark, marks).hint("broadcast"),
         keys=((*_IDENTITY[:2], run), (*_IDENTITY[:2], _RUN)),
-        ranges=marks.ranges,
+        ranges=marks.ranges if PART in rows.columns else marks.ranges[1:],
         kept=(_WORDS,),
         condition=f"shiftrightunsigned({word}, cast({events.ROW_ID} & 63 as int)) & 1 = 1",
     )
@@ -208,14 +207,19 @@ def read_delete_events(files: Iterable[tuple[FileSystem, str]]) -> DeleteEvents:
     return DeleteEvents(rows, tuple(zip(lows, highs, strict=True)))
 
 
-def without_deleted(rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents) -> DataFrame:
-    """``rows`` without those whose identity is in ``deletes``.
+def without_deleted(
+    rows: DataFrame, deletes: DataFrame, *, known: DeleteEvents, parts: Collection[int]
+) -> DataFrame:
+    """``rows`` without those whose identity is in ``deletes``, which are of ``parts``.
 
     Both have the columns originalTransaction, bucket and rowId, and in a partitioned table
     ``PART``, the partition's number. The result keeps the columns of ``rows``.
     """
     hint = "broadcast" if known.rows <= BROADCAST_EVENTS_MAX else "merge"
-    return _anti_joined(rows, deletes.hint(hint), keys=(_IDENTITY,) * 2, ranges=known.ranges)
+    ranges = known.ranges
+    if ranges is not None and PART in rows.columns:
+        ranges = ((min(parts), max(parts)), *ranges)
+    return _anti_joined(rows, deletes.hint(hint), keys=(_IDENTITY,) * 2, ranges=ranges)
 
 
 # -------------------------------------------------------------------- the join of both
@@ -234,11 +238,10 @@ def _anti_joined(
     property and a number, as each side calls them) and partition that meets ``condition``, for
     which it needs the columns ``kept``.
     """
-    by_part = PART in rows.columns
     sides = []
     for identity in keys:
-        packed = _packed(identity, ranges, parts=by_part)
-        columns = (*identity, PART) if by_part else tuple(identity)
+        columns = (PART, *identity) if PART in rows.columns else tuple(identity)
+        packed = _packed(columns, ranges)
         sides.append(columns if packed is None else (packed,))
     left, right = sides
     numbers = range(len(left))
@@ -249,23 +252,20 @@ def _anti_joined(
     return rows.join(gone, met, "left_anti").drop(*[f"{KEY}{n}" for n in numbers])
 
 
-def _packed(identity: Sequence[str], ranges: Ranges | None, *, parts: bool) -> str | None:
-    """The identity as one long, or None where the ranges are unknown or too wide."""
+def _packed(columns: Sequence[str], ranges: Ranges | None) -> str | None:
+    """The columns as one long, or None where their ranges are unknown or too wide."""
     if ranges is None:
         return None
     widths = [(high - low).bit_length() for low, high in ranges]
-    part_bits = 63 - sum(widths)
-    if part_bits < (_PART_BITS if parts else 0):
+    if sum(widths) > _PACKED_BITS:
         return None
     inside = " and ".join(
         f"{name} between {low}L and {high}L"
-        for name, (low, high) in zip(identity, ranges, strict=True)
+        for name, (low, high) in zip(columns, ranges, strict=True)
     )
     shift = 0
     terms: list[str] = []
-    for name, (low, _), width in reversed(list(zip(identity, ranges, widths, strict=True))):
+    for name, (low, _), width in reversed(list(zip(columns, ranges, widths, strict=True))):
         terms.append(f"shiftleft(cast({name} as bigint) - {low}L, {shift})")
         shift += width
-    if parts:
-        terms.append(f"shiftleft({PART}, {shift})")
     return f"case when {inside} then {' | '.join(terms)} end"

@@ -12,6 +12,7 @@ missing between our listing and Spark's must be an error, not rows that come bac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -50,6 +51,7 @@ _GLOB: Final = "{}[]*?\\"
 _LITERAL_PARTITIONS: Final = 32
 """More partitions than this are one relation, joined with their values by file name."""
 _PATH: Final = "__hiveacid_path"
+_KEY: Final = "__hiveacid_key_"
 
 
 def rows(
@@ -92,7 +94,7 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
                 table.location, partition_name(keys, partition.values)
             ):
                 frame = _load(_reader(spark, schema).format(format), paths)
-                frames.append(frame.selectExpr("*", *_literals(table, partition)))
+                frames.append(frame.selectExpr("*", *_literals(table.partition_columns, partition)))
             else:
                 in_place += paths
         if in_place:
@@ -154,7 +156,7 @@ def _live(
 def _output(plan: ScanPlan, *, row_ids: bool) -> list[str]:
     data = {column.name for column in plan.snapshot.table.columns}
     columns = [
-        f"{quoted(events.ROW, name)} as {quoted(name)}" if name in data else quoted(name)
+        f"{quoted(events.ROW, name) if name in data else quoted(_KEY + name)} as {quoted(name)}"
         for name in plan.columns
     ]
     if row_ids:
@@ -183,7 +185,8 @@ def _filter_deleted(
         return rows
     gone = _read_events(spark, snapshot.table, groups, numbers=numbers)
     gone = _live(gone, snapshot, parts, operation=events.Operation.DELETE)
-    return without_deleted(rows, gone, known=known)
+    parts_deleted = [numbers[partition.values] for partition, _ in groups]
+    return without_deleted(rows, gone, known=known, parts=parts_deleted)
 
 
 def _read_events(
@@ -220,7 +223,7 @@ def _read_events(
             frame = _load(reader, _paths(partition, files))
             if table.partition_columns:
                 number = f"{numbers[partition.values]}L as {PART}"
-                frame = frame.selectExpr("*", *_literals(table, partition), number)
+                frame = frame.selectExpr("*", *_literals(_keys(table), partition), number)
             frames.append(frame)
     return reduce(lambda a, b: a.unionAll(b), frames)
 
@@ -258,9 +261,7 @@ def _joined(
             *(t.StructField(text, t.StringType()) for text in texts),
         ]
     )
-    values = given_rows(spark, rows, known).selectExpr(
-        _PATH, *keys_from(table.partition_columns, texts), PART
-    )
+    values = given_rows(spark, rows, known).selectExpr(_PATH, *keys_from(_keys(table), texts), PART)
     frame = frame.selectExpr("*", f"_metadata.file_path as {_PATH}")
     return frame.join(F.broadcast(values), _PATH).drop(_PATH)
 
@@ -343,9 +344,16 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
 # -------------------------------------------------------------------- files as Spark is told them
 
 
-def _literals(table: Table, partition: Partition) -> list[str]:
-    """The partition columns with their values in one partition, as select expressions."""
-    return keys_from(table.partition_columns, list(map(literal, partition.values)))
+def _keys(table: Table) -> tuple[Column, ...]:
+    """The partition columns as they are called beside the event columns, of which one may have the
+    same name.
+    """
+    return tuple(replace(one, name=f"{_KEY}{one.name}") for one in table.partition_columns)
+
+
+def _literals(columns: Sequence[Column], partition: Partition) -> list[str]:
+    """Partition columns with their values in one partition, as select expressions."""
+    return keys_from(columns, list(map(literal, partition.values)))
 
 
 def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -245,6 +246,8 @@ def _literal(value: Constant | None, kind: HiveType) -> str:
     text = "null" if value is None else str(value)
     if isinstance(value, date):
         text = f"date '{text}'"
+    elif isinstance(value, Decimal):  # with an exponent it would be a double
+        text = f"{value:f}"
     return f"cast({text} as {spark_type(kind).simpleString()})"
 
 
