@@ -22,7 +22,7 @@ from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.conf import takes_arrow
-from hiveacid.spark.read import read
+from hiveacid.spark.read import read, relation_of
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files
@@ -142,7 +142,7 @@ def through_text(spark: Any, snapshot: Snapshot) -> list[dict[str, Any]]:
     """Columns of the types of which few rows go into a query's text."""
     few = plan_scan(snapshot, files=Files(), columns=TYPES.keys() - {"z", "a", "n"})
     found = read(spark, few, bytes_here=1 << 20)
-    assert isinstance(found.relation, str)
+    assert isinstance(relation_of(spark, found.given), str)
     batches = found.frame._collect_as_arrow()
     assert all(field.nullable for field in found.frame.schema)
     return [row for batch in batches for row in batch.to_pylist()]
