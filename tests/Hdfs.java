@@ -7,7 +7,8 @@ import org.apache.hadoop.util.ToolRunner;
 
 /**
  * A name node and a data node in one process, until its input ends; prints their address. A line of
- * its input is a command of dfsadmin, answered by a line with its exit code.
+ * its input is a command of dfsadmin, or {@code restart} or {@code stop} of the name node, answered
+ * by a line with its exit code.
  */
 public class Hdfs {
     public static void main(String[] arguments) throws Exception {
@@ -21,7 +22,14 @@ public class Hdfs {
         conf.set("fs.defaultFS", cluster.getURI().toString());
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            int code = ToolRunner.run(new DFSAdmin(conf), line.split(" "));
+            int code = 0;
+            if (line.equals("restart")) {
+                cluster.restartNameNode(0);
+            } else if (line.equals("stop")) {
+                cluster.shutdownNameNode(0);
+            } else {
+                code = ToolRunner.run(new DFSAdmin(conf), line.split(" "));
+            }
             System.out.println("exit " + code);
         }
         System.exit(0); // the directory goes: nobody waits for an orderly end

@@ -47,7 +47,7 @@ class Hdfs(str):
     process: subprocess.Popen[str]
 
     def admin(self, *words: str) -> None:
-        """A command of ``hdfs dfsadmin``."""
+        """A command of ``hdfs dfsadmin``, or ``restart`` or ``stop`` of the name node."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(" ".join(words) + "\n")
         self.process.stdin.flush()

@@ -73,7 +73,8 @@ _KINDS: Final[tuple[_Kind, ...]] = (
     (
         re.compile(
             "[Tt]imeout was reached|timed out|Connection refused|got no answer|NETWORK_CONNECTION"
-            "|Couldn't (connect|resolve)|failed to lookup address"
+            "|Couldn't (connect|resolve)|failed to lookup address|Name or service not known"
+            "|Temporary failure in name"
         ),
         "no-answer",
         "the server of {path} does not answer: {text}",

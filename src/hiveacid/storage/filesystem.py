@@ -81,8 +81,9 @@ class FileSystem:
         self._retries = (retries or Retries()).of_a_server()
         self._fs, prefix = pafs.LocalFileSystem(), ""
         if self._root != _LOCAL:
+            own = (self._root, self.s3, self._retries.deadline_s)
             with mapped(self._root):
-                self._fs, prefix = opened_root(self._root, self.s3)
+                self._fs, prefix = self._retries.run(lambda: opened_root(*own), subject=root)
         self._prefix = prefix.rstrip("/")
         self._requests: Requests | None = None
         self._uploads: Uploads | None = None

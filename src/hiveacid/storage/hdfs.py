@@ -5,11 +5,13 @@ client behaves: rights of what is made, the trash, refusals as errors of files.
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +20,9 @@ from pyarrow import fs as pafs
 from hiveacid.errors import MissingExtraError
 
 _COPY_BYTES: Final = 16 * 1024 * 1024
+_CONNECT_S: Final = 10.0
+_WAIT_S: Final = 1.5
+"""For how long the client itself waits for a name node, where it is asked again."""
 _TRACE: Final = r"\n\tat "
 """Begins, as the client shows it, where in the name node something was refused."""
 _UMASK: Final = re.compile(
@@ -26,15 +31,16 @@ _UMASK: Final = re.compile(
 _UMASK_DEFAULT: Final = 0o022
 
 
-def hadoop_file_system(root: str) -> pafs.FileSystem:
-    """The file system of a root; HADOOP_CONF_DIR says what is configured.
+def hadoop_file_system(root: str, *, deadline_s: float) -> pafs.FileSystem:
+    """The file system of a root; HADOOP_CONF_DIR says what is configured. While a file is written
+    its name node is waited for until ``deadline_s``; all else whoever asks may ask again.
 
     Raises:
         MissingExtraError: the client is not installed.
-        OSError: its configuration cannot be read.
+        OSError: its configuration cannot be read, or nobody listens at its address.
     """
     try:
-        from hdfs_native import TrashNotEnabledError, WriteOptions, fsspec
+        from hdfs_native import Client, TrashNotEnabledError, WriteOptions, fsspec
     except ImportError as error:
         raise MissingExtraError(
             f"{root} is reached by hdfs-native, which is not installed",
@@ -44,19 +50,36 @@ def hadoop_file_system(root: str) -> pafs.FileSystem:
     scheme, _, address = root.rstrip("/").partition("://")
     given: Any = fsspec.ViewfsFileSystem if scheme == "viewfs" else fsspec.HdfsFileSystem
     host, _, port = address.partition(":")
+    if host and port:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
+
+    def writing() -> Any:
+        with refusals_told():
+            return Telling(Client(f"{scheme}://{address}", tries(deadline_s)))
+
     # what is kept by host and port would be another process's client after a fork
-    made = _as_arrow_takes(given, WriteOptions, TrashNotEnabledError)(
-        host or None, int(port) if port else None, skip_instance_cache=True
+    made = _as_arrow_takes(given, writing, WriteOptions, TrashNotEnabledError)(
+        host or None, int(port) if port else None, skip_instance_cache=True, **tries(_WAIT_S)
     )
     return pafs.PyFileSystem(pafs.FSSpecHandler(made))
 
 
-def _as_arrow_takes(given: Any, options: Any, no_trash: type[Exception]) -> Any:
+def tries(wait_s: float) -> dict[str, str]:
+    """How often the client asks name nodes again, by its pauses, which double."""
+    pauses = itertools.accumulate(min(0.5 * 2**n, 15.0) for n in range(100))
+    count = sum(1 for _ in itertools.takewhile(lambda so_far: so_far <= wait_s, pauses))
+    return {"dfs.client.failover.max.attempts": str(max(1, count))}
+
+
+def _as_arrow_takes(
+    given: Any, writing: Callable[[], Any], options: Any, no_trash: type[Exception]
+) -> Any:
     """A class of the client's file systems: with times of change, names as they are, copies; rights
-    of what is made are those that Hadoop's own client gives. ``options`` are of a new file,
-    ``no_trash`` is raised where there is none.
+    of what is made are those that Hadoop's own client gives. ``writing`` makes the client that
+    writes files, ``options`` are of a new one, ``no_trash`` is raised where there is none.
     """
     umask = hadoop_umask()
+    writing = lru_cache(maxsize=1)(writing)
 
     class Hadoop(given):  # type: ignore[misc]
         client: Any
@@ -86,7 +109,7 @@ def _as_arrow_takes(given: Any, options: Any, no_trash: type[Exception]) -> Any:
             if mode != "wb":
                 return super()._open(path, mode, **facts)
             made = options(permission=0o666 & ~umask, overwrite=True)
-            return self.client.create(path, write_options=made)
+            return writing().create(path, write_options=made)
 
         def trash(self, path: str) -> bool:
             try:

@@ -26,6 +26,7 @@ Lookup = Callable[[str], str | None]
 _ATTEMPTS: Final = 5
 """Of a request that the server is too busy for, or that gets lost; pauses grow between them."""
 _HDFS: Final = ("hdfs://", "viewfs://")
+_GOOGLE: Final = ("gs://", "gcs://")
 _KNOWN: Final = (
     "Known are absolute paths, file:, s3: (s3a:, s3n:; what speaks S3 by hiveacid.s3.endpoint), "
     "hdfs:, viewfs:, gs:, abfs: and abfss:."
@@ -117,8 +118,9 @@ def is_s3(root: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def opened_root(root: str, s3: S3Access) -> tuple[pafs.FileSystem, str]:
-    """The library's file system of a root, and what its paths begin with, such as a bucket.
+def opened_root(root: str, s3: S3Access, deadline_s: float) -> tuple[pafs.FileSystem, str]:
+    """The library's file system of a root, and what its paths begin with, such as a bucket;
+    ``deadline_s`` is how long it may try where nobody else asks again.
 
     Raises:
         InvalidInputError: there is none of that scheme.
@@ -130,9 +132,9 @@ def opened_root(root: str, s3: S3Access) -> tuple[pafs.FileSystem, str]:
         if "?" not in root and "@" not in bucket:
             return _s3(bucket, s3), bucket
     if root.startswith(_HDFS):
-        return hadoop_file_system(root), ""
+        return hadoop_file_system(root, deadline_s=deadline_s), ""
     try:
-        file_system, path = pafs.FileSystem.from_uri(root)
+        file_system, path = pafs.FileSystem.from_uri(bounded(root, deadline_s))
     except (ValueError, pa.ArrowException) as error:
         known = root.partition(":")[0] in ("gs", "gcs", "abfs", "abfss", "s3")
         note = "pip install -U pyarrow: this one was built without it." if known else _KNOWN
@@ -140,6 +142,13 @@ def opened_root(root: str, s3: S3Access) -> tuple[pafs.FileSystem, str]:
             f"no file system for location {root!r}", location=root, note=note
         ) from error
     return file_system, path
+
+
+def bounded(root: str, deadline_s: float) -> str:
+    """The library tries for a quarter of an hour what Google's servers do not do."""
+    if not root.startswith(_GOOGLE) or "retry_limit_seconds=" in root:
+        return root
+    return f"{root}{'&' if '?' in root else '?'}retry_limit_seconds={max(1, round(deadline_s))}"
 
 
 def _s3(bucket: str, access: S3Access) -> pafs.FileSystem:

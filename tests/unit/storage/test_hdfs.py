@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hdfs_native import Client
-from tests.hdfs import Hdfs
+from tests.hdfs import Hdfs, hdfs_server
 
 import hiveacid
 from hiveacid.errors import StorageError
-from hiveacid.storage.filesystem import Files
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.hdfs import hadoop_umask
 from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import opened_root
@@ -182,3 +183,43 @@ def test_of_a_file_that_is_open_others_see_nothing_for_certain(hdfs: Hdfs) -> No
         out.flush()
         assert fs.size_bytes(path) == 0, "what a listing tells does not grow"
     assert fs.size_bytes(path) == 10
+
+
+@pytest.mark.parametrize("step", ["rename", "open_output", "list_each", "write_bytes"])
+def test_a_name_node_that_is_restarted_in_the_middle_of_a_statement_is_waited_for(
+    hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    url, original, restarts = f"sqlite:///{tmp_path}/m.db", getattr(FileSystem, step), [1]
+
+    def after_a_restart(self: FileSystem, *given: Any, **facts: Any) -> Any:
+        if restarts:
+            restarts.pop()
+            hdfs.admin("restart")
+        return original(self, *given, **facts)
+
+    with hiveacid.connect(None, url, warehouse=f"{hdfs}/restarted{step}") as acid:
+        acid.sql(f"create table t (id int) {ACID}")
+        acid.sql("insert into t values (1), (2)")
+        with monkeypatch.context() as patch:
+            patch.setattr(FileSystem, step, after_a_restart)
+            acid.sql("insert into t values (3)")
+            acid.table("t").delete_arrow("id = 2")
+        assert not restarts
+        found = hiveacid.read_arrow(acid.table("t")).read_all()["id"].to_pylist()
+        assert sorted(found) == [1, 3]
+
+
+def test_a_name_node_that_is_gone_is_given_up_at_the_deadline(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/m.db"
+    settings = {"hiveacid.files.retry_s": "3"}
+    with hdfs_server() as own:
+        with hiveacid.connect(None, url, warehouse=f"{own}/wh", settings=settings) as acid:
+            acid.sql(f"create table t (id int) {ACID}")
+            acid.sql("insert into t values (1)")
+            own.admin("stop")
+            for _ in range(2):  # the client itself tries for three minutes each time
+                with pytest.raises(StorageError, match="does not answer"):
+                    acid.sql("insert into t values (2)")
+        by_number = own.replace("localhost", "127.0.0.1")
+        with pytest.raises(StorageError, match="does not answer"):
+            Files(retries=Retries(3, ManualClock())).at(f"{by_number}/x")

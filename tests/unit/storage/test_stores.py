@@ -17,14 +17,17 @@ from hiveacid.client import open_client
 from hiveacid.errors import InvalidInputError, MissingExtraError, StorageError
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files, FileSystem, one_name
-from hiveacid.storage.hdfs import Telling
+from hiveacid.storage.hdfs import Telling, tries
+from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import (
     S3Access,
     S3Keys,
+    bounded,
     s3_of_environment,
     s3_of_hadoop,
     s3_of_settings,
 )
+from hiveacid.testing import ManualClock
 
 KEYS = S3Keys("the-key", "the-secret", "the-token")
 
@@ -156,6 +159,23 @@ def test_what_hdfs_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raised.value.__notes__ == ["pip install 'hiveacid[hdfs]'"]
 
 
+def test_a_client_tries_no_longer_than_it_is_told_to() -> None:
+    assert [tries(wait_s)["dfs.client.failover.max.attempts"] for wait_s in (0, 1.5, 60)] == [
+        "1",
+        "2",
+        "7",
+    ]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "no-such-host.invalid:8020"])
+def test_an_address_where_no_name_node_listens_is_given_up_soon(host: str) -> None:
+    clock = ManualClock()
+    with pytest.raises(StorageError, match="does not answer") as raised:
+        Files(retries=Retries(60, clock)).at(f"hdfs://{host}/wh")
+    assert raised.value.context["detail"] == "no-answer"
+    assert clock.monotonic_s() < 10
+
+
 def test_what_a_name_node_refuses_is_an_error_of_files() -> None:
     class Open(io.BytesIO):
         def write(self, _: object) -> int:
@@ -186,6 +206,13 @@ def test_other_object_stores_are_opened_in_the_same_way(root: str, bucket: str) 
     fs, path = Files().at(location)
     assert path == f"{bucket}/wh/a b%2F+é" and fs.location_of(path) == location
     assert fs.is_object_store and fs.uploads is None and not fs.shows_flushed
+
+
+def test_google_is_not_asked_for_a_quarter_of_an_hour() -> None:
+    assert bounded("gs://b/", 60.0) == "gs://b/?retry_limit_seconds=60"
+    assert bounded("gcs://b/?scheme=http", 0.1) == "gcs://b/?scheme=http&retry_limit_seconds=1"
+    for given in ("gs://b/?retry_limit_seconds=5", "abfss://c@a.dfs.core.windows.net/"):
+        assert bounded(given, 60.0) == given
 
 
 @pytest.mark.parametrize("root", ["wasbs://c@a.blob.core.windows.net", "oss://b", "nfs://h"])
