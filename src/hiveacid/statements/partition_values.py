@@ -1,10 +1,10 @@
 """Partition values as text: normal form by column type, specifications against a table.
 
 Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9). Decimals and timestamps have no
-zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00. Hive 4.1 looks for rows it changes under
-such names only. Values of char(n) are padded to n characters, as Hive 4.1 names them. NULL and the
-empty string are the default partition (None), also the text ``__HIVE_DEFAULT_PARTITION__``, cut to
-the column's length.
+zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00 and -0. Floats and doubles are as Java prints
+them: ``x=1.0``, ``x=1.0E20``. Hive 4.1 looks for rows it changes under such names only. Values of
+char(n) are padded to n characters, as Hive 4.1 names them. NULL and the empty string are the
+default partition (None), also the text ``__HIVE_DEFAULT_PARTITION__``, cut to the column's length.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+import pyarrow as pa
+
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType
+from hiveacid.storage.plain.text_format import java_numbers
 
 PartitionText = tuple[tuple[str, str | None], ...]
 
@@ -94,8 +97,18 @@ def _normal(text: str, column: Column) -> str:
         return _timestamp(text.strip())
     if isinstance(kind, DecimalType):
         plain = format(Decimal(text.strip()), "f")
-        return plain.rstrip("0").rstrip(".") if "." in plain else plain
+        plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
+        return "0" if plain == "-0" else plain
+    if isinstance(kind, PrimitiveType) and kind.name in ("float", "double"):
+        return _floating(text.strip(), kind)
     return text
+
+
+def _floating(text: str, kind: PrimitiveType) -> str:
+    if "_" in text:
+        raise ValueError(text)
+    number = pa.array([float(text)], pa.float32() if kind.name == "float" else pa.float64())
+    return str(java_numbers(number)[0])
 
 
 def _timestamp(text: str) -> str:
