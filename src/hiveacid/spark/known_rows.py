@@ -30,6 +30,8 @@ def _class() -> Any:
     class KnownRows(DataFrame):
         """What it has not itself, the handle of Spark's own above all, its other self has."""
 
+        __module__ = DataFrame.__module__  # by which we and others tell a DataFrame of Spark's
+
         def __init__(
             self, spark: SparkSession, rows: Callable[[], list[Row]], other: Callable[[], DataFrame]
         ) -> None:
