@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.errors import ConflictError, InvalidInputError, NotFoundError
 from hiveacid.model.history import AsOf, as_of, moment_ms
-from hiveacid.model.ids import TxnId
-from hiveacid.model.tables import FileFormat, Table, TableName
+from hiveacid.model.tables import FileFormat, Table, TableName, TxnId
 from hiveacid.sql import Arguments, parse_one
 from hiveacid.statements.arguments import check_number, checked
 from hiveacid.statements.history import DescribeHistory, RestoreTable, UndoTransaction

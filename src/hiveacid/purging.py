@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.errors import AcidError, ConflictError, LockError, UnsupportedError, spark_needed
 from hiveacid.model.compactions import CompactionState
-from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
-from hiveacid.model.properties import NO_CLEANUP, is_true
 from hiveacid.model.readable import moment
-from hiveacid.model.tables import AcidMode, Partition, Table
+from hiveacid.model.tables import NO_CLEANUP, AcidMode, Partition, Table, TxnId, WriteId, is_true
 from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.sql import Statement
 from hiveacid.sql.cursor import TokenKind, tokenize

@@ -20,8 +20,7 @@ from hiveacid.client import DEFAULT_DATABASE, Client, open_client
 from hiveacid.compacting import Compacting, CompactionMethods
 from hiveacid.errors import InvalidInputError, spark_needed
 from hiveacid.model.history import AsOf
-from hiveacid.model.tables import Table, TableName
-from hiveacid.model.transactions import Isolation
+from hiveacid.model.tables import Isolation, Table, TableName
 from hiveacid.past import PastMethods
 from hiveacid.progress import statement_shown
 from hiveacid.settings import Settings

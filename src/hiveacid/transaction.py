@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hiveacid.errors import InvalidInputError, TransactionError
 from hiveacid.metastore.api import own
 from hiveacid.model.history import StreamBatch
-from hiveacid.model.ids import LockId, TxnId
-from hiveacid.model.transactions import Isolation
+from hiveacid.model.tables import Isolation, LockId, TxnId
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.session_state import (
     AbortLocks,

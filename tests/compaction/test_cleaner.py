@@ -18,8 +18,7 @@ from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.errors import InvalidInputError, StorageError
 from hiveacid.layout.compaction import Kept
 from hiveacid.model.compactions import CompactionState, CompactionType
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import Partition, TableName
+from hiveacid.model.tables import Partition, TableName, TxnId, WriteId
 from hiveacid.session import Session
 from hiveacid.storage.filesystem import FileSystem
 

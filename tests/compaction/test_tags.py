@@ -34,7 +34,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.model.history import Pin, PinKind
-from hiveacid.model.ids import WriteId
+from hiveacid.model.tables import WriteId
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 

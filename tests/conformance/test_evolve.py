@@ -22,9 +22,8 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.ids import TxnId
 from hiveacid.model.locks import LockState
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId
 from hiveacid.session import Session
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

@@ -17,9 +17,8 @@ from hiveacid.client import Client, open_client
 from hiveacid.errors import ConflictError
 from hiveacid.metastore.api import ConflictUnit
 from hiveacid.model.bucket import RowId
-from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockState, LockType
-from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.tables import Column, Table, TableName, TxnId, WriteId
 from hiveacid.model.transactions import OperationType, TxnState, TxnType
 from hiveacid.model.types import parse_type
 from hiveacid.settings import Settings

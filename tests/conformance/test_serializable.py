@@ -15,9 +15,8 @@ from hiveacid.errors import ConflictError, UnsupportedError
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.conflicts import ReadSet
-from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import Column, Partition, Table, TableName
-from hiveacid.model.transactions import Isolation, OperationType, TxnState
+from hiveacid.model.tables import Column, Isolation, Partition, Table, TableName, WriteId
+from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.settings import Settings

@@ -17,8 +17,7 @@ from hiveacid.layout.compaction import (
 from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.layout.names import VERSION_FILE
 from hiveacid.layout.resolve import resolve
-from hiveacid.model.ids import TxnId
-from hiveacid.model.tables import AcidMode, BucketSpec, Column, FileFormat, Table, TableName
+from hiveacid.model.tables import AcidMode, BucketSpec, Column, FileFormat, Table, TableName, TxnId
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem

@@ -17,7 +17,7 @@ from hiveacid.compaction.rewrites import rewrite
 from hiveacid.errors import AcidError, InvalidInputError, UnsupportedError
 from hiveacid.layout.compaction import plan_rebalance
 from hiveacid.layout.snapshot import AcidDirectory
-from hiveacid.model.ids import TxnId
+from hiveacid.model.tables import TxnId
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings

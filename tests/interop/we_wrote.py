@@ -21,8 +21,7 @@ from tests.interop.kinds import Kind, Step, Workplace
 from tests.interop.reading_back import check_ls, check_read_arrow, frame_rows
 
 import hiveacid
-from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import FIRST_WRITE_ID_AFTER_CONVERSION, TableName
 from hiveacid.session import Session
 
 if TYPE_CHECKING:

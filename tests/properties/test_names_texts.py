@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hiveacid.layout import events, names
 from hiveacid.model.bucket import BucketCodec, RowId
-from hiveacid.model.ids import LONG_MAX, LONG_MIN
+from hiveacid.model.tables import LONG_MAX, LONG_MIN
 from hiveacid.model.types import (
     BINARY,
     DOUBLE,

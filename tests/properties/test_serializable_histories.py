@@ -16,7 +16,7 @@ from tests.scenarios.key_values import KeyValues
 from hiveacid.client import Client, open_client
 from hiveacid.clock import NoThreads
 from hiveacid.errors import ConflictError
-from hiveacid.model.transactions import Isolation
+from hiveacid.model.tables import Isolation
 from hiveacid.settings import Settings
 from hiveacid.txn.transaction import Transaction
 

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from hiveacid.client import Client
 from hiveacid.errors import AlreadyExistsError, NotFoundError
 from hiveacid.model.bucket import RowId
-from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.tables import Column, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList

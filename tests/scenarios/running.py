@@ -26,7 +26,7 @@ from tests.scenarios.key_values import KeyValues
 
 from hiveacid.client import Client
 from hiveacid.errors import ConflictError, InvalidInputError
-from hiveacid.model.transactions import Isolation
+from hiveacid.model.tables import Isolation
 from hiveacid.txn.transaction import Transaction
 
 KEYS = range(1, 6)

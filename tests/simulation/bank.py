@@ -31,8 +31,7 @@ from hiveacid.errors import (
     NotFoundError,
     SnapshotExpiredError,
 )
-from hiveacid.model.ids import TxnId
-from hiveacid.model.tables import BucketSpec, Column, Database, Table, TableName
+from hiveacid.model.tables import BucketSpec, Column, Database, Table, TableName, TxnId
 from hiveacid.model.types import parse_type
 from hiveacid.session import Session
 from hiveacid.settings import Settings

@@ -18,7 +18,7 @@ from tests.simulation.run import Place, place
 
 from hiveacid.metastore.sql import cleaning, conflicts
 from hiveacid.metastore.sql.engine import Database
-from hiveacid.model.ids import LONG_MAX, TxnId
+from hiveacid.model.tables import LONG_MAX, TxnId
 from hiveacid.model.valid import ListKind, ValidWriteIdList
 from hiveacid.statements import placement
 from hiveacid.txn import conflicts as txn_conflicts

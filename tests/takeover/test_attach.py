@@ -26,7 +26,7 @@ from hiveacid.errors import (
     MetastoreError,
     NotFoundError,
 )
-from hiveacid.model.ids import TxnId
+from hiveacid.model.tables import TxnId
 from hiveacid.session import Session, connect
 
 NOTHING_OPEN = 2**63 - 1

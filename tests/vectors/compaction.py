@@ -18,8 +18,7 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import Column, Database, Partition, Table, TableName
+from hiveacid.model.tables import Column, Database, Partition, Table, TableName, TxnId, WriteId
 from hiveacid.model.transactions import TxnType
 from hiveacid.model.types import parse_type
 from hiveacid.testing import ManualClock

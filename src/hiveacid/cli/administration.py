@@ -132,7 +132,7 @@ def abort_clients(transactions: tuple[int, ...], locks: tuple[int, ...], url: st
     """Abort transactions, and give back locks, of clients that are gone."""
     if not transactions and not locks:
         raise click.UsageError("abort what? give ids of transactions, or --lock ID")
-    from hiveacid.model.ids import LockId, TxnId
+    from hiveacid.model.tables import LockId, TxnId
     from hiveacid.statements.session_state import AbortTransactions, abort_locks, abort_transactions
 
     with open_metastore(url) as metastore:

@@ -40,9 +40,15 @@ from hiveacid.layout.compaction import CleaningPlan, Kept, floor_of, settled_abo
 from hiveacid.layout.resolve import Entry
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState, CompactionType
 from hiveacid.model.history import Pin
-from hiveacid.model.ids import WriteId
-from hiveacid.model.properties import NO_CLEANUP
-from hiveacid.model.tables import RENAMING_TO, Partition, Table, TableKind, TableName
+from hiveacid.model.tables import (
+    NO_CLEANUP,
+    RENAMING_TO,
+    Partition,
+    Table,
+    TableKind,
+    TableName,
+    WriteId,
+)
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.txn.manager import retained_until_ms, retention_s

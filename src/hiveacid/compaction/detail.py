@@ -23,9 +23,8 @@ from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.layout.written import WrittenFiles
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
 from hiveacid.model.history import Commit
-from hiveacid.model.properties import NO_CLEANUP
 from hiveacid.model.readable import HtmlFields, moment
-from hiveacid.model.tables import AcidMode, Table, TableName
+from hiveacid.model.tables import NO_CLEANUP, AcidMode, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState, TxnType
 from hiveacid.storage.orc.tails import tail_of
 from hiveacid.txn.manager import retained_until_ms, retention_s

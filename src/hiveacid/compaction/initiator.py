@@ -37,8 +37,7 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
-from hiveacid.model.properties import WORKER_POOL, check_mode
-from hiveacid.model.tables import Database, Partition, Table, TableName
+from hiveacid.model.tables import WORKER_POOL, Database, Partition, Table, TableName, check_mode
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.listing import list_partition, list_partitions
 

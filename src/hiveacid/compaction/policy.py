@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from hiveacid.layout.names import BaseName, parse_directory
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import CompactionType
-from hiveacid.model.properties import (
+from hiveacid.model.tables import (
     DELTA_NUM,
     DELTA_PCT,
     NO_AUTO_COMPACTION,
+    AcidMode,
+    Table,
     is_true,
     threshold,
 )
-from hiveacid.model.tables import AcidMode, Table
 from hiveacid.settings import Settings
 
 

@@ -16,9 +16,8 @@ from hiveacid.client import Client
 from hiveacid.layout.names import DeltaName, is_hidden, is_marker, parse_directory, partition_name
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory
-from hiveacid.model.properties import check_mode
 from hiveacid.model.readable import HtmlFields
-from hiveacid.model.tables import AcidMode, Partition, Table, TableName
+from hiveacid.model.tables import AcidMode, Partition, Table, TableName, check_mode
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition

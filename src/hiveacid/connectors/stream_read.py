@@ -46,8 +46,7 @@ from hiveacid.layout.changes import write_ids_of
 from hiveacid.layout.names import BaseName, DeltaName, format_base, parse_directory
 from hiveacid.layout.snapshot import AcidDirectory, DeltaDirectory, Snapshot, SnapshotPart
 from hiveacid.model.history import Pin, Version
-from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.tables import AcidMode, Table, WriteId
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.arrow_read import units_of
 from hiveacid.spark.text import ROW_ID_COLUMN

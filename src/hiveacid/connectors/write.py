@@ -47,8 +47,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.layout.names import staging_name
-from hiveacid.model.ids import MAX_BUCKET_ID, StatementId
-from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.tables import MAX_BUCKET_ID, AcidMode, StatementId, Table
 from hiveacid.statements.arrow_rows import lower_names, refuse_what_needs_spark, stored_arrays
 from hiveacid.statements.checks import check_has_partition_columns, extra_columns
 from hiveacid.statements.driver_write import in_places

@@ -27,8 +27,7 @@ from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.compactions import CompactionType
 from hiveacid.model.history import Floor, Pin, PinKind
-from hiveacid.model.ids import LONG_MIN, NO_STATEMENT, TxnId, WriteId
-from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.tables import LONG_MIN, NO_STATEMENT, AcidMode, Table, TxnId, WriteId
 from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
 
 

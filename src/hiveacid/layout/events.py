@@ -16,7 +16,7 @@ from typing import Final
 from hiveacid.errors import FormatError
 from hiveacid.layout.names import BaseName, DeltaName, bucket_of_file, path_order
 from hiveacid.model.bucket import RowId, encode_bucket
-from hiveacid.model.ids import NO_STATEMENT, StatementId, WriteId
+from hiveacid.model.tables import NO_STATEMENT, StatementId, WriteId
 
 OPERATION: Final = "operation"
 ORIGINAL_TRANSACTION: Final = "originalTransaction"

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.ids import (
+from hiveacid.model.tables import (
     LONG_MAX,
     LONG_MIN,
     NO_STATEMENT,

@@ -35,8 +35,7 @@ from hiveacid.layout.names import (
     path_order,
 )
 from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
-from hiveacid.model.ids import LONG_MIN, TxnId
-from hiveacid.model.tables import AcidMode
+from hiveacid.model.tables import LONG_MIN, AcidMode, TxnId
 from hiveacid.model.valid import ListKind, RangeValidity, ValidTxnList, ValidWriteIdList
 
 

@@ -23,7 +23,7 @@ from hiveacid.layout.names import (
     parse_original_file,
 )
 from hiveacid.layout.resolve import Entry
-from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION, LONG_MIN
+from hiveacid.model.tables import FIRST_WRITE_ID_AFTER_CONVERSION, LONG_MIN
 
 _UNFINISHED: Final = (STAGING_PREFIX, "_tmp", ".hive-staging")
 _NAMED_MAX: Final = 5

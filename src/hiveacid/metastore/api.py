@@ -19,10 +19,19 @@ from hiveacid.metastore.compaction_queue import CompactionQueue, CompactionUpkee
 from hiveacid.metastore.past import Past
 from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Written
 from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
-from hiveacid.model.tables import Column, Database, Partition, Table, TableKind, TableName
+from hiveacid.model.tables import (
+    Column,
+    Database,
+    LockId,
+    Partition,
+    Table,
+    TableKind,
+    TableName,
+    TxnId,
+    WriteId,
+)
 from hiveacid.model.transactions import (
     AbortReason,
     HeartbeatResult,

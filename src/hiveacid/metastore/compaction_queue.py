@@ -13,8 +13,7 @@ from hiveacid.model.compactions import (
     CompactionRequest,
     CompactionType,
 )
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId, WriteId
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 _DAY_MS: Final = 86_400_000

@@ -16,8 +16,7 @@ from hiveacid.model.history import (
     UnrecordedCommit,
     Version,
 )
-from hiveacid.model.ids import TxnId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId
 
 
 class Past(Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from hiveacid.errors import FormatError, InvalidInputError
-from hiveacid.model.ids import MAX_BUCKET_ID, MAX_STATEMENT_ID, StatementId
+from hiveacid.model.tables import MAX_BUCKET_ID, MAX_STATEMENT_ID, StatementId
 
 _VERSION_SHIFT = 29
 _BUCKET_SHIFT = 16

@@ -9,8 +9,7 @@ from enum import Enum
 from typing import Final, NewType
 
 from hiveacid.errors import FormatError
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId, WriteId
 
 CompactionId = NewType("CompactionId", int)
 NO_COMPACTION: Final = CompactionId(-1)

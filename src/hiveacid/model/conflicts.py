@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hiveacid.model.bucket import RowId
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId, WriteId
 from hiveacid.model.transactions import OperationType
 from hiveacid.model.valid import ValidTxnList
 

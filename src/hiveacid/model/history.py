@@ -15,8 +15,7 @@ from enum import Enum
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.tables import Column, Table, TableName, TxnId, WriteId
 from hiveacid.model.valid import ValidWriteIdList
 
 

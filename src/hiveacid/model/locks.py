@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from hiveacid.model.ids import LockId, TxnId
+from hiveacid.model.tables import LockId, TxnId
 from hiveacid.model.transactions import OperationType
 
 

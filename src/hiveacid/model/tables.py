@@ -1,14 +1,38 @@
-"""Databases, tables and partitions as the catalog knows them."""
+"""Databases, tables and partitions as the catalog knows them; their ids, and the properties that
+mean something to ACID, typed.
+
+Keys of properties are looked up in any case, as Hive does for those it knows (metastore.md 5.1).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NewType
 
-from hiveacid.model.transactions import Isolation
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.types import HiveType
+
+TxnId = NewType("TxnId", int)
+"""Global transaction id, from 1."""
+
+WriteId = NewType("WriteId", int)
+"""Per-table write id, from 1; 0 belongs to original files (format.md 6.2)."""
+
+StatementId = NewType("StatementId", int)
+"""Statement in a transaction, 0..4095; ``NO_STATEMENT`` where a directory name has none."""
+
+LockId = NewType("LockId", int)
+"""External id of a lock request (HL_LOCK_EXT_ID)."""
+
+NO_STATEMENT: Final = StatementId(-1)
+LONG_MAX: Final = 2**63 - 1
+LONG_MIN: Final = -(2**63)
+MAX_BUCKET_ID: Final = 4095
+MAX_STATEMENT_ID: Final = 4095
+FIRST_WRITE_ID_AFTER_CONVERSION: Final = WriteId(10_000_001)
+"""Of a table whose files were there before it became transactional (real-hive.md 9)."""
 
 
 class AcidMode(Enum):
@@ -17,6 +41,15 @@ class AcidMode(Enum):
     NONE = "none"
     INSERT_ONLY = "insert_only"
     FULL = "full"
+
+
+class Isolation(Enum):
+    """What a transaction is kept apart from; the value is the word of settings and properties."""
+
+    SNAPSHOT = "snapshot"
+    """one snapshot; of two that change the same, the first to commit wins"""
+    SERIALIZABLE = "serializable"
+    """and nothing that it read was written meanwhile"""
 
 
 COMPAT: Final = "hiveacid.compat"
@@ -170,3 +203,185 @@ class Partition:
     values: tuple[str | None, ...]
     location: str
     properties: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_AUTO_COMPACTION: Final = "no_auto_compaction"
+NO_CLEANUP: Final = "no_cleanup"
+WORKER_POOL: Final = "hive.compactor.worker.pool"
+HASHED_OTHERWISE: Final = "hiveacid.buckets.hashed.otherwise"
+"""True where rows lie in buckets that today's types of their columns do not tell."""
+
+DELTA_NUM: Final = "hive.compactor.delta.num.threshold"
+DELTA_PCT: Final = "hive.compactor.delta.pct.threshold"
+"""What may follow ``compactorthreshold.``."""
+
+_THRESHOLD: Final = "compactorthreshold."
+_FULL_ACID_WORDS: Final = frozenset({"split_update", "hash_merge"})
+
+
+def is_true(properties: Mapping[str, str], key: str) -> bool:
+    """Whether a property, its key in any case, is true."""
+    lower = {name.lower(): text for name, text in properties.items()}
+    return lower.get(key, "").strip().lower() == "true"
+
+
+def check_mode(table: Table) -> None:
+    """It is known how the table's files are to be read: what takes an insert-only table for a full
+    ACID one finds no rows in it. Hive refuses such a table, too.
+
+    Raises:
+        InvalidInputError: ``transactional_properties`` is not known.
+    """
+    text = table.properties.get("transactional_properties", "default").lower()
+    known = text in ("default", "insert_only") or set(text.split("|")) <= _FULL_ACID_WORDS
+    if table.acid_mode is not AcidMode.NONE and not known:
+        raise InvalidInputError(
+            f"Table {table.name} has the unknown value {text} for transactional_properties",
+            table=str(table.name),
+        )
+
+
+def threshold(properties: Mapping[str, str], key: str) -> float | None:
+    """A table's own threshold (``DELTA_NUM``, ``DELTA_PCT``), None where it has none.
+
+    Raises:
+        InvalidInputError: it is no number, or negative.
+    """
+    own = {name.lower(): text for name, text in properties.items() if name.startswith(_THRESHOLD)}
+    text = own.get(_THRESHOLD + key)
+    if text is None:
+        return None
+    try:
+        number = int(text) if key == DELTA_NUM else float(text)
+        if not 0 <= number < float("inf"):
+            raise ValueError(text)
+    except ValueError as error:
+        kind = "a whole number" if key == DELTA_NUM else "a number"
+        raise InvalidInputError(
+            f"Table property '{_THRESHOLD}{key}' is {kind}, not negative: '{text}'",
+            property=_THRESHOLD + key,
+        ) from error
+    return number
+
+
+# -------------------------------------------------------------------- row format of text tables
+# How a text table's rows stand in its files: the separators of Hive's LazySimpleSerDe.
+#
+# They are properties: ``field.delim``, ``collection.delim``, ``mapkey.delim``, ``escape.delim``,
+# ``serialization.null.format``, ``skip.header.line.count``. Hive finds them among a table's
+# parameters as well as among those of its SerDe.
+
+
+FIELD: Final = "field.delim"
+COLLECTION: Final = "collection.delim"
+MAP_KEY: Final = "mapkey.delim"
+ESCAPE: Final = "escape.delim"
+LINE: Final = "line.delim"
+NULL_TEXT: Final = "serialization.null.format"
+ESCAPE_LINES: Final = "serialization.escape.crlf"
+HEADER_LINES: Final = "skip.header.line.count"
+_LEVELS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """Separators by level of nesting: fields, items, map keys, then ``^D`` to ``^H``; all bytes.
+
+    ``escape`` is None where nothing is escaped; ``escapes_lines`` writes line ends as ``\\n`` and
+    ``\\r``; ``null`` is the text of NULL.
+    """
+
+    separators: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
+    escape: int | None = None
+    escapes_lines: bool = False
+    null: bytes = b"\\N"
+    header_lines: int = 0
+
+    def separator(self, level: int) -> int:
+        """The byte between the parts of a value at this depth; a row's fields are at 0.
+
+        Raises:
+            UnsupportedError: nested deeper than Hive's text files can be.
+        """
+        if level >= len(self.separators):
+            raise UnsupportedError(
+                f"Number of levels of nesting supported for LazySimpleSerde is {_LEVELS - 1} "
+                f"Unable to work with level {level}"
+            )
+        return self.separators[level]
+
+
+def row_format(properties: Mapping[str, str]) -> RowFormat:
+    """The row format that a table's properties say; ``ROW FORMAT DELIMITED``'s defaults without.
+
+    Raises:
+        InvalidInputError: ``skip.header.line.count`` is not a number.
+        UnsupportedError: lines that do not end with a newline.
+    """
+    if properties.get(LINE, "\n") not in ("\n", "10"):
+        raise UnsupportedError("LINES TERMINATED BY only supports newline '\\n' right now")
+    given = [
+        _byte(properties.get(FIELD, properties.get("serialization.format")), 1),
+        _byte(properties.get(COLLECTION, properties.get("colelction.delim")), 2),
+        _byte(properties.get(MAP_KEY), 3),
+    ]
+    escape = properties.get(ESCAPE)
+    lines = properties.get(HEADER_LINES, "0")
+    if not lines.isdigit():
+        raise InvalidInputError(f"{HEADER_LINES}={lines!r} is not a number")
+    return RowFormat(
+        separators=(*given, *range(4, _LEVELS + 1)),
+        escape=None if escape is None else _byte(escape, ord("\\")),
+        escapes_lines=properties.get(ESCAPE_LINES, "").lower() == "true",
+        null=properties.get(NULL_TEXT, "\\N").encode(),
+        header_lines=int(lines),
+    )
+
+
+def _byte(text: str | None, default: int) -> int:
+    """A separator as Hive reads it: a number is the byte's, else the first character counts."""
+    if not text:
+        return default
+    try:
+        return int(text) & 0xFF
+    except ValueError:
+        return text.encode()[0]
+
+
+# -------------------------------------------------------------------- classes
+# The Java classes that stand for a file format in Hive's catalog.
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClasses:
+    """Input format, output format and SerDe; a view has no SerDe."""
+
+    input_format: str
+    output_format: str
+    serde: str | None
+
+
+STORAGE_CLASSES: Final[Mapping[FileFormat, StorageClasses]] = {
+    FileFormat.ORC: StorageClasses(
+        "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
+        "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
+        "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
+    ),
+    FileFormat.PARQUET: StorageClasses(
+        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+        "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+    ),
+    FileFormat.TEXT: StorageClasses(
+        "org.apache.hadoop.mapred.TextInputFormat",
+        "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+        "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+    ),
+}
+_TEXT: Final = STORAGE_CLASSES[FileFormat.TEXT]
+_OF_VIEW: Final = StorageClasses(_TEXT.input_format, _TEXT.output_format, None)
+
+
+def storage_classes(table: Table) -> StorageClasses:
+    """Those of the table."""
+    return _OF_VIEW if table.kind is TableKind.VIEW else STORAGE_CLASSES[table.format]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
 
-from hiveacid.model.ids import TxnId
+from hiveacid.model.tables import TxnId
 
 
 class TxnState(Enum):
@@ -32,15 +32,6 @@ class TxnType(IntEnum):
 
 COMPACTIONS: Final = frozenset({TxnType.COMPACTION, TxnType.REBALANCE_COMPACTION})
 """The types of a compactor's own transactions."""
-
-
-class Isolation(Enum):
-    """What a transaction is kept apart from; the value is the word of settings and properties."""
-
-    SNAPSHOT = "snapshot"
-    """one snapshot; of two that change the same, the first to commit wins"""
-    SERIALIZABLE = "serializable"
-    """and nothing that it read was written meanwhile"""
 
 
 class OperationType(Enum):

@@ -16,7 +16,7 @@ from itertools import islice
 from operator import eq
 
 from hiveacid.errors import FormatError
-from hiveacid.model.ids import LONG_MAX
+from hiveacid.model.tables import LONG_MAX
 
 _RANGE_RUN_MIN = 5
 

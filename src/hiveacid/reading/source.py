@@ -19,11 +19,11 @@ from hiveacid.layout.names import BUCKET_PREFIX, is_hidden, is_marker, looks_aci
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
 from hiveacid.model.history import AsOf
-from hiveacid.model.properties import RowFormat
 from hiveacid.model.tables import (
     AcidMode,
     Column,
     Partition,
+    RowFormat,
     Table,
     TableKind,
     TableName,

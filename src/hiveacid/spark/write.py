@@ -25,8 +25,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.model.ids import MAX_BUCKET_ID
-from hiveacid.model.tables import BucketSpec, Column
+from hiveacid.model.tables import MAX_BUCKET_ID, BucketSpec, Column
 from hiveacid.model.types import (
     BINARY,
     INTEGER_BITS,

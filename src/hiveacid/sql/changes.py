@@ -16,7 +16,7 @@ from typing import Final
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange, Deduplication, moment_ms
-from hiveacid.model.ids import TxnId
+from hiveacid.model.tables import TxnId
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of, tokenize
 from hiveacid.statements.consumers import DropConsumer, ShowConsumers
 from hiveacid.statements.history import UndoTransaction

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.properties import COLLECTION, ESCAPE, FIELD, LINE, MAP_KEY, NULL_TEXT
+from hiveacid.model.tables import COLLECTION, ESCAPE, FIELD, LINE, MAP_KEY, NULL_TEXT
 from hiveacid.model.types import (
     CharType,
     DecimalType,

@@ -10,9 +10,7 @@ from typing import Any, Final, TypeVar
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.compactions import CompactionId
-from hiveacid.model.ids import LockId, TxnId
-from hiveacid.model.tables import TableName
-from hiveacid.model.transactions import Isolation
+from hiveacid.model.tables import Isolation, LockId, TableName, TxnId
 from hiveacid.sql.changes import show_consumers, show_tags
 from hiveacid.sql.columns import property_keys, property_list
 from hiveacid.sql.cursor import Cursor, TokenKind, after, form, refused, said, tokenize

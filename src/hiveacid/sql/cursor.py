@@ -18,8 +18,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
-from hiveacid.model.ids import LONG_MAX
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import LONG_MAX, TableName
 
 
 class TokenKind(Enum):

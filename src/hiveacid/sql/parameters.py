@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.ids import LONG_MAX
+from hiveacid.model.tables import LONG_MAX
 from hiveacid.sql.cursor import TokenKind, name_of, syntax_error, tokenize
 from hiveacid.statements.arguments import wrong_argument
 

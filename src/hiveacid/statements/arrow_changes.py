@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, conjunction
-from hiveacid.model.tables import Column, Table, TableName
+from hiveacid.model.tables import Column, Table, TableName, WriteId
 from hiveacid.statements.arrow_rows import refuse_what_needs_spark
 from hiveacid.statements.driver_merge import (
     Gone,

@@ -31,8 +31,15 @@ from hiveacid.layout.takeover import (
     doubts,
     has_originals,
 )
-from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION, LONG_MAX
-from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
+from hiveacid.model.tables import (
+    FIRST_WRITE_ID_AFTER_CONVERSION,
+    LONG_MAX,
+    AcidMode,
+    Column,
+    FileFormat,
+    Partition,
+    Table,
+)
 from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.statements.attached_files import (

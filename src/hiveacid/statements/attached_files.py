@@ -21,8 +21,7 @@ from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.layout.names import BUCKET_PREFIX, BaseName, bucket_of_file, parse_directory
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.properties import RowFormat
-from hiveacid.model.tables import AcidMode, Column, FileFormat, Table, TableName
+from hiveacid.model.tables import AcidMode, Column, FileFormat, RowFormat, Table, TableName
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.statements.ddl.columns import check_type_change
 from hiveacid.storage.arrow_types import arrow_type

@@ -11,8 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.properties import check_mode
-from hiveacid.model.tables import AcidMode, Table, TableKind
+from hiveacid.model.tables import AcidMode, Table, TableKind, check_mode
 from hiveacid.statements.values import (
     Delete,
     Insert,

@@ -22,10 +22,10 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
-from hiveacid.model.ids import MAX_BUCKET_ID
 from hiveacid.model.tables import (
     COMPAT,
     HIVE_4,
+    MAX_BUCKET_ID,
     AcidMode,
     Partition,
     Table,

@@ -20,8 +20,7 @@ from hiveacid.errors import (
     spark_needed,
 )
 from hiveacid.model.history import AsOf
-from hiveacid.model.tables import Table, TableName
-from hiveacid.model.transactions import Isolation
+from hiveacid.model.tables import Isolation, Table, TableName
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import quoted

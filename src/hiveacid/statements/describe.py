@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.locks import LockComponent
-from hiveacid.model.properties import storage_classes
 from hiveacid.model.statistics import (
     ACCURATE,
     FILES,
@@ -28,7 +27,7 @@ from hiveacid.model.statistics import (
     accuracy_text,
     is_accurate,
 )
-from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
+from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName, storage_classes
 from hiveacid.statements.constraints import (
     check_constraints,
     default_constraints,

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, cardinality_error
 from hiveacid.layout.names import default_partition_value
-from hiveacid.model.ids import StatementId
 from hiveacid.model.predicates import (
     ANYTHING,
     NOTHING,
@@ -33,7 +32,7 @@ from hiveacid.model.predicates import (
     conjunction,
     typed,
 )
-from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.tables import AcidMode, StatementId, Table
 from hiveacid.statements.arrow_rows import check_not_null, stored_arrays
 from hiveacid.statements.checks import check_has_partition_columns
 from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_deletes

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.metastore.api import Catalog
-from hiveacid.model.ids import StatementId
-from hiveacid.model.tables import Column, Table
+from hiveacid.model.tables import Column, StatementId, Table
 from hiveacid.statements.partition_values import normal_text
 from hiveacid.statements.placement import Placement
 from hiveacid.storage.merge.column_hashing import bucket_ids

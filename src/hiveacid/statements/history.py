@@ -10,9 +10,8 @@ from typing import Final
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.history import AsOf, Commit, UnrecordedCommit
-from hiveacid.model.ids import TxnId
 from hiveacid.model.readable import at
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId
 from hiveacid.statements.values import Command, Listing
 
 _LOG: Final = logging.getLogger(__name__)

@@ -17,9 +17,17 @@ import pyarrow as pa
 from hiveacid.errors import ConflictError, InvalidInputError, spark_needed
 from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.names import METADATA_FILE, BaseName, format_base, partition_name
-from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import initial_statistics
-from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableKind, TableName
+from hiveacid.model.tables import (
+    AcidMode,
+    Column,
+    Partition,
+    StatementId,
+    Table,
+    TableKind,
+    TableName,
+    WriteId,
+)
 from hiveacid.statements.arrow_rows import (
     literal_columns,
     literal_query,

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.model.history import ChangeRange, Version
-from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
-from hiveacid.model.tables import AcidMode, Partition, Table, TableName
+from hiveacid.model.tables import AcidMode, Partition, StatementId, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.consumers import check_moves
 from hiveacid.statements.context import ExecutionContext

@@ -26,8 +26,16 @@ from hiveacid.layout.names import (
     path_order,
 )
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
-from hiveacid.model.ids import StatementId, WriteId
-from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table, TableKind, TableName
+from hiveacid.model.tables import (
+    AcidMode,
+    FileFormat,
+    Partition,
+    StatementId,
+    Table,
+    TableKind,
+    TableName,
+    WriteId,
+)
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements import insert
 from hiveacid.statements.context import ExecutionContext

@@ -21,7 +21,6 @@ from functools import partial
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Catalog, Claim, Metastore, Place, own
-from hiveacid.model.ids import TxnId
 from hiveacid.model.tables import (
     DROPPING,
     RENAMING_FROM,
@@ -31,6 +30,7 @@ from hiveacid.model.tables import (
     Partition,
     Table,
     TableKind,
+    TxnId,
 )
 from hiveacid.model.transactions import TxnState
 from hiveacid.storage.filesystem import Files, one_name

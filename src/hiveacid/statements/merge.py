@@ -24,8 +24,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.errors import CardinalityError, InvalidInputError, cardinality_error
 from hiveacid.layout.names import default_partition_value
-from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import AcidMode, Column, Table, TableName
+from hiveacid.model.tables import AcidMode, Column, Table, TableName, WriteId
 from hiveacid.spark.assign import assigned_text, constrained
 from hiveacid.spark.conf import arrow_frame, is_ansi, session_conf
 from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted

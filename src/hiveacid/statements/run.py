@@ -20,9 +20,8 @@ from hiveacid.errors import (
 from hiveacid.layout.names import partition_name, staging_name
 from hiveacid.model.bucket import RowId
 from hiveacid.model.history import CommitFacts
-from hiveacid.model.ids import StatementId, WriteId
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
-from hiveacid.model.tables import Column, Partition, Table, TableName
+from hiveacid.model.tables import Column, Partition, StatementId, Table, TableName, WriteId
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.insert import InsertWork, TruncateWork
 from hiveacid.statements.job import Job, Work, is_transactional

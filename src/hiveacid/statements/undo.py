@@ -25,8 +25,7 @@ import pyarrow.compute as pc
 from hiveacid.errors import ChangedSinceError, InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.history import ChangeRange, Commit
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import AcidMode, Column, Partition, Table
+from hiveacid.model.tables import AcidMode, Column, Partition, Table, TxnId, WriteId
 from hiveacid.statements.arrow_rows import check_not_null
 from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.checks import check_row_changes

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import Table, TableName, WriteId
 from hiveacid.spark.assign import assign, constrained
 from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.text import ROW_ID_COLUMN, quoted

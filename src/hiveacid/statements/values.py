@@ -18,10 +18,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hiveacid.model.history import AsOf, ChangeRange
-from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.readable import HtmlFields, html_table
-from hiveacid.model.tables import Column, TableName
+from hiveacid.model.tables import Column, TableName, WriteId
 from hiveacid.spark.conf import given_rows
 from hiveacid.spark.text import literal, quoted
 

@@ -23,8 +23,7 @@ from hiveacid.errors import SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import Versions
 from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory
-from hiveacid.model.properties import row_format
-from hiveacid.model.tables import AcidMode, Partition, Table
+from hiveacid.model.tables import AcidMode, Partition, Table, row_format
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.change_plan import ChangeUnit

@@ -23,8 +23,7 @@ from hiveacid.layout.names import (
 )
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory, Snapshot, SnapshotPart
-from hiveacid.model.properties import check_mode
-from hiveacid.model.tables import Partition, Table
+from hiveacid.model.tables import Partition, Table, check_mode
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 

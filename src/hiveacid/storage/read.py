@@ -12,8 +12,15 @@ from typing import Final
 import pyarrow as pa
 
 from hiveacid.layout.snapshot import AcidDirectory, DataFile
-from hiveacid.model.properties import RowFormat, row_format
-from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
+from hiveacid.model.tables import (
+    AcidMode,
+    Column,
+    FileFormat,
+    Partition,
+    RowFormat,
+    Table,
+    row_format,
+)
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.early import OpenedEarly, Opener, in_order

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import CardinalityError
 from hiveacid.model.bucket import BucketCodec
-from hiveacid.model.ids import StatementId
+from hiveacid.model.tables import StatementId
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.plain.writers import RowFileWriter, open_row_writer, write_no_rows
 from hiveacid.storage.target import (

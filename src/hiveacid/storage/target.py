@@ -27,8 +27,7 @@ from hiveacid.layout.names import (
     parse_directory,
     partition_name,
 )
-from hiveacid.model.ids import MAX_BUCKET_ID, StatementId, WriteId
-from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.tables import MAX_BUCKET_ID, AcidMode, StatementId, Table, WriteId
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.uploads import Upload
 

@@ -34,9 +34,16 @@ from hiveacid.errors import (
     NotFoundError,
     TransactionError,
 )
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.properties import check_mode
-from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName
+from hiveacid.model.tables import (
+    AcidMode,
+    Column,
+    Table,
+    TableKind,
+    TableName,
+    TxnId,
+    WriteId,
+    check_mode,
+)
 from hiveacid.statements.arrow_rows import (
     literal_default,
     refuse_what_needs_spark,

@@ -23,8 +23,7 @@ from hiveacid.layout.names import (
     staging_name,
 )
 from hiveacid.model.bucket import BucketCodec
-from hiveacid.model.ids import NO_STATEMENT, WriteId
-from hiveacid.model.tables import AcidMode, Partition, Table
+from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
 from hiveacid.statements.driver_write import in_places, write_arrow
 from hiveacid.statements.placement import Placement
 from hiveacid.storage.filesystem import Files, FileSystem

@@ -24,9 +24,8 @@ from hiveacid.model.conflicts import (
     describe_conflict,
 )
 from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.statistics import StatisticsChange
-from hiveacid.model.tables import Column, TableName
+from hiveacid.model.tables import Column, TableName, TxnId, WriteId
 from hiveacid.model.transactions import TxnState
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.txn.footprint import Footprint, WriteKind

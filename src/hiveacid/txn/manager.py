@@ -23,10 +23,18 @@ from hiveacid.clock import Clock, DaemonThreads, Threads
 from hiveacid.errors import AcidError, InvalidInputError, MetastoreError, NotFoundError
 from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.compactions import CompactionInfo
-from hiveacid.model.ids import LockId, TxnId, WriteId
 from hiveacid.model.locks import SESSION_PREFIX, LockComponent
-from hiveacid.model.tables import RETENTION, AcidMode, Table, TableName
-from hiveacid.model.transactions import AbortReason, Isolation, TxnState, TxnType
+from hiveacid.model.tables import (
+    RETENTION,
+    AcidMode,
+    Isolation,
+    LockId,
+    Table,
+    TableName,
+    TxnId,
+    WriteId,
+)
+from hiveacid.model.transactions import AbortReason, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.setting import parse_seconds
 from hiveacid.settings import Settings

@@ -31,12 +31,21 @@ from hiveacid.errors import (
 from hiveacid.layout.snapshot import Snapshot
 from hiveacid.metastore.api import ConflictUnit, LockResponse, own
 from hiveacid.model.conflicts import CommittedWrite, Written
-from hiveacid.model.ids import MAX_STATEMENT_ID, StatementId, TxnId, WriteId
 from hiveacid.model.locks import LockComponent
-from hiveacid.model.properties import check_mode
 from hiveacid.model.statistics import StatisticsChange
-from hiveacid.model.tables import AcidMode, Partition, Table, TableName
-from hiveacid.model.transactions import AbortReason, Isolation, OperationType, TxnState
+from hiveacid.model.tables import (
+    MAX_STATEMENT_ID,
+    AcidMode,
+    Isolation,
+    Partition,
+    StatementId,
+    Table,
+    TableName,
+    TxnId,
+    WriteId,
+    check_mode,
+)
+from hiveacid.model.transactions import AbortReason, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.listing import read_snapshot
 from hiveacid.txn.conflicts import (

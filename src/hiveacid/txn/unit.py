@@ -21,7 +21,7 @@ from hiveacid.errors import (
     TransactionError,
 )
 from hiveacid.model.conflicts import Written
-from hiveacid.model.ids import TxnId
+from hiveacid.model.tables import TxnId
 from hiveacid.model.transactions import TxnState
 from hiveacid.txn.conflicts import Overlap
 from hiveacid.txn.records import Pending

@@ -28,8 +28,7 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
-from hiveacid.model.ids import TxnId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId
 from hiveacid.model.transactions import TxnInfo, TxnState, TxnType
 from hiveacid.testing import ManualClock
 

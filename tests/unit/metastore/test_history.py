@@ -12,8 +12,7 @@ from hiveacid.errors import NotFoundError
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.metastore.sql.history_schema import HIVEACID_COMMITS
 from hiveacid.model.history import CommitFacts, CommitNote
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import Column, Database, Table, TableName
+from hiveacid.model.tables import Column, Database, Table, TableName, TxnId, WriteId
 from hiveacid.model.transactions import OperationType
 from hiveacid.model.types import parse_type
 from hiveacid.statements.history import DescribeHistory, history, history_listing

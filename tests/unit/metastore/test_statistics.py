@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.metastore.connect import SqlMetastore
-from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange, initial_statistics
-from hiveacid.model.tables import Column, Database, Partition, Table, TableName
+from hiveacid.model.tables import Column, Database, Partition, Table, TableName, TxnId
 from hiveacid.model.transactions import OperationType
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList

@@ -8,9 +8,8 @@ from sqlalchemy import delete
 from hiveacid.errors import InvalidInputError, NotFoundError, TransactionError
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.metastore.sql.schema import TXNS
-from hiveacid.model.ids import LockId, TxnId
 from hiveacid.model.locks import LockComponent, LockState, LockType
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import LockId, TableName, TxnId
 from hiveacid.model.transactions import AbortReason, OperationType, TxnState
 from hiveacid.testing import ManualClock
 

@@ -8,16 +8,17 @@ import pytest
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.compactions import COMPACTION_TRANSITIONS, CompactionState, CompactionType
-from hiveacid.model.properties import (
+from hiveacid.model.tables import (
     DELTA_NUM,
     DELTA_PCT,
     NO_AUTO_COMPACTION,
     NO_CLEANUP,
+    Table,
+    TableName,
     check_mode,
     is_true,
     threshold,
 )
-from hiveacid.model.tables import Table, TableName
 
 
 def test_properties_are_read_in_any_case() -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hiveacid.errors import FormatError
-from hiveacid.model.ids import LONG_MAX
+from hiveacid.model.tables import LONG_MAX
 from hiveacid.model.valid import (
     ListKind,
     RangeValidity,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hiveacid.model.history import AsOf, Version
-from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import Column, Table, TableKind, TableName
+from hiveacid.model.tables import Column, Table, TableKind, TableName, WriteId
 from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.sql import bind, parse_one

@@ -7,8 +7,7 @@ from tests.unit.sql.catalog import INT, STRING, S, T, bound
 
 from hiveacid.errors import AcidError, InvalidInputError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.compactions import CompactionId
-from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
-from hiveacid.model.transactions import Isolation
+from hiveacid.model.tables import BucketSpec, Column, FileFormat, Isolation, TableName
 from hiveacid.model.types import (
     CharType,
     DecimalType,

@@ -7,7 +7,6 @@ from datetime import date
 import pytest
 
 from hiveacid.model.history import AsOf, Version
-from hiveacid.model.ids import WriteId
 from hiveacid.model.predicates import (
     ANYTHING,
     And,
@@ -19,7 +18,7 @@ from hiveacid.model.predicates import (
     Predicate,
     conjunction,
 )
-from hiveacid.model.tables import Column, Table, TableKind, TableName
+from hiveacid.model.tables import Column, Table, TableKind, TableName, WriteId
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.sql import bind, parse_one

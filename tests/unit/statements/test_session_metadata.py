@@ -13,8 +13,7 @@ from hiveacid.errors import (
     NotFoundError,
     SqlSyntaxError,
 )
-from hiveacid.model.ids import TxnId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId
 from hiveacid.session import Session, connect
 from hiveacid.statements.values import Listing
 

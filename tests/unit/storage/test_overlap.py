@@ -9,8 +9,7 @@ import pytest
 
 from hiveacid.layout.events import EVENT_FIELDS
 from hiveacid.model.bucket import RowId, encode_bucket
-from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import Column
+from hiveacid.model.tables import Column, WriteId
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.merge.overlap import overlapping_rows

@@ -14,8 +14,7 @@ from pyarrow import parquet
 
 from hiveacid.errors import AcidError, FormatError, InvalidInputError, MissingFileError
 from hiveacid.layout.snapshot import DataFile
-from hiveacid.model.properties import RowFormat
-from hiveacid.model.tables import Column, FileFormat
+from hiveacid.model.tables import Column, FileFormat, RowFormat
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.plain.writers import open_row_writer, write_no_rows

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hiveacid.errors import StorageError
-from hiveacid.model.ids import StatementId, WriteId
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import StatementId, Table, TableName, WriteId
 from hiveacid.storage import stage
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.target import FileKind, WriteTarget

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.properties import RowFormat, row_format
-from hiveacid.model.tables import Column
+from hiveacid.model.tables import Column, RowFormat, row_format
 from hiveacid.model.types import parse_type
 from hiveacid.storage.plain.text_format import decode, encode, format_rows, java_numbers
 from hiveacid.storage.plain.text_parse import TextBuffer, parse_rows

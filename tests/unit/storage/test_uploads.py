@@ -10,8 +10,7 @@ from tests.s3 import S3Server
 from tests.unit.storage.test_stores import answering, error_body
 
 from hiveacid.errors import AcidError, MissingFileError, StorageError
-from hiveacid.model.ids import StatementId, WriteId
-from hiveacid.model.tables import Column, FileFormat, Table, TableName
+from hiveacid.model.tables import Column, FileFormat, StatementId, Table, TableName, WriteId
 from hiveacid.model.types import INT, STRING
 from hiveacid.settings import Settings
 from hiveacid.storage import uploads

@@ -22,8 +22,7 @@ from hiveacid.errors import (
     StorageError,
     TransactionError,
 )
-from hiveacid.model.ids import TxnId
-from hiveacid.model.tables import TableKind, TableName
+from hiveacid.model.tables import TableKind, TableName, TxnId
 from hiveacid.session import Session
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.flushed_file import FlushedFile

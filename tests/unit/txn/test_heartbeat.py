@@ -6,8 +6,7 @@ import pytest
 
 from hiveacid.client import Client
 from hiveacid.errors import TransactionError
-from hiveacid.model.ids import LockId
-from hiveacid.model.tables import Table, TableName
+from hiveacid.model.tables import LockId, Table, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.testing import ManualClock
 from hiveacid.txn.footprint import use_table

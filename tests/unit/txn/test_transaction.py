@@ -15,9 +15,8 @@ from hiveacid.errors import (
     MetastoreError,
     TransactionError,
 )
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import Partition, Table
-from hiveacid.model.transactions import Isolation, OperationType, TxnState
+from hiveacid.model.tables import Isolation, Partition, Table, TxnId, WriteId
+from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.settings import Settings
 from hiveacid.testing import ManualClock
 from hiveacid.txn import footprint

@@ -48,8 +48,7 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
-from hiveacid.model.ids import LONG_MAX, WriteId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import LONG_MAX, TableName, WriteId
 from hiveacid.model.transactions import OperationType, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 

@@ -24,8 +24,7 @@ from hiveacid.model.compactions import (
     format_map,
     parse_map,
 )
-from hiveacid.model.ids import TxnId, WriteId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId, WriteId
 
 Q = COMPACTION_QUEUE.c
 H = COMPLETED_COMPACTIONS.c

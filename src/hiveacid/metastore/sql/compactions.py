@@ -40,8 +40,7 @@ from hiveacid.model.compactions import (
     CompactionType,
     format_map,
 )
-from hiveacid.model.ids import LONG_MIN, TxnId, WriteId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import LONG_MIN, TableName, TxnId, WriteId
 from hiveacid.model.transactions import OperationType
 
 _INITIATED: Final = CompactionState.INITIATED.value

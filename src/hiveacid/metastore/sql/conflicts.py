@@ -49,10 +49,9 @@ from hiveacid.model.conflicts import (
     describe_unseen,
 )
 from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.ids import TxnId, WriteId
 from hiveacid.model.locks import LockState
 from hiveacid.model.statistics import StatisticsChange
-from hiveacid.model.tables import Column, TableName
+from hiveacid.model.tables import Column, TableName, TxnId, WriteId
 from hiveacid.model.transactions import COMPACTIONS, AbortReason, OperationType, TxnState, TxnType
 
 _C = TXN_COMPONENTS.c

@@ -43,8 +43,7 @@ from hiveacid.model.history import (
     Version,
     state_after,
 )
-from hiveacid.model.ids import LONG_MAX, TxnId, WriteId
-from hiveacid.model.tables import HISTORY_RETENTION, Column, TableName
+from hiveacid.model.tables import HISTORY_RETENTION, LONG_MAX, Column, TableName, TxnId, WriteId
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList
 

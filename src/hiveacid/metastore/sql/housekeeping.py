@@ -25,7 +25,7 @@ from hiveacid.metastore.sql.schema import (
     WRITE_SET,
 )
 from hiveacid.metastore.sql.txns import abort, watermarks
-from hiveacid.model.ids import LONG_MAX, LONG_MIN, TxnId
+from hiveacid.model.tables import LONG_MAX, LONG_MIN, TxnId
 from hiveacid.model.transactions import AbortReason, TxnState, TxnType
 
 _A = AUX_TABLE.c

@@ -29,7 +29,6 @@ from hiveacid.metastore.sql.txns import (
     open_type,
 )
 from hiveacid.metastore.sql.write_ids import WRITE_ID_OF_TXN
-from hiveacid.model.ids import LONG_MAX, LockId, TxnId
 from hiveacid.model.locks import (
     LockComponent,
     LockInfo,
@@ -43,6 +42,7 @@ from hiveacid.model.locks import (
     first_blocked,
     passed_by,
 )
+from hiveacid.model.tables import LONG_MAX, LockId, TxnId
 from hiveacid.model.transactions import AbortReason, OperationType
 
 _L = HIVE_LOCKS.c

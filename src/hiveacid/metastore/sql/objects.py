@@ -38,9 +38,9 @@ from hiveacid.metastore.sql.schema import (
     TXN_TO_WRITE_ID,
     WRITE_SET,
 )
-from hiveacid.model.properties import STORAGE_CLASSES
 from hiveacid.model.tables import (
     RENAMING_TO,
+    STORAGE_CLASSES,
     BucketSpec,
     Column,
     FileFormat,

@@ -22,8 +22,7 @@ from hiveacid.metastore.sql.history_schema import (
     HIVEACID_PARTITIONS_SINCE,
     HIVEACID_PINS,
 )
-from hiveacid.model.ids import LONG_MAX
-from hiveacid.model.tables import HISTORY_RETENTION, RETENTION
+from hiveacid.model.tables import HISTORY_RETENTION, LONG_MAX, RETENTION
 from hiveacid.setting import parse_seconds
 
 FORGOTTEN: Final = "/history"

@@ -17,8 +17,7 @@ from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.history_schema import HIVEACID_PINS
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, locked_table_ids
 from hiveacid.model.history import ConsumerMove, Pin, PinKind
-from hiveacid.model.ids import WriteId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, WriteId
 from hiveacid.model.valid import ValidWriteIdList
 
 _P = HIVEACID_PINS.c

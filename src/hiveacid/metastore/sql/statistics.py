@@ -36,7 +36,6 @@ from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.objects import NAMED_TABLE, no_such_table, table_ids, take_ids
 from hiveacid.metastore.sql.schema import HIVEACID_STREAM_BATCHES, TXN_TO_WRITE_ID, TXNS
 from hiveacid.model.history import StreamBatch
-from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import (
     STATISTICS_KEYS,
     ColumnStatistics,
@@ -44,7 +43,7 @@ from hiveacid.model.statistics import (
     changed,
     row_count,
 )
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import TableName, TxnId
 from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.valid import ValidWriteIdList
 

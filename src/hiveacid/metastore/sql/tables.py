@@ -51,9 +51,8 @@ from hiveacid.metastore.sql.objects import (
 from hiveacid.metastore.sql.partition_changes import keep_dropped, note_added
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.history import WHOLE_TABLE
-from hiveacid.model.properties import storage_classes
 from hiveacid.model.statistics import STATISTICS_KEYS
-from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName
+from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName, storage_classes
 
 _T = TBLS.c
 _MOVE: Final = (

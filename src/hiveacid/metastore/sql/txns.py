@@ -24,7 +24,7 @@ from hiveacid.metastore.sql.schema import (
     REPL_TXN_MAP,
     TXNS,
 )
-from hiveacid.model.ids import LONG_MAX, LockId, TxnId
+from hiveacid.model.tables import LONG_MAX, LockId, TxnId
 from hiveacid.model.transactions import (
     COMPACTIONS,
     AbortReason,

@@ -14,8 +14,7 @@ from hiveacid.metastore.sql.dialect import packed, unpacked
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_TO_WRITE_ID
 from hiveacid.metastore.sql.txns import ask_open_type, open_type, read_open_txns
-from hiveacid.model.ids import LONG_MAX, TxnId, WriteId
-from hiveacid.model.tables import TableName
+from hiveacid.model.tables import LONG_MAX, TableName, TxnId, WriteId
 from hiveacid.model.transactions import TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 

@@ -22,15 +22,17 @@ from typing import Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import DeltaName, format_delta, is_hidden, is_marker, parse_original_file
-from hiveacid.model.ids import FIRST_WRITE_ID_AFTER_CONVERSION, StatementId, WriteId
-from hiveacid.model.properties import HASHED_OTHERWISE
 from hiveacid.model.tables import (
+    FIRST_WRITE_ID_AFTER_CONVERSION,
+    HASHED_OTHERWISE,
     AcidMode,
     Column,
     FileFormat,
     Partition,
+    StatementId,
     Table,
     TableName,
+    WriteId,
 )
 from hiveacid.model.types import HiveType
 from hiveacid.statements.constraints import (

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.properties import DELTA_NUM, DELTA_PCT, threshold
 from hiveacid.model.tables import (
     COMPAT,
+    DELTA_NUM,
+    DELTA_PCT,
     FILE_NAMES,
     HISTORY_RETENTION,
     HIVE_3,
@@ -23,10 +24,11 @@ from hiveacid.model.tables import (
     BucketSpec,
     Column,
     FileFormat,
+    Isolation,
     Table,
     TableKind,
+    threshold,
 )
-from hiveacid.model.transactions import Isolation
 from hiveacid.setting import parse_seconds
 from hiveacid.storage.target import check_bucket_count
 

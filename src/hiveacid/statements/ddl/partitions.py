@@ -14,9 +14,8 @@ from functools import partial
 
 from hiveacid.errors import AcidError, AlreadyExistsError, InvalidInputError
 from hiveacid.layout.names import partition_name
-from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import initial_statistics
-from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableName
+from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableName, TxnId
 from hiveacid.statements.attach import admit
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.locations import (

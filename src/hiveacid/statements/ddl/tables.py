@@ -20,7 +20,6 @@ from hiveacid.errors import (
     InvalidInputError,
     StorageError,
 )
-from hiveacid.model.ids import TxnId
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import (
     AcidMode,
@@ -31,6 +30,7 @@ from hiveacid.model.tables import (
     Table,
     TableKind,
     TableName,
+    TxnId,
 )
 from hiveacid.settings import Settings
 from hiveacid.statements.attach import (

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from hiveacid.model.ids import LONG_MAX
+from hiveacid.model.tables import LONG_MAX
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]

@@ -11,7 +11,7 @@ from hiveacid.errors import MissingFileError
 from hiveacid.layout.names import BUCKET_PREFIX, BaseName, DeltaName, parse_directory
 from hiveacid.model.bucket import RowId
 from hiveacid.model.conflicts import ROWS_NAMED
-from hiveacid.model.ids import WriteId
+from hiveacid.model.tables import WriteId
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s, distinct

@@ -11,7 +11,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
-from hiveacid.model.ids import LONG_MAX, LONG_MIN
+from hiveacid.model.tables import LONG_MAX, LONG_MIN
 from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.tail import MAGIC, OrcTail, Stripe, stored
 

@@ -19,8 +19,7 @@ from pyarrow import parquet
 from hiveacid.errors import FormatError, UnsupportedError
 from hiveacid.layout.events import OriginalRows
 from hiveacid.layout.snapshot import DataFile
-from hiveacid.model.properties import RowFormat
-from hiveacid.model.tables import Column, FileFormat
+from hiveacid.model.tables import Column, FileFormat, RowFormat
 from hiveacid.model.types import HiveType, PrimitiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type
 from hiveacid.storage.early import Opener

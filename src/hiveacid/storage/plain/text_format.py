@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.properties import RowFormat
-from hiveacid.model.tables import Column
+from hiveacid.model.tables import Column, RowFormat
 from hiveacid.model.types import (
     CharType,
     HiveType,

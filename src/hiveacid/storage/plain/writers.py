@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from hiveacid.errors import ConversionError, InvalidInputError
-from hiveacid.model.properties import RowFormat, row_format
-from hiveacid.model.tables import Column, FileFormat
+from hiveacid.model.tables import Column, FileFormat, RowFormat, row_format
 from hiveacid.model.types import CharType, HiveType
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import to_julian_times

@@ -35,8 +35,15 @@ from hiveacid.model.predicates import (
     partition_constant,
     residual,
 )
-from hiveacid.model.properties import HASHED_OTHERWISE, is_true
-from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
+from hiveacid.model.tables import (
+    HASHED_OTHERWISE,
+    AcidMode,
+    Column,
+    FileFormat,
+    Partition,
+    Table,
+    is_true,
+)
 from hiveacid.model.types import (
     INTEGER_BITS,
     CharType,
