@@ -10,9 +10,8 @@ from tests.compaction.world import World
 from tests.unit.cli.running import run
 
 from hiveacid.doctor import Examination
-from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import Table, TableName
-from hiveacid.model.transactions import OperationType
+from hiveacid.model.transactions import LockComponent, LockType, OperationType
 
 
 def kinds(found: Examination) -> list[str]:

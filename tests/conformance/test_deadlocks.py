@@ -11,9 +11,8 @@ import pytest
 
 from hiveacid.client import Client, open_client
 from hiveacid.errors import LockError
-from hiveacid.model.locks import SESSION_PREFIX, LockComponent, LockState, LockType
 from hiveacid.model.tables import LockId, TableName
-from hiveacid.model.transactions import TxnState
+from hiveacid.model.transactions import SESSION_PREFIX, LockComponent, LockState, LockType, TxnState
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, alter_table, use_table
 from hiveacid.txn.manager import TransactionManager

@@ -14,8 +14,8 @@ from tests.e2e.tables import rows_of
 
 import hiveacid
 from hiveacid.errors import LockError
-from hiveacid.model.locks import LockState
 from hiveacid.model.tables import TxnId
+from hiveacid.model.transactions import LockState
 from hiveacid.session import Session
 
 Connect = Callable[[], Session]

@@ -18,8 +18,8 @@ from tests.e2e.tables import rows_of
 
 import hiveacid
 from hiveacid.errors import AcidError, NotFoundError
-from hiveacid.model.locks import LockState
 from hiveacid.model.tables import TableName
+from hiveacid.model.transactions import LockState
 from hiveacid.session import Session
 from hiveacid.statements.values import MergeResult
 from hiveacid.txn.footprint import alter_table

@@ -22,8 +22,8 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.locks import LockState
 from hiveacid.model.tables import TableName, TxnId
+from hiveacid.model.transactions import LockState
 from hiveacid.session import Session
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

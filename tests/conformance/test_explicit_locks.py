@@ -11,8 +11,7 @@ from tests.e2e.tables import rows_of
 
 import hiveacid
 from hiveacid.errors import InvalidInputError, LockError, NotFoundError, TransactionError
-from hiveacid.model.locks import LockState
-from hiveacid.model.transactions import TxnState
+from hiveacid.model.transactions import LockState, TxnState
 from hiveacid.session import Session
 from hiveacid.txn.footprint import alter_table
 

@@ -15,11 +15,17 @@ import pytest
 
 from hiveacid.client import Client, open_client
 from hiveacid.errors import ConflictError
-from hiveacid.metastore.api import ConflictUnit
 from hiveacid.model.bucket import RowId
-from hiveacid.model.locks import LockComponent, LockState, LockType
+from hiveacid.model.conflicts import ConflictUnit
 from hiveacid.model.tables import Column, Table, TableName, TxnId, WriteId
-from hiveacid.model.transactions import OperationType, TxnState, TxnType
+from hiveacid.model.transactions import (
+    LockComponent,
+    LockState,
+    LockType,
+    OperationType,
+    TxnState,
+    TxnType,
+)
 from hiveacid.model.types import parse_type
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind

@@ -33,9 +33,14 @@ from hiveacid.errors import (
 from hiveacid.metastore.api import LockResponse
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.model.locks import LockComponent, LockSemantics, LockType
 from hiveacid.model.tables import LONG_MAX, LockId, TableName, TxnId, WriteId
-from hiveacid.model.transactions import OperationType, TxnType
+from hiveacid.model.transactions import (
+    LockComponent,
+    LockSemantics,
+    LockType,
+    OperationType,
+    TxnType,
+)
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.testing import ManualClock
 

@@ -37,10 +37,9 @@ from hiveacid.layout.names import DirectoryName, format_directory, staging_name
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import CompactionInfo, CompactionType
-from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Table, WriteId, check_mode
-from hiveacid.model.transactions import OperationType, TxnState
+from hiveacid.model.transactions import LockComponent, LockType, OperationType, TxnState
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition, with_logical_lengths

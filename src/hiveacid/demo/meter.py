@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from hiveacid.metastore.api import Metastore
-    from hiveacid.model.locks import LockInfo
-    from hiveacid.model.transactions import TxnInfo
+    from hiveacid.model.transactions import LockInfo, TxnInfo
 
 _EVERY_S: Final = 0.1
 

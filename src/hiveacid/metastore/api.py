@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.metastore.compaction_queue import CompactionQueue, CompactionUpkeep
 from hiveacid.metastore.past import Past
-from hiveacid.model.conflicts import CommittedWrite, ReadSet, UnseenWrite, Written
+from hiveacid.model.conflicts import CommittedWrite, ConflictUnit, ReadSet, UnseenWrite, Written
 from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.locks import LockComponent, LockInfo, LockState
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import (
     Column,
@@ -35,6 +33,9 @@ from hiveacid.model.tables import (
 from hiveacid.model.transactions import (
     AbortReason,
     HeartbeatResult,
+    LockComponent,
+    LockInfo,
+    LockState,
     OperationType,
     TxnInfo,
     TxnType,
@@ -43,15 +44,6 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 if TYPE_CHECKING:
     from hiveacid.layout.takeover import Takeover
-
-
-class ConflictUnit(Enum):
-    """What two concurrent writers must not both change."""
-
-    PARTITION = "partition"
-    """the partition, or the whole of an unpartitioned table: Hive's rule"""
-    ROW = "row"
-    """the row"""
 
 
 @dataclass(frozen=True, slots=True)

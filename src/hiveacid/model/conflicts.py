@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from hiveacid.model.bucket import RowId
@@ -20,6 +21,15 @@ from hiveacid.model.valid import ValidTxnList
 
 ROWS_NAMED: Final = 10
 """How many rows an error names at most."""
+
+
+class ConflictUnit(Enum):
+    """What two concurrent writers must not both change."""
+
+    PARTITION = "partition"
+    """the partition, or the whole of an unpartitioned table: Hive's rule"""
+    ROW = "row"
+    """the row"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,7 @@ class _Plan:
 def _others(txn: Transaction, table: Table) -> ValidWriteIdList:
     """The write ids that a transaction sees, without its own."""
     now = txn.valid_write_ids(table)
-    if not txn.has_written(table.name):
+    if table.name not in txn.written_tables:
         return now
     opened = (*now.open, txn.write_id(table.name))
     return ValidWriteIdList.of(now.table, hwm=now.hwm, open=opened, aborted=now.aborted)

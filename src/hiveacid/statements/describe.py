@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Catalog
-from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import (
     ACCURATE,
     FILES,
@@ -28,6 +27,7 @@ from hiveacid.model.statistics import (
     is_accurate,
 )
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName, storage_classes
+from hiveacid.model.transactions import LockComponent
 from hiveacid.statements.constraints import (
     check_constraints,
     default_constraints,

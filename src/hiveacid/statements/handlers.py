@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from hiveacid.model.locks import LockComponent
+from hiveacid.model.transactions import LockComponent
 from hiveacid.statements import (
     analyze,
     arrow_changes,

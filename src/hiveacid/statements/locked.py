@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from hiveacid.errors import ConflictError, InvalidInputError
 from hiveacid.layout.names import partition_name
-from hiveacid.model.locks import LockComponent
 from hiveacid.model.predicates import Predicate, columns_of
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
+from hiveacid.model.transactions import LockComponent
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.locations import undo_killed
 from hiveacid.txn.footprint import PARTITIONS_MAX, Footprint, lock_components

@@ -212,7 +212,7 @@ def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) 
         return None
     if not columns <= types.keys():
         return None
-    if not columns and not reader.txn.has_written(table.name):
+    if not columns and table.name not in reader.txn.written_tables:
         rows = context.client.own.row_count(table.name, reader.txn.valid_write_ids(table))
         if rows is not None:
             return _one_row(f"{rows}L AS {quoted(one.title)}" for one in wanted)

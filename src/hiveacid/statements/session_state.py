@@ -16,9 +16,8 @@ from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import LockManager, Metastore
-from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import AcidMode, Isolation, LockId, Table, TableName, TxnId
-from hiveacid.model.transactions import AbortReason, OperationType
+from hiveacid.model.transactions import AbortReason, LockComponent, LockType, OperationType
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.partition_values import PartitionText, full_values
 from hiveacid.statements.values import Command, Listing

@@ -10,9 +10,9 @@ from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.locks import LockInfo
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Column, Table, TableKind, TableName, storage_classes
+from hiveacid.model.transactions import LockInfo
 from hiveacid.spark.text import literal, quoted
 from hiveacid.statements.constraints import (
     check_constraints,

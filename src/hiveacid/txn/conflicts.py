@@ -14,10 +14,11 @@ from typing import Protocol
 
 from hiveacid.clock import Clock
 from hiveacid.errors import CommitOutcomeUnknownError, ConflictError, MetastoreError
-from hiveacid.metastore.api import ConflictUnit, LockResponse, Metastore, own
+from hiveacid.metastore.api import LockResponse, Metastore, own
 from hiveacid.model.bucket import RowId
 from hiveacid.model.conflicts import (
     CommittedWrite,
+    ConflictUnit,
     ReadSet,
     UnseenWrite,
     by_partition,

@@ -14,9 +14,8 @@ from enum import Enum
 from typing import Final
 
 from hiveacid.model.conflicts import ReadTable
-from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
-from hiveacid.model.transactions import OperationType
+from hiveacid.model.transactions import LockComponent, LockType, OperationType
 
 PARTITIONS_MAX: Final = 100
 """Of more partitions the table is locked instead, as with ``hive.locks.max.partitions``."""

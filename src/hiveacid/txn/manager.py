@@ -23,7 +23,6 @@ from hiveacid.clock import Clock, DaemonThreads, Threads
 from hiveacid.errors import AcidError, InvalidInputError, MetastoreError, NotFoundError
 from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.compactions import CompactionInfo
-from hiveacid.model.locks import SESSION_PREFIX, LockComponent
 from hiveacid.model.tables import (
     RETENTION,
     AcidMode,
@@ -34,7 +33,13 @@ from hiveacid.model.tables import (
     TxnId,
     WriteId,
 )
-from hiveacid.model.transactions import AbortReason, TxnState, TxnType
+from hiveacid.model.transactions import (
+    SESSION_PREFIX,
+    AbortReason,
+    LockComponent,
+    TxnState,
+    TxnType,
+)
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.setting import parse_seconds
 from hiveacid.settings import Settings

@@ -13,10 +13,9 @@ from hiveacid.layout.names import partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.conflicts import ReadSet, ReadTable, Written
 from hiveacid.model.history import CommitFacts, CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.locks import LockComponent
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Column, Isolation, Partition, Table, TableName, WriteId
-from hiveacid.model.transactions import OperationType
+from hiveacid.model.transactions import LockComponent, OperationType
 from hiveacid.model.valid import ValidTxnList
 
 

@@ -29,9 +29,8 @@ from hiveacid.errors import (
     TransactionError,
 )
 from hiveacid.layout.snapshot import Snapshot
-from hiveacid.metastore.api import ConflictUnit, LockResponse, own
-from hiveacid.model.conflicts import CommittedWrite, Written
-from hiveacid.model.locks import LockComponent
+from hiveacid.metastore.api import own
+from hiveacid.model.conflicts import CommittedWrite, ConflictUnit, Written
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import (
     MAX_STATEMENT_ID,
@@ -45,7 +44,7 @@ from hiveacid.model.tables import (
     WriteId,
     check_mode,
 )
-from hiveacid.model.transactions import AbortReason, OperationType, TxnState
+from hiveacid.model.transactions import AbortReason, LockComponent, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.listing import read_snapshot
 from hiveacid.txn.conflicts import (
@@ -146,8 +145,7 @@ class Transaction:
             return
         rounds = self._manager.settings.snapshot_retries
         while True:
-            granted = self._take_locks(footprint, components)
-            winner = self._outdated_by(footprint, granted)
+            winner = self._take_locks(footprint, components)
             if winner is None:
                 return
             if not self._pristine or rounds == 0:
@@ -212,13 +210,9 @@ class Transaction:
             return (Partition((), table.location),)
         return self.pending.with_new(table.name, self._store.list_partitions(table.name))
 
-    def has_written(self, table: TableName) -> bool:
-        """Whether it has a write id of the table: the statistics do not tell what it sees."""
-        return table in self._write_ids
-
     @property
     def written_tables(self) -> frozenset[TableName]:
-        """The tables of which it has a write id."""
+        """The tables of which it has a write id: of these statistics do not tell what it sees."""
         return frozenset(self._write_ids)
 
     def valid_write_ids(self, table: Table) -> ValidWriteIdList:
@@ -427,16 +421,14 @@ class Transaction:
 
     def _take_locks(
         self, footprint: Footprint, components: Sequence[LockComponent]
-    ) -> LockResponse:
+    ) -> TxnId | None:
+        """Wait for the locks; whoever committed meanwhile what makes the snapshot outdated."""
         _ = self.valid_txns
         for table in footprint.written_tables:
             self._allocate(table)
         self._records.asked = True
         granted = wait_for_lock(self._manager, components, txn=self._id)
         self._records.note_locks(components)
-        return granted
-
-    def _outdated_by(self, footprint: Footprint, granted: LockResponse) -> TxnId | None:
         by_row = self._manager.settings.conflict_unit == ConflictUnit.ROW.value
         return outdated_by(
             self._store,

@@ -11,9 +11,15 @@ from typing import Final, Protocol
 from hiveacid.clock import Clock
 from hiveacid.errors import LockError, NotFoundError, TransactionError
 from hiveacid.metastore.api import LockResponse, Metastore, own
-from hiveacid.model.locks import LockComponent, LockInfo, LockState, deadlock_text
 from hiveacid.model.tables import LockId, TableName, TxnId
-from hiveacid.model.transactions import AbortReason, TxnInfo
+from hiveacid.model.transactions import (
+    AbortReason,
+    LockComponent,
+    LockInfo,
+    LockState,
+    TxnInfo,
+    deadlock_text,
+)
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files
 

@@ -15,7 +15,7 @@ from tests.unit.cli.running import run_apart
 
 from hiveacid.clock import SystemClock
 from hiveacid.metastore.connect import connect
-from hiveacid.model.locks import LockComponent, LockType
+from hiveacid.model.transactions import LockComponent, LockType
 
 START_S_MAX = 1.0
 

@@ -8,7 +8,6 @@ import pytest
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.metastore.connect import SqlMetastore
-from hiveacid.model.locks import LockComponent, LockType
 from hiveacid.model.tables import (
     BucketSpec,
     Column,
@@ -19,7 +18,7 @@ from hiveacid.model.tables import (
     TableKind,
     TableName,
 )
-from hiveacid.model.transactions import OperationType
+from hiveacid.model.transactions import LockComponent, LockType, OperationType
 from hiveacid.model.types import parse_type
 
 NAME = TableName("sales", "orders")

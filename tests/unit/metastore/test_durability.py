@@ -16,9 +16,8 @@ from hiveacid.clock import SystemClock
 from hiveacid.errors import CommitOutcomeUnknownError, MetastoreError
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql import sqlite
-from hiveacid.model.locks import LockComponent, LockState, LockType
 from hiveacid.model.tables import TableName, TxnId
-from hiveacid.model.transactions import OperationType, TxnType
+from hiveacid.model.transactions import LockComponent, LockState, LockType, OperationType, TxnType
 
 if not hasattr(os, "fdatasync"):
     pytest.skip("SQLite syncs by itself", allow_module_level=True)

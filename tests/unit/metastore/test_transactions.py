@@ -8,9 +8,15 @@ from sqlalchemy import delete
 from hiveacid.errors import InvalidInputError, NotFoundError, TransactionError
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.metastore.sql.schema import TXNS
-from hiveacid.model.locks import LockComponent, LockState, LockType
 from hiveacid.model.tables import LockId, TableName, TxnId
-from hiveacid.model.transactions import AbortReason, OperationType, TxnState
+from hiveacid.model.transactions import (
+    AbortReason,
+    LockComponent,
+    LockState,
+    LockType,
+    OperationType,
+    TxnState,
+)
 from hiveacid.testing import ManualClock
 
 T = TableName("d", "t")

@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.model.locks import (
+from hiveacid.model.tables import LockId, TxnId
+from hiveacid.model.transactions import (
     SESSION_PREFIX,
     LockInfo,
     LockSemantics,
@@ -18,7 +19,6 @@ from hiveacid.model.locks import (
     find_cycle,
     find_deadlock,
 )
-from hiveacid.model.tables import LockId, TxnId
 
 
 @given(st.lists(st.tuples(st.integers(1, 7), st.integers(1, 7)), max_size=14))

@@ -14,7 +14,7 @@ from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, updat
 from sqlalchemy.sql import ColumnElement, Insert
 
 from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
-from hiveacid.metastore.api import ConflictUnit, OwnDatabase, TxnStore
+from hiveacid.metastore.api import OwnDatabase, TxnStore
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.history import note_commit
@@ -43,16 +43,23 @@ from hiveacid.metastore.sql.txns import (
 )
 from hiveacid.model.conflicts import (
     CommittedWrite,
+    ConflictUnit,
     ReadSet,
     UnseenWrite,
     Written,
     describe_unseen,
 )
 from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.locks import LockState
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import Column, TableName, TxnId, WriteId
-from hiveacid.model.transactions import COMPACTIONS, AbortReason, OperationType, TxnState, TxnType
+from hiveacid.model.transactions import (
+    COMPACTIONS,
+    AbortReason,
+    LockState,
+    OperationType,
+    TxnState,
+    TxnType,
+)
 
 _C = TXN_COMPONENTS.c
 _S = WRITE_SET.c

@@ -29,7 +29,7 @@ from hiveacid.errors import MetastoreError
 from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.sql import schema
 from hiveacid.metastore.sql.dialect import Answer, Channel, Dialect, Outcome, Row, UnitKind
-from hiveacid.model.locks import LockSemantics
+from hiveacid.model.transactions import LockSemantics
 
 _T = TypeVar("_T")
 _REPEATS: Final = 10

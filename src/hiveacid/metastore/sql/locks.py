@@ -29,12 +29,15 @@ from hiveacid.metastore.sql.txns import (
     open_type,
 )
 from hiveacid.metastore.sql.write_ids import WRITE_ID_OF_TXN
-from hiveacid.model.locks import (
+from hiveacid.model.tables import LONG_MAX, LockId, TxnId
+from hiveacid.model.transactions import (
+    AbortReason,
     LockComponent,
     LockInfo,
     LockSemantics,
     LockState,
     LockType,
+    OperationType,
     blocked_now,
     busy_sessions,
     deadlock_text,
@@ -42,8 +45,6 @@ from hiveacid.model.locks import (
     first_blocked,
     passed_by,
 )
-from hiveacid.model.tables import LONG_MAX, LockId, TxnId
-from hiveacid.model.transactions import AbortReason, OperationType
 
 _L = HIVE_LOCKS.c
 _COLUMNS: Final = (
