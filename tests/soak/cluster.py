@@ -1,16 +1,18 @@
 """``python -m tests.soak.cluster``: two drivers on a standalone cluster of two workers, which share
 no directory; executors, workers and drivers are killed in the middle of statements of each kind.
 
-The warehouse is on a server of S3 or on HDFS, the metastore on PostgreSQL; the Python of the
-workers has no hiveacid. Each driver changes rows of its own, in partitions that both write to; a
-model says after each statement what must be there. At the end nothing is lost, nothing is there
-twice, and after a cleaning nothing is left of what was killed. A line tells what was done; 1 where
-anything is wrong.
+The warehouse is on a server of S3, which answers one request in thirty that it is too busy, or on
+HDFS, whose name node is restarted with each worker that is killed; the metastore is on PostgreSQL;
+the Python of the workers has no hiveacid. Each driver changes rows of its own, in partitions that
+both write to; a model says after each statement what must be there. At the end nothing is lost,
+nothing is there twice, and after a cleaning nothing is left of what was killed. A line tells what
+was done; 1 where anything is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -18,9 +20,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +31,7 @@ from tests import standalone
 from tests.hdfs import hdfs_server
 from tests.postgres import postgres_server
 from tests.s3 import s3_server
+from tests.s3_proxy import proxy
 from tests.soak.cluster_driver import IN_COMMIT, PARTITIONS, parents
 
 import hiveacid
@@ -40,6 +44,8 @@ _DRIVERS: Final = 2
 _ROOT: Final = Path(__file__).parents[2]
 _JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _TIMEOUT_S: Final = 120.0
+_BUSY: Final = 30
+"""One request in so many is refused for now."""
 _CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -89,6 +95,8 @@ class Drivers:
     cluster: standalone.Cluster
     environment: Mapping[str, str]
     python: str
+    trouble: Callable[[], None]
+    """What happens to the place while a worker is killed."""
     processes: list[subprocess.Popen[bytes] | None] = field(default_factory=list)
     struck: list[str] = field(default_factory=list)
     deaths: int = 0
@@ -148,6 +156,7 @@ class Drivers:
             _, worker, *_ = parents(executor)
             os.kill(executor if victim == "executor" else worker, signal.SIGKILL)
             if victim == "worker":
+                self.trouble()
                 another = self.where / f"worker{len(self.struck) + _DRIVERS}"
                 self.cluster.add_worker(another, cores=_DRIVERS)
         self.struck.append(mark.parent.name)
@@ -162,14 +171,19 @@ class Drivers:
 
 
 @contextmanager
-def warehouse(place: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Where tables are, and the environment that reaches it."""
+def warehouse(place: str) -> Iterator[tuple[str, dict[str, str], Callable[[], None]]]:
+    """Where tables are, the environment that reaches it, and what makes trouble there."""
     if place == "hdfs":
         with hdfs_server() as address:
-            yield f"{address}/wh", {}
+            yield f"{address}/wh", {}, partial(address.admin, "restart")
     else:
-        with s3_server() as server:
-            yield f"s3a://{server.bucket()}/wh", server.environment
+        with s3_server() as server, proxy(server.endpoint) as between:
+            numbers = itertools.count(1)
+            body = "<Error><Code>SlowDown</Code><Message>busy</Message></Error>"
+            between.rule = lambda *_: None if next(numbers) % _BUSY else (503, body)
+            environment = {**server.environment, "AWS_ENDPOINT_URL": between.endpoint}
+            yield f"s3a://{server.bucket()}/wh", environment, lambda: None
+            assert between.failed, "it was never too busy"
 
 
 def tried(directory: Path, *, place: str, plans: list[Plan]) -> str:
@@ -180,7 +194,7 @@ def tried(directory: Path, *, place: str, plans: list[Plan]) -> str:
     """
     with ExitStack() as stack:
         url = stack.enter_context(postgres_server()).metastore()
-        root, environment = stack.enter_context(warehouse(place))
+        root, environment, trouble = stack.enter_context(warehouse(place))
         cluster = stack.enter_context(standalone.cluster())
         for number in range(2):
             cluster.add_worker(directory / f"worker{number}", cores=_DRIVERS)
@@ -199,7 +213,7 @@ def tried(directory: Path, *, place: str, plans: list[Plan]) -> str:
                 " stored as orc tblproperties ('transactional'='true')"
             )
         python = standalone.make_python(directory / "python")
-        drivers = Drivers(directory, cluster, environment, python)
+        drivers = Drivers(directory, cluster, environment, python, trouble)
         stack.callback(drivers.kill_all)
         drivers.run()
         rows = check(url, directory)
