@@ -115,7 +115,10 @@ class FileSystem:
         Raises:
             InvalidInputError: a relative path.
         """
-        path = _split(location)[1].strip("/")
+        return self._absolute(_split(location)[1])
+
+    def _absolute(self, path: str) -> str:
+        path = path.strip("/")
         if self.is_object_store:
             path = re.sub("/+", "/", path)  # as Hadoop takes it, and a disk does
         return f"{self._prefix}/{path}".rstrip("/") or "/"
@@ -436,11 +439,11 @@ class Files:
         Raises:
             InvalidInputError: no file system of that scheme, or a relative path.
         """
-        root = root_of(location)
+        root, path = _split(location)
         fs = self._systems.get(root)
         if fs is None:
             fs = self._systems.setdefault(root, self.opened(root))
-        return fs, fs.path_of(location)
+        return fs, fs._absolute(path)
 
     def opened(self, root: str) -> FileSystem:
         """The file system of a root, which ``at`` keeps.

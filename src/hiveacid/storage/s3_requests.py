@@ -7,68 +7,28 @@ from __future__ import annotations
 import errno
 import hashlib
 import hmac
-import http.client
 import os
 import re
-import select
 import ssl
-import weakref
+import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 from hiveacid.errors import InternalError
+from hiveacid.storage.connections import Answer, Connection
 from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import S3Access, S3Keys
 
 _TIMEOUT_S: Final = 60.0
 _IDLE_MAX: Final = 64
 """Connections that are kept."""
+_PORTS: Final = {"http": 80, "https": 443}
 _EMPTY: Final = 416
 """The status where a range of a file is asked for that has no bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Of a server, where it did what it was asked."""
-
-    status: int
-    headers: Mapping[str, str]
-    """by their names in lower case"""
-    body: bytes
-
-
-class _Kept:
-    """A connection, closed when nobody keeps it any more."""
-
-    def __init__(self, url: str, timeout_s: float) -> None:
-        split = urlsplit(url)
-        if split.hostname is None:
-            raise InternalError("an endpoint without a host", endpoint=url)
-        if split.scheme == "https":
-            self.connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                split.hostname,
-                split.port,
-                timeout=timeout_s,
-                context=ssl.create_default_context(),
-            )
-        else:
-            self.connection = http.client.HTTPConnection(
-                split.hostname, split.port, timeout=timeout_s
-            )
-        # by no __del__: of a cycle the socket may be told first that nobody needs it
-        weakref.finalize(self, self.connection.close)
-
-    def is_ended(self) -> bool:
-        """Whether the server has closed it: there is something to read of what answers nothing."""
-        if self.connection.sock is None:
-            return False
-        poll = select.poll()
-        poll.register(self.connection.sock, select.POLLIN)
-        return bool(poll.poll(0))
 
 
 class Requests:
@@ -81,8 +41,14 @@ class Requests:
         self._keys = access.keys
         self._region = region
         self._timeout_s = access.timeout_s or _TIMEOUT_S
-        self._url, self._root = _address(bucket, access, region)
-        self._idle: deque[_Kept] = deque(maxlen=_IDLE_MAX)
+        url, self._root = _address(bucket, access, region)
+        server = urlsplit(url)
+        if server.hostname is None:
+            raise InternalError("an endpoint without a host", endpoint=url)
+        self._tls = ssl.create_default_context() if server.scheme == "https" else None
+        self._host, self._port = server.hostname, server.port or _PORTS.get(server.scheme, 80)
+        self._named = server.netloc
+        self._idle: deque[Connection] = deque(maxlen=_IDLE_MAX)
         self._process = os.getpid()
 
     def asked(
@@ -113,27 +79,23 @@ class Requests:
             headers["range"] = range
         kept = self._taken()
         try:
-            kept.connection.request(verb, f"{place}?{given}", body=body or None, headers=headers)
-            response = kept.connection.getresponse()
-            answer = response.read()
+            answer = kept.asked(verb, f"{place}?{given}", headers, body)
             self._idle.append(kept)
-        except (http.client.HTTPException, OSError) as error:
-            kept.connection.close()
+        except OSError as error:
             became = "failed" if isinstance(error, ssl.SSLError) else "got no answer"
             text = f"{verb} {became}: {type(error).__name__}: {error}"
             raise OSError(errno.EIO, text) from error
-        if response.status == _EMPTY and range:
-            return Answer(response.status, {}, b"")
+        if answer.status == _EMPTY and range:
+            return Answer(answer.status, {}, b"")
         # what takes long may be answered 200 before it is known to fail
-        text = "" if verb == "GET" and range else answer[:2000].decode("utf-8", "replace")
-        if response.status // 100 != 2 or "<Error>" in text:
-            text = answer[:2000].decode("utf-8", "replace")
-            code, why = element(text, "Code") or response.reason, element(text, "Message")
-            raise OSError(errno.EIO, f"AWS Error {code} (HTTP status {response.status}): {why}")
-        found = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, found, answer)
+        text = "" if verb == "GET" and range else answer.body[:2000].decode("utf-8", "replace")
+        if answer.status // 100 != 2 or "<Error>" in text:
+            text = answer.body[:2000].decode("utf-8", "replace")
+            code, why = element(text, "Code") or answer.reason, element(text, "Message")
+            raise OSError(errno.EIO, f"AWS Error {code} (HTTP status {answer.status}): {why}")
+        return answer
 
-    def _taken(self) -> _Kept:
+    def _taken(self) -> Connection:
         """A connection that nobody uses: the last one that was, or a new one."""
         if self._process != os.getpid():  # the other one talks over what it had before the fork
             self._idle.clear()
@@ -141,16 +103,16 @@ class Requests:
         try:
             kept = self._idle.pop()
         except IndexError:
-            return _Kept(self._url, self._timeout_s)
+            return Connection(self._host, self._port, tls=self._tls, timeout_s=self._timeout_s)
         if kept.is_ended():
-            kept.connection.close()  # opens itself again
+            kept.close()  # opens itself again
         return kept
 
     def _signed(self, verb: str, place: str, query: str, body: bytes) -> dict[str, str]:
-        now = self.retries.clock.now_ms() / 1000
-        stamp = datetime.fromtimestamp(now, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        now_s = self.retries.clock.now_ms() // 1000
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s))
         headers = {
-            "host": urlsplit(self._url).netloc,
+            "host": self._named,
             "x-amz-content-sha256": hashlib.sha256(body).hexdigest(),
             "x-amz-date": stamp,
         }
@@ -159,6 +121,7 @@ class Requests:
         headers["authorization"] = authorization(
             self._keys, self._region, verb, place, query, headers
         )
+        headers["accept-encoding"] = "identity"
         if verb != "GET":
             headers["content-length"] = str(len(body))
         return headers
@@ -174,12 +137,18 @@ def authorization(
     stamp = headers["x-amz-date"]
     scope = f"{stamp[:8]}/{region}/s3/aws4_request"
     digest = hashlib.sha256(asked.encode()).hexdigest()
-    key = f"AWS4{keys.secret_key}".encode()
-    for word in scope.split("/"):
-        key = _hmac(key, word)
+    key = _signing_key(keys.secret_key, scope)
     signature = _hmac(key, "\n".join(["AWS4-HMAC-SHA256", stamp, scope, digest])).hex()
     credential = f"Credential={keys.access_key}/{scope}"
     return f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={names}, Signature={signature}"
+
+
+@lru_cache(maxsize=8)
+def _signing_key(secret_key: str, scope: str) -> bytes:
+    key = f"AWS4{secret_key}".encode()
+    for word in scope.split("/"):
+        key = _hmac(key, word)
+    return key
 
 
 def _hmac(key: bytes, text: str) -> bytes:

@@ -47,21 +47,12 @@ _FIRST_GREGORIAN_DAY: Final = -141_427
 
 
 def check_footer(footer: Any) -> None:
-    """The parts of a footer (a parsed message) fit together.
+    """The parts of a footer (a parsed message) fit together; its types are checked by
+    ``check_types``.
 
     Raises:
         FormatError: they do not; context ``expected`` and ``found``.
     """
-    if footer.types and footer.types[0].kind != _STRUCT:
-        raise _damage("a struct as root", f"kind {footer.types[0].kind}")
-    names = [name for node in footer.types for name in node.fieldNames]
-    if not all(isinstance(name, str) for name in names):
-        raise _damage("field names in UTF-8", repr(next(n for n in names if type(n) is not str)))
-    children = sorted(child for node in footer.types for child in node.subtypes)
-    if children != list(range(1, len(footer.types))):
-        raise _damage("each type below one other", f"types {children}")
-    for node in footer.types:
-        _check_type(node)
     rows = sum(stripe.numberOfRows for stripe in footer.stripes)
     if rows != footer.numberOfRows:
         raise _damage(f"stripes of {footer.numberOfRows} rows", f"{rows} rows")
@@ -69,6 +60,24 @@ def check_footer(footer: Any) -> None:
         raise _damage(f"statistics of {len(footer.types)} columns", f"{len(footer.statistics)}")
     for node, known in zip(footer.types, footer.statistics, strict=False):
         _check_kind(known, kind=node.kind)
+
+
+def check_types(nodes: Sequence[Any]) -> None:
+    """The types of a footer (parsed messages, the root first) make a tree.
+
+    Raises:
+        FormatError: they do not; context ``expected`` and ``found``.
+    """
+    if nodes[0].kind != _STRUCT:
+        raise _damage("a struct as root", f"kind {nodes[0].kind}")
+    names = [name for node in nodes for name in node.fieldNames]
+    if not all(isinstance(name, str) for name in names):
+        raise _damage("field names in UTF-8", repr(next(n for n in names if type(n) is not str)))
+    children = sorted(child for node in nodes for child in node.subtypes)
+    if children != list(range(1, len(nodes))):
+        raise _damage("each type below one other", f"types {children}")
+    for node in nodes:
+        _check_type(node)
 
 
 def _check_type(node: Any) -> None:

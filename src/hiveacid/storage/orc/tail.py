@@ -35,7 +35,7 @@ from hiveacid.model.types import (
 )
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc import proto
-from hiveacid.storage.orc.damage import check_footer
+from hiveacid.storage.orc.damage import check_footer, check_types
 
 MAGIC: Final = b"ORC"
 _FIRST_READ_BYTES: Final = 64 * 1024
@@ -467,6 +467,7 @@ def _types(footer: Any) -> tuple[OrcType, ...]:
 def _type_tree(serialised: tuple[bytes, ...]) -> tuple[OrcType, ...]:
     """The same for all files of a table, nearly always."""
     nodes = [parse_message(proto.Type, node, what="type") for node in serialised]
+    check_types(nodes)
     built: dict[int, HiveType] = {}
     for number in reversed(range(len(nodes))):  # children come after their parents
         children = list(nodes[number].subtypes)
