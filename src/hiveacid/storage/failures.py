@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import pyarrow as pa
+
 from hiveacid.errors import MissingFileError, StorageError
 
 _NO_FILE: Final = re.compile("NO_SUCH_KEY|NoSuchKey")
@@ -47,6 +49,19 @@ _KINDS: Final[tuple[_Kind, ...]] = (
         "wrong-region",
         "the bucket of {path} is in another region",
         "Say which: hiveacid.s3.region, Spark's fs.s3a.endpoint.region or AWS_REGION.",
+    ),
+    (
+        re.compile("DefaultAzureCredential|AuthenticationException"),
+        "no-permission",
+        "no credentials for {path}",
+        "Azure's library looks for AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, "
+        "the role of the machine, and az login.",
+    ),
+    (
+        re.compile("Could not create a OAuth2 access token"),
+        "no-permission",
+        "no credentials for {path}",
+        "Google's library looks for GOOGLE_APPLICATION_CREDENTIALS and the role of the machine.",
     ),
     (
         re.compile(
@@ -91,6 +106,10 @@ def mapped(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise storage_error(error, path=path) from error
+    except pa.ArrowException as error:
+        if type(error) is not pa.ArrowException:
+            raise
+        raise storage_error(OSError(str(error)), path=path) from error  # Azure's are of no kind
 
 
 def storage_error(error: OSError, *, path: str) -> StorageError:

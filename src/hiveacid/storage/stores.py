@@ -136,12 +136,21 @@ def opened_root(root: str, s3: S3Access, deadline_s: float) -> tuple[pafs.FileSy
     try:
         file_system, path = pafs.FileSystem.from_uri(bounded(root, deadline_s))
     except (ValueError, pa.ArrowException) as error:
-        known = root.partition(":")[0] in ("gs", "gcs", "abfs", "abfss", "s3")
-        note = "pip install -U pyarrow: this one was built without it." if known else _KNOWN
         raise InvalidInputError(
-            f"no file system for location {root!r}", location=root, note=note
+            f"no file system for location {root!r}", location=root, note=_note(root, str(error))
         ) from error
     return file_system, path
+
+
+def _note(root: str, text: str) -> str:
+    """What to do where the library opens nothing, by what it says."""
+    if "account name" in text:
+        return "It names no account: abfss://container@account.dfs.core.windows.net/..."
+    if root.partition(":")[0] not in ("gs", "gcs", "abfs", "abfss", "s3"):
+        return _KNOWN
+    if "without" in text:
+        return "pip install -U pyarrow: this one was built without it."
+    return text
 
 
 def bounded(root: str, deadline_s: float) -> str:

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import pyarrow as pa
 import pytest
 from tests.s3 import S3Server
 
 from hiveacid.client import open_client
 from hiveacid.errors import InvalidInputError, MissingExtraError, StorageError
 from hiveacid.settings import Settings
+from hiveacid.storage.failures import mapped
 from hiveacid.storage.filesystem import Files, FileSystem, one_name
 from hiveacid.storage.hdfs import Telling, tries
 from hiveacid.storage.retries import Retries
@@ -220,6 +222,41 @@ def test_what_no_library_opens_is_told_with_what_is_known(root: str) -> None:
     with pytest.raises(InvalidInputError, match="no file system for location") as raised:
         Files().at(f"{root}/wh")
     assert "hdfs:, viewfs:, gs:" in raised.value.__notes__[0]
+
+
+def test_a_location_on_azure_names_its_account() -> None:
+    with pytest.raises(
+        InvalidInputError, match="no file system for location 'abfs://c/'"
+    ) as raised:
+        Files().at("abfs://c/t")
+    assert "names no account: abfss://container@account.dfs" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("failure", "note"),
+    [
+        (
+            pa.ArrowException("Unknown error: Failed to get token from DefaultAzureCredential."),
+            "AZURE_CLIENT_ID",
+        ),
+        (
+            OSError("google::cloud::Status(UNAVAILABLE: Could not create a OAuth2 access token"),
+            "GOOGLE_APPLICATION_CREDENTIALS",
+        ),
+    ],
+)
+def test_who_has_no_credentials_is_told_where_they_are_looked_for(
+    failure: Exception, note: str
+) -> None:
+    with pytest.raises(StorageError, match="no credentials for c/t") as raised, mapped("c/t"):
+        raise failure
+    assert raised.value.context["detail"] == "no-permission"
+    assert note in raised.value.__notes__[0]
+
+
+def test_what_the_library_says_of_itself_is_no_error_of_files() -> None:
+    with pytest.raises(pa.ArrowInvalid), mapped("c/t"):
+        raise pa.ArrowInvalid("a mistake of ours")
 
 
 @pytest.mark.timing  # Arrow asks again where the server takes more than three seconds
