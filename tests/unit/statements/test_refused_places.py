@@ -11,7 +11,7 @@ from tests.s3 import S3Server
 from tests.s3_proxy import proxy
 
 import hiveacid
-from hiveacid.errors import InvalidInputError, StorageError
+from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files, FileSystem
@@ -177,6 +177,27 @@ def test_a_listing_that_still_shows_what_is_gone_gives_no_fewer_rows(
             assert found == expected
         lagging.lags = False
         assert rows(acid) == expected
+
+
+def test_a_listing_that_hides_what_is_new_is_told_where_commits_are_counted(
+    tmp_path: Path, url: str
+) -> None:
+    with (
+        hiveacid.connect(None, url, warehouse=str(tmp_path / "wh"), settings=OFF) as acid,
+        hiveacid.connect(None, url, settings=OFF) as other,
+    ):
+        acid.sql(f"create table t (id int, v string) {FULL}")
+        acid.sql("insert into t values (1, 'a')")
+        fs: FileSystem = acid.client.files.at(str(tmp_path))[0]
+        fs._fs = lagging = Lagging(fs._fs)
+        assert rows(acid) == [(1, "a")]
+        other.sql("insert into t values (2, 'a')")
+        lagging.lags = True
+        with pytest.raises(MissingFileError, match="Files of version 2 of default.t are missing"):
+            hiveacid.read_arrow(acid.table("t"), as_of_write_id=2).read_all()
+        assert "missing files" in [one.kind for one in acid.doctor().findings]
+        lagging.lags = False
+        assert rows(acid) == [(1, "a"), (2, "a")]
 
 
 @pytest.mark.parametrize(
