@@ -6,6 +6,7 @@ request for a small file; plans ask for thousands of them.
 
 from __future__ import annotations
 
+import errno
 import io
 import select
 import socket
@@ -55,7 +56,7 @@ class Connection:
         """
         try:
             return self._asked(verb, place, headers, body)
-        except BaseException:
+        except OSError:
             self.close()
             raise
 
@@ -104,14 +105,14 @@ def read_answer(file: io.BufferedIOBase, verb: str) -> tuple[Answer, bool]:
     """The answer that comes next, and whether another one can follow.
 
     Raises:
-        ConnectionError: it ends early, or is none of HTTP.
+        OSError: it ends early, or is none of HTTP.
     """
     status = 0
     while status < _FINAL:  # "100 Continue" is none
         version, _, rest = _line(file).partition(" ")
         number, _, reason = rest.partition(" ")
         if not version.startswith("HTTP/") or not number.isdecimal():
-            raise ConnectionError(f"no answer of HTTP: {version[:80]!r}")
+            raise OSError(errno.ECONNABORTED, f"no answer of HTTP: {version[:80]!r}")
         status, headers = int(number), _headers(file)
     is_kept = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
     length = headers.get("content-length", "")
@@ -132,14 +133,14 @@ def _headers(file: io.BufferedIOBase) -> dict[str, str]:
         name, _, text = line.partition(":")
         headers[name.strip().lower()] = text.strip()
         if len(headers) > _HEADERS_MAX:
-            raise ConnectionError("more headers than any server has")
+            raise OSError(errno.ECONNABORTED, "more headers than any server has")
     return headers
 
 
 def _line(file: io.BufferedIOBase) -> str:
     line = file.readline(_LINE_BYTES_MAX)
     if not line.endswith(b"\n"):
-        raise ConnectionError("the answer ends early" if line else "the server closed")
+        raise OSError(errno.ECONNABORTED, "the answer ends early" if line else "the server closed")
     return line.rstrip(b"\r\n").decode("latin-1")
 
 
@@ -156,11 +157,11 @@ def _size(line: str) -> int:
     try:
         return int(line.partition(";")[0], 16)
     except ValueError as error:
-        raise ConnectionError(f"no size of a chunk: {line[:80]!r}") from error
+        raise OSError(errno.ECONNABORTED, f"no size of a chunk: {line[:80]!r}") from error
 
 
 def _exactly(file: io.BufferedIOBase, count: int) -> bytes:
     data = file.read(count)
     if len(data) < count:
-        raise ConnectionError(f"the answer ends after {len(data)} of {count} bytes")
+        raise OSError(errno.ECONNABORTED, f"the answer ends after {len(data)} of {count} bytes")
     return data

@@ -53,7 +53,7 @@ def test_a_body_without_a_length_ends_with_the_connection() -> None:
     ],
 )
 def test_what_ends_early_or_is_no_answer_is_a_failed_connection(sent: bytes) -> None:
-    with pytest.raises(ConnectionError):
+    with pytest.raises(ConnectionAbortedError):
         read_answer(io.BytesIO(sent), "GET")
 
 
