@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -115,10 +116,7 @@ class FileSystem:
         Raises:
             InvalidInputError: a relative path.
         """
-        return self._absolute(_split(location)[1])
-
-    def _absolute(self, path: str) -> str:
-        path = path.strip("/")
+        path = _split(location)[1].strip("/")
         if self.is_object_store:
             path = re.sub("/+", "/", path)  # as Hadoop takes it, and a disk does
         return f"{self._prefix}/{path}".rstrip("/") or "/"
@@ -439,11 +437,9 @@ class Files:
         Raises:
             InvalidInputError: no file system of that scheme, or a relative path.
         """
-        root, path = _split(location)
-        fs = self._systems.get(root)
-        if fs is None:
-            fs = self._systems.setdefault(root, self.opened(root))
-        return fs, fs._absolute(path)
+        root = root_of(location)
+        fs = self._systems.get(root) or self._systems.setdefault(root, self.opened(root))
+        return fs, fs.path_of(location)
 
     def opened(self, root: str) -> FileSystem:
         """The file system of a root, which ``at`` keeps.
@@ -492,6 +488,7 @@ def root_of(location: str) -> str:
     return _split(location)[0]
 
 
+@lru_cache(maxsize=256)  # a partition is asked for several times in a row
 def _split(location: str) -> tuple[str, str]:
     """The root of a location and its path below it."""
     if location.startswith(("/", "file:")):
