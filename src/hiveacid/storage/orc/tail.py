@@ -349,8 +349,7 @@ def _varint(data: bytes) -> int:
 
 def _lz4_block(chunk: bytes, *, limit: int) -> bytes:
     """LZ4 block format; Arrow's codec needs the exact size, which ORC does not store."""
-    out = bytearray()
-    at = 0
+    out, at = bytearray(), 0
     while at < len(chunk):
         token = chunk[at]
         at += 1
