@@ -15,7 +15,7 @@ export TZ := UTC
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-growth bench-txn bench-past bench-stream size sim soak test-spark-versions clean
+.PHONY: help venv java demo unit test test-changed test-all test-connect check accept interop bench bench-peers bench-growth bench-txn bench-past bench-stream size sim soak soak-cluster test-spark-versions clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ sim: $(STAMP)  ## seeded histories of writers, readers, compactors, deaths, faul
 
 soak: $(STAMP)  ## 8 writer processes killed at random, on both databases (SECONDS=300)
 	$(BIN)/python -m tests.soak.run --seconds $(or $(SECONDS),300)
+
+soak-cluster: java $(STAMP)  ## a cluster of two workers on S3 and HDFS, parts of it killed (CLUSTER='--short --place hdfs')
+	$(BIN)/python -m tests.soak.cluster $(CLUSTER)
 
 bench-stream: java $(STAMP)  ## streams: rows, commits, visibility, micro-batches (BENCH='--part commits' or '--part upsert --seconds 600')
 	$(BIN)/python -m benchmarks.streaming $(BENCH)

@@ -14,10 +14,14 @@ from tests.s3_memory import Memory, memory_server
 
 import hiveacid
 from hiveacid.errors import MissingFileError
+from hiveacid.layout.resolve import resolve
+from hiveacid.model.tables import Partition, WriteId
+from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 from hiveacid.storage import early
 from hiveacid.storage.early import OpenedEarly
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.listing import list_partitions
 
 FULL = "stored as orc tblproperties ('transactional'='true')"
 LONG_S = 60.0
@@ -152,3 +156,21 @@ def test_no_more_is_held_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(MissingFileError):
             early_ones.open_input("gone")
     assert len(opened) <= early._OPENED_MAX + 3
+
+
+@pytest.mark.long("storage", "layout")
+@pytest.mark.parametrize("together", [False, True])
+def test_a_hundred_thousand_objects_are_listed_by_their_pages_and_chosen_from(
+    server: Memory, acid: Session, together: bool
+) -> None:
+    for n in range(1, 50_001):
+        for file in ("_orc_acid_version", "bucket_00000_0"):
+            server.objects[f"b/wh/t/delta_{n:07d}_{n:07d}_0000/{file}"] = b"x"
+    location = "s3://b/wh/t"
+    places = [Partition((), location), *([Partition((), "s3://b/wh/u")] if together else [])]
+    (listed, *rest) = list_partitions(acid.client.files, places)
+    assert [list(one) for one in rest] == [[] for _ in places[1:]]
+    assert server.asked["LIST"] <= 101 and not server.asked["GET"]
+    valid = ValidWriteIdList("default.t", hwm=WriteId(50_000))
+    chosen = resolve(listed, valid, None)
+    assert len(chosen.deltas) == 50_000 and len(chosen.row_files) == 50_000
