@@ -7,28 +7,63 @@ from __future__ import annotations
 import errno
 import hashlib
 import hmac
+import http.client
 import os
 import re
+import select
 import ssl
 import time
+import weakref
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 from hiveacid.errors import InternalError
-from hiveacid.storage.connections import Answer, Connection
 from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import S3Access, S3Keys
 
 _TIMEOUT_S: Final = 60.0
 _IDLE_MAX: Final = 64
 """Connections that are kept."""
-_PORTS: Final = {"http": 80, "https": 443}
 _EMPTY: Final = 416
 """The status where a range of a file is asked for that has no bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of a server, where it did what it was asked."""
+
+    status: int
+    headers: Mapping[str, str]
+    """by their names in lower case"""
+    body: bytes
+
+
+class Connection:
+    """To a server: opened when it is first asked, again after it was closed, and closed when nobody
+    keeps it any more. ``tls=None`` is plain HTTP.
+    """
+
+    def __init__(self, server: str, *, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+        self.http = (
+            http.client.HTTPSConnection(server, timeout=timeout_s, context=tls)
+            if tls is not None
+            else http.client.HTTPConnection(server, timeout=timeout_s)
+        )
+        # by no __del__: of a cycle the socket may be told first that nobody needs it
+        weakref.finalize(self, self.http.close)
+
+    def is_ended(self) -> bool:
+        """Whether the server has closed it: there is something to read of what answers nothing."""
+        if self.http.sock is None:
+            return False
+        poll = select.poll()
+        poll.register(self.http.sock, select.POLLIN)
+        return bool(poll.poll(0))
 
 
 class Requests:
@@ -46,8 +81,7 @@ class Requests:
         if server.hostname is None:
             raise InternalError("an endpoint without a host", endpoint=url)
         self._tls = ssl.create_default_context() if server.scheme == "https" else None
-        self._host, self._port = server.hostname, server.port or _PORTS.get(server.scheme, 80)
-        self._named = server.netloc
+        self._server = server.netloc
         self._idle: deque[Connection] = deque(maxlen=_IDLE_MAX)
         self._process = os.getpid()
 
@@ -79,21 +113,25 @@ class Requests:
             headers["range"] = range
         kept = self._taken()
         try:
-            answer = kept.asked(verb, f"{place}?{given}", headers, body)
+            kept.http.request(verb, f"{place}?{given}", body=body or None, headers=headers)
+            response = kept.http.getresponse()
+            answer = response.read()
             self._idle.append(kept)
-        except OSError as error:
+        except (http.client.HTTPException, OSError) as error:
+            kept.http.close()
             became = "failed" if isinstance(error, ssl.SSLError) else "got no answer"
             text = f"{verb} {became}: {type(error).__name__}: {error}"
             raise OSError(errno.EIO, text) from error
-        if answer.status == _EMPTY and range:
-            return Answer(answer.status, {}, b"")
+        if response.status == _EMPTY and range:
+            return Answer(response.status, {}, b"")
         # what takes long may be answered 200 before it is known to fail
-        text = "" if verb == "GET" and range else answer.body[:2000].decode("utf-8", "replace")
-        if answer.status // 100 != 2 or "<Error>" in text:
-            text = answer.body[:2000].decode("utf-8", "replace")
-            code, why = element(text, "Code") or answer.reason, element(text, "Message")
-            raise OSError(errno.EIO, f"AWS Error {code} (HTTP status {answer.status}): {why}")
-        return answer
+        text = "" if verb == "GET" and range else answer[:2000].decode("utf-8", "replace")
+        if response.status // 100 != 2 or "<Error>" in text:
+            text = answer[:2000].decode("utf-8", "replace")
+            code, why = element(text, "Code") or response.reason, element(text, "Message")
+            raise OSError(errno.EIO, f"AWS Error {code} (HTTP status {response.status}): {why}")
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, found, answer)
 
     def _taken(self) -> Connection:
         """A connection that nobody uses: the last one that was, or a new one."""
@@ -103,16 +141,16 @@ class Requests:
         try:
             kept = self._idle.pop()
         except IndexError:
-            return Connection(self._host, self._port, tls=self._tls, timeout_s=self._timeout_s)
+            return Connection(self._server, tls=self._tls, timeout_s=self._timeout_s)
         if kept.is_ended():
-            kept.close()  # opens itself again
+            kept.http.close()  # opens itself again
         return kept
 
     def _signed(self, verb: str, place: str, query: str, body: bytes) -> dict[str, str]:
         now_s = self.retries.clock.now_ms() // 1000
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s))
         headers = {
-            "host": self._named,
+            "host": self._server,
             "x-amz-content-sha256": hashlib.sha256(body).hexdigest(),
             "x-amz-date": stamp,
         }
@@ -121,7 +159,6 @@ class Requests:
         headers["authorization"] = authorization(
             self._keys, self._region, verb, place, query, headers
         )
-        headers["accept-encoding"] = "identity"
         if verb != "GET":
             headers["content-length"] = str(len(body))
         return headers
