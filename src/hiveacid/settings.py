@@ -162,6 +162,13 @@ class Settings(S3Settings):
         "A table of no more bytes than this is read by the driver at once, without a Spark job "
         "(PySpark 4); 0 for none.",
     )
+    merge_local_bytes: int = _setting(
+        67_108_864,
+        "merge.local_bytes",
+        "A MERGE whose source is of no more bytes than this, as Spark takes it, into 8 MiB of the "
+        "table or more and at most 16 times this, is joined by the driver, which reads the table's "
+        "keys alone: no shuffle (PySpark 4); 0 for none.",
+    )
     progress: bool = _setting(
         True,
         "progress",

@@ -10,8 +10,10 @@ that is taken twice.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -39,7 +41,13 @@ from hiveacid.model.types import (
 from hiveacid.spark.assign import partition_text
 from hiveacid.spark.conf import session_conf
 from hiveacid.spark.failures import Reach, statement_error
-from hiveacid.spark.jobs import RESULT_SCHEMA, TOO_MANY_WRITERS_MARK, StageTask, jobs_end_with
+from hiveacid.spark.jobs import (
+    RESULT_SCHEMA,
+    TOO_MANY_WRITERS_MARK,
+    StageTask,
+    jobs_end_with,
+    own_calls,
+)
 from hiveacid.spark.text import quoted
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.stage import (
@@ -70,6 +78,7 @@ _NEW_BUCKET: Final = "__hiveacid_new_n"
 _TEXT: Final = "__hiveacid_p"
 _BUCKET_BITS: Final = 0x0FFF0000
 """Of a bucket property (format.md 4.4)."""
+_VIEWS: Final = itertools.count()
 _ZEROS: Final = ("0L", "0", "0L")
 _TRANSFER: Final = {
     # without this limit Spark would add up the sizes of all Arrow buffers for each row: 40 % of the
@@ -203,6 +212,41 @@ def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) ->
     if begun is not None:
         begun.extend(file.staged_path for file in files if file.upload)
     return write_result(target, files)
+
+
+def estimated_bytes(spark: SparkSession, frame: DataFrame) -> int | None:
+    """What Spark takes a DataFrame for, as EXPLAIN COST says; None where it does not say."""
+    view = f"__hiveacid_source_{next(_VIEWS)}"
+    with own_calls():
+        frame.createOrReplaceTempView(view)
+        try:
+            (row,) = spark.sql(f"explain cost select * from {view}").collect()
+        finally:
+            spark.catalog.dropTempView(view)
+    text = row[0]
+    found = re.search(r"Statistics\(sizeInBytes=([\d.]+(?:E[+-]?\d+)?) ([KMGTPE]i)?B", text)
+    if found is None or "Generate " in text:  # how many rows come of one, Spark does not know
+        return None
+    return int(float(found.group(1)) * 1024 ** "_KMGTPE".index((found.group(2) or "_")[0]))
+
+
+def collected(spark: SparkSession, frame: DataFrame, *, at: Reach) -> pa.Table | None:
+    """The rows, here; None where they are more than Spark hands to a driver. One job. ``at`` as in
+    ``statement_error``.
+
+    Raises:
+        AcidError: whatever failed in Spark, as it was.
+    """
+    with session_conf(spark, _TRANSFER), jobs_end_with(spark):
+        try:
+            return frame.toArrow()
+        except Exception as error:  # as in staged_by_spark
+            if "spark.driver.maxResultSize" in str(error):
+                return None
+            known = statement_error(error, at=at)
+            if known is error:
+                raise
+            raise known from error
 
 
 def _run_here(frame: DataFrame, stage: EventStage, order: Sequence[str]) -> WriteResult:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hiveacid.model.predicates import ANYTHING, conjunction
+from hiveacid.model.predicates import conjunction
 from hiveacid.model.tables import Column, Table, TableName, WriteId
 from hiveacid.statements.arrow_rows import refuse_what_needs_spark
 from hiveacid.statements.driver_merge import (
@@ -129,7 +129,7 @@ class ArrowMergeWork(Work):
     def write(self, job: Job) -> WriteResult:
         """One pass over the target's places that may match; the rest is in memory."""
         target = self.changes_target(job)
-        return merge_rows(job, self.table, self._source(), predicate=ANYTHING, target=target)
+        return merge_rows(job, self.table, self._source(), target=target)
 
     def result(self, written: WriteResult, write_id: WriteId) -> MergeResult:
         """Rows by what happened to them."""

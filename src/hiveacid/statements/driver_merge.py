@@ -40,6 +40,8 @@ from hiveacid.statements.job import Job
 from hiveacid.statements.matching import Keys, Places
 from hiveacid.storage.early import in_order
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME
+from hiveacid.storage.plan.planning import plan_scan
+from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.read import TableReader, Unit
 from hiveacid.storage.stage import DELETE, UPDATE, make_staging
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result
@@ -69,17 +71,22 @@ class SourceRows:
 
 
 def merge_rows(
-    job: Job, table: Table, source: SourceRows, *, predicate: Predicate, target: WriteTarget
+    job: Job,
+    table: Table,
+    source: SourceRows,
+    *,
+    target: WriteTarget,
+    planned: ScanPlan | None = None,
 ) -> WriteResult:
-    """Stage the files of a MERGE into a table, of which rows that do not meet ``predicate`` match
-    nothing.
+    """Stage the files of a MERGE into a table. Rows that are not in ``planned``, where that is
+    given, match nothing.
 
     Raises:
         CardinalityError: two source rows match one row.
         InvalidInputError: 10292, 10302 a match would move a row.
         ConversionError, StorageError: as the writers.
     """
-    found = _matched(job, table, source, predicate)
+    found = _matched(job, table, source, planned)
     make_staging(target)
     tasks: list[Callable[[], WriteResult]] = []
     for gone, action in ((found.deleted, DELETE), (found.replaced, UPDATE)):
@@ -149,16 +156,16 @@ class _Matched:
     sources: list[Places] = field(default_factory=list)
 
 
-def _matched(job: Job, table: Table, source: SourceRows, predicate: Predicate) -> _Matched:
+def _matched(job: Job, table: Table, source: SourceRows, planned: ScanPlan | None) -> _Matched:
     """Join the table with the source; no row of the table may be taken twice."""
     found = _Matched(np.zeros(source.rows.num_rows, dtype=np.bool_))
     updates = bool((source.actions == UPDATE).any())
     kept = _kept_columns(table, source)
     keys = source.rows.select(list(source.on))
     index = Keys(keys, source.on)
-    where = conjunction((predicate, key_predicate(keys, table)))
+    where = key_predicate(keys, table)
     columns = {*source.on, *(kept if updates else ())}
-    for values, rows in target_rows(job, table, where, columns=columns):
+    for values, rows in target_rows(job, table, where, columns=columns, planned=planned):
         at, by = index.matches(rows)
         found.seen[by] = True
         if not source.matches_once or not len(at):
@@ -225,14 +232,28 @@ def _check_fixed(table: Table, source: SourceRows, old: pa.Table, by: Places) ->
 
 
 def target_rows(
-    job: Job, table: Table, predicate: Predicate, *, columns: Iterable[str]
+    job: Job,
+    table: Table,
+    predicate: Predicate,
+    *,
+    columns: Iterable[str],
+    planned: ScanPlan | None = None,
 ) -> Iterator[tuple[Values, pa.Table]]:
-    """The live rows of the table that may meet the predicate, partition by partition: ``columns``,
-    and of a full ACID table ``row__id``.
+    """The live rows of the table, or of what is ``planned`` of it, that may meet the predicate,
+    partition by partition: ``columns``, and of a full ACID table ``row__id``.
     """
     has_ids = table.acid_mode is AcidMode.FULL
     wanted = frozenset(columns)
-    plan = job.plan(table, predicate=predicate, columns=wanted)
+    if planned is None:
+        plan = job.plan(table, predicate=predicate, columns=wanted)
+    else:
+        plan = plan_scan(
+            planned.snapshot,
+            files=planned.files,
+            predicate=conjunction((planned.predicate, predicate)),
+            columns=wanted,
+            partitions_of=planned.partitions_of,
+        )
     threads = pa.cpu_count()
     reader = TableReader(
         plan.files, table, wanted, plan.snapshot.valid, row_ids=has_ids, threads=threads

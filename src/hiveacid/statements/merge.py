@@ -31,9 +31,11 @@ from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events, write_rows
 from hiveacid.statements.checks import check, columns_named, extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns
+from hiveacid.statements.driver_merge import merge_rows
 from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locked import locked_partitions
+from hiveacid.statements.merge_here import source_here
 from hiveacid.statements.select import query_frame, read_names
 from hiveacid.statements.update import (
     assigned,
@@ -118,13 +120,18 @@ class MergeWork(Work):
         spark = job.context.session()
         target = self.changes_target(job)
         plan = job.plan(self.table, predicate=self.statement.predicate)
+        source = _source(job, self.statement.source)
+        check_source(self.statement, source.columns, self.table)
+        here = source_here(job, plan, self.statement, source)
+        if here is not None:
+            return merge_rows(job, self.table, here, target=target, planned=plan)
         if self.table.acid_mode is not AcidMode.FULL:  # rows are inserted, nothing else
-            return write_rows(spark, merge_events(job, plan, self.statement), target=target)
+            return write_rows(spark, merge_events(job, plan, self.statement, source), target=target)
         # Spark takes the bytes of files for those of the rows, and with them the target for a small
         # table: 5,000,000 rows in 9 MB of ORC were 600 MB of a hash table in the driver.
         sizes = {"spark.sql.sources.fileCompressionFactor": str(compression(plan))}
         with session_conf(spark, _JOIN | sizes):
-            events = merge_events(job, plan, self.statement)
+            events = merge_events(job, plan, self.statement, source)
             places = count_places(plan)
             try:
                 return write_events(spark, events, target=target, places=places)
@@ -158,8 +165,8 @@ _CLAUSE: Final = "__hiveacid_clause"
 _TOUCHED: Final = -1
 
 
-def merge_events(job: Job, plan: ScanPlan, statement: Merge) -> DataFrame:
-    """The events, as ``spark.write.write_events`` takes them.
+def merge_events(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) -> DataFrame:
+    """The events of a MERGE of ``source``, as ``spark.write.write_events`` takes them.
 
     Raises:
         InvalidInputError: no clause at all.
@@ -169,13 +176,15 @@ def merge_events(job: Job, plan: ScanPlan, statement: Merge) -> DataFrame:
     views = job.views(statement.tables)
     alias = statement.alias or table.name.table
     source_alias = statement.source_alias or "source"
-    paired, source_columns = _paired(job, plan, statement, views, aliases=(alias, source_alias))
+    aliases = (alias, source_alias)
+    paired = _paired(job, plan, statement, source, views, aliases=aliases)
+    source_columns = {name.lower() for name in source.columns}
     # with evolve a column that the source lacks keeps its value, or gets its default
     lacking = {c.name for c in table.all_columns} - source_columns if statement.evolve else set()
-    moves = _moves(table, source_columns, aliases=(alias, source_alias))
+    moves = _moves(table, source_columns, aliases=aliases)
     chosen = _with_clause(paired, statement.clauses, views, moves=moves)
     writing = {
-        index: _values(clause, table, views, aliases=(alias, source_alias), lacking=lacking)
+        index: _values(clause, table, views, aliases=aliases, lacking=lacking)
         for index, clause in enumerate(statement.clauses)
         if _DONE_BY[type(clause)] is not WriteKind.DELETE
     }
@@ -195,15 +204,13 @@ def _paired(
     job: Job,
     plan: ScanPlan,
     statement: Merge,
+    source: DataFrame,
     views: Mapping[str, str],
     *,
     aliases: tuple[str, str],
-) -> tuple[DataFrame, set[str]]:
-    """The join, and the names of the source's columns."""
-    right = _source(job, statement.source)
-    names = {name.lower() for name in right.columns}
-    check_source(statement, right.columns, plan.snapshot.table)
-    right = right.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
+) -> DataFrame:
+    """The join."""
+    right = source.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
     if plan.snapshot.table.acid_mode is AcidMode.FULL:
         left, _ = job.scan_target(plan)
     else:
@@ -221,7 +228,7 @@ def _paired(
         (False, True): "left",
         (True, True): "full",
     }[inserts, by_source]
-    return left.join(right, column(resolved(statement.on, views)), how), names
+    return left.join(right, column(resolved(statement.on, views)), how)
 
 
 def _source(job: Job, source: Query | DataFrame | ArrowTable) -> DataFrame:
