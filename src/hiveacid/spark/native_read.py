@@ -24,7 +24,7 @@ from hiveacid.layout import events
 from hiveacid.layout.names import partition_name
 from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
-from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
+from hiveacid.model.types import DecimalType, HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.assign import keys_from
 from hiveacid.spark.conf import given_rows, session_conf, spark_path
@@ -128,8 +128,16 @@ def _event_rows(spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPar
     snapshot = plan.snapshot
     numbers = _numbers(snapshot)
     groups = [(p.partition, p.directory.row_files) for p in parts]
-    rows = _read_events(spark, snapshot.table, groups, numbers=numbers)
-    rows = _live(rows, snapshot, parts, operation=events.Operation.INSERT)
+    columns = snapshot.table.columns
+    read = [c for c in columns if c.name in plan.columns]
+    read = read or [c for c in columns if c.name == _cheap_leaf(columns)[0]]
+    row = _fields(read)
+    rest = _rest([c for c in columns if c not in read]) if len(read) <= _REST_UP_TO else None
+    if rest is not None:
+        row = row.add(_REST, rest)
+    rows = _read_events(spark, snapshot.table, groups, row=row, numbers=numbers)
+    pin = _pin(snapshot.table, [_cheap_leaf(read), *([] if rest is None else [(_REST,)])])
+    rows = _live(rows, snapshot, parts, pin=pin)
     if any(part.directory.delete_deltas for part in parts):
         return _filter_deleted(spark, plan, rows, parts)
     return rows
@@ -145,12 +153,12 @@ def _live(
     snapshot: Snapshot,
     parts: Sequence[SnapshotPart],
     *,
-    operation: events.Operation,
+    pin: str,
+    delete: bool = False,
 ) -> DataFrame:
     """The events of valid write ids, read with all root columns."""
-    rows = rows.where(_pin(snapshot.table, operation=operation))
-    visible = _visible(snapshot, parts, delete=operation is events.Operation.DELETE)
-    return rows if visible is None else rows.where(visible)
+    visible = _visible(snapshot, parts, delete=delete)
+    return rows.where(pin) if visible is None else rows.where(pin).where(visible)
 
 
 def _output(plan: ScanPlan, *, row_ids: bool) -> list[str]:
@@ -183,8 +191,10 @@ def _filter_deleted(
     )
     if known.rows == 0:
         return rows
-    gone = _read_events(spark, snapshot.table, groups, numbers=numbers)
-    gone = _live(gone, snapshot, parts, operation=events.Operation.DELETE)
+    columns = snapshot.table.columns
+    gone = _read_events(spark, snapshot.table, groups, row=_fields(columns), numbers=numbers)
+    pin = _pin(snapshot.table, [_cheap_leaf(columns)], operation=events.Operation.DELETE)
+    gone = _live(gone, snapshot, parts, pin=pin, delete=True)
     parts_deleted = [numbers[partition.values] for partition, _ in groups]
     return without_deleted(rows, gone, known=known, parts=parts_deleted)
 
@@ -194,6 +204,7 @@ def _read_events(
     table: Table,
     groups: Sequence[tuple[Partition, Sequence[DataFile]]],
     *,
+    row: t.StructType,
     numbers: Mapping[tuple[str | None, ...], int],
 ) -> DataFrame:
     """The six event columns, the partition columns and, in a partitioned table, the partition's
@@ -203,7 +214,6 @@ def _read_events(
     that it finds in paths to the schema it gives the ORC reader, which then is not the six columns
     any more. A filter on partition columns removes the relations that it does not need.
     """
-    row = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
     schema = t.StructType(
         [
             t.StructField(events.OPERATION, t.IntegerType()),
@@ -271,20 +281,75 @@ def _plain_path(name: str) -> str:
     return "/" + name.partition(":")[2].lstrip("/") if ":" in name.partition("/")[0] else name
 
 
-def _pin(table: Table, *, operation: events.Operation) -> str:
-    """True on a healthy file. It names all five system columns and one leaf of the row, which keeps
-    all six root columns in the read schema, and decides by the first: a count over the pin costs
-    twice a count over a flat file. One expression, not a conjunction, so that Spark has nothing to
-    push down to the ORC reader, which would evaluate it and prune nothing.
+def _fields(columns: Iterable[Column]) -> t.StructType:
+    return t.StructType([t.StructField(c.name, spark_type(c.type)) for c in columns])
+
+
+def _rest(columns: Iterable[Column]) -> t.StructType | None:
+    """What stands in ``row`` for columns that are not read.
+
+    A scan is as large for Spark as its files, by how much of a row it takes; which columns of
+    ``row`` it takes, Spark settles before it reckons. Without the rest three columns of a large
+    table would count for all of it, and joins would be others than those of flat files.
+    """
+    pieces = round((sum(_width(c.type) for c in columns) - _SYSTEM_BYTES) / _WIDTHS["string"])
+    long, short = divmod(max(pieces, 0), _WIDTHS["binary"] // _WIDTHS["string"])
+    kinds = [t.BinaryType()] * min(long, _REST_MAX) + [t.StringType()] * short
+    fields = [t.StructField(f"c{number}", kind) for number, kind in enumerate(kinds)]
+    return t.StructType(fields) if fields else None
+
+
+def _width(kind: HiveType) -> int:
+    """What Spark takes a value for, in bytes."""
+    if isinstance(kind, DecimalType):
+        return _WIDTHS["bigint"] * (1 if kind.precision <= _LONG_DIGITS else 2)
+    if kind.children:
+        return sum(map(_width, kind.children))
+    return _WIDTHS.get(str(kind), _WIDTHS["string"])
+
+
+_REST: Final = "__hiveacid_rest"
+"""A column that no file has, so to read it costs nothing."""
+_REST_MAX: Final = 8
+_REST_UP_TO: Final = 64
+"""Columns count, a hundred in all, where Spark decides whether a scan is vectorised."""
+_SYSTEM_BYTES: Final = 32
+_LONG_DIGITS: Final = 18
+_WIDTHS: Final = {
+    "boolean": 1,
+    "tinyint": 1,
+    "smallint": 2,
+    "int": 4,
+    "date": 4,
+    "float": 4,
+    "bigint": 8,
+    "double": 8,
+    "timestamp": 8,
+    "string": 20,
+    "binary": 100,
+}
+
+
+def _pin(
+    table: Table,
+    paths: Sequence[Sequence[str]],
+    *,
+    operation: events.Operation = events.Operation.INSERT,
+) -> str:
+    """True on a healthy file. It names all five system columns and what is at ``paths`` in the row,
+    a leaf of the file's among it, which keeps all six root columns in the read schema, and decides
+    by the first: a count over the pin costs twice a count over a flat file. One expression, not a
+    conjunction, so that Spark has nothing to push down to the ORC reader, which would evaluate it
+    and prune nothing.
 
     Of files with rows the tails have proved that they hold inserts only; of delete files nobody
     has, and an event of another kind there is an error.
     """
-    leaf = quoted(events.ROW, *_cheap_leaf(table.columns))
+    there = " or ".join(f"{quoted(events.ROW, *path)} is not null" for path in paths)
     named = (
         f"coalesce(cast({events.OPERATION} as bigint), {events.ORIGINAL_TRANSACTION},"
         f" cast({events.BUCKET} as bigint), {events.ROW_ID}, {events.CURRENT_TRANSACTION},"
-        f" case when {leaf} is not null then 1L end)"
+        f" case when {there} then 1L end)"
     )
     if operation is events.Operation.INSERT:
         return f"{named} is not null"
