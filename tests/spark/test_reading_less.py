@@ -184,6 +184,45 @@ def test_some_columns_are_for_spark_the_part_of_a_table_that_they_are_of_flat_fi
     assert acid.sql("select sum(1) from wide where rand() >= 0").collect() == [(999,)]
 
 
+@pytest.mark.jvm
+def test_a_query_of_files_that_spark_knows_makes_few_calls_and_shows_the_rows_of_now(
+    acid, spark, rows, monkeypatch, tmp_path
+):
+    acid.sql(f"create table a (k int, `b{{r}}` string) {ACID}")
+    acid.sql("insert into a values (1, 'x'), (2, 'y')")
+    gateway = spark._jvm._gateway_client
+    sent, send = [], gateway.send_command
+
+    def counted(command, *arguments, **names):
+        sent.append(command)
+        return send(command, *arguments, **names)
+
+    def asked(text):
+        sent.clear()
+        acid.sql(text)
+        return [command for command in sent if not command.startswith("m\n")]
+
+    text = "select upper(`b{r}`) u, k from a where k + 0 > 0"
+    with monkeypatch.context() as patched:
+        patched.setattr(gateway, "send_command", counted)
+        first, second = asked(text), asked(text)
+        assert any("\nload\n" in command for command in first)
+        assert not any("\nload\n" in command for command in second)
+        assert len(second) <= 16
+    assert rows(text) == [("X", 1), ("Y", 2)]
+    joined = "select x.k, y.k from a x join a y on x.k + 1 = y.k"
+    assert rows(joined) == [(1, 2)]
+    acid.sql("insert into a values (3, 'z')")
+    assert rows(text) == [("X", 1), ("Y", 2), ("Z", 3)]
+    assert rows(joined) == [(1, 2), (2, 3)]
+    acid.sql("update a set k = 9 where `b{r}` = 'x'")
+    assert rows("select * from a where k + 0 > 0") == [(2, "y"), (3, "z"), (9, "x")]
+    acid.sql("drop table a")
+    acid.sql(f"create table a (k int, `b{{r}}` string) {ACID}")
+    acid.sql("insert into a values (7, 'v'), (8, 'w')")
+    assert rows(text) == [("V", 7), ("W", 8)]
+
+
 def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypatch):
     acid.sql(f"create table s (k int, v string) {ACID}")
     acid.sql(

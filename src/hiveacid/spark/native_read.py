@@ -36,6 +36,7 @@ from hiveacid.spark.delete_filter import (
     without_marked,
 )
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
+from hiveacid.spark.relations import Chosen, kept
 from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 _LISTING: Final = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000"}
 """The files are known: Spark must not start a job to look at them."""
+_LISTED_AT_ONCE: Final = 32
+"""So many it looks at without a job by default."""
 _GLOB: Final = "{}[]*?\\"
 """What makes a path a glob to Spark."""
 _LITERAL_PARTITIONS: Final = 32
@@ -56,7 +59,7 @@ _KEY: Final = "__hiveacid_key_"
 
 def rows(
     spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, row_ids: bool
-) -> DataFrame:
+) -> DataFrame | Chosen:
     """The live rows of parts of a plan, in the order of its columns, then ``ROW__ID`` if asked
     for.
 
@@ -86,24 +89,23 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
     with_keys = t.StructType(
         schema.fields + [t.StructField(c.name, spark_type(c.type)) for c in table.partition_columns]
     )
-    with session_conf(spark, _LISTING):
-        for part in parts:
-            partition = part.partition
-            paths = _paths(partition, part.directory.row_files)
-            if keys and partition.location != join(
-                table.location, partition_name(keys, partition.values)
-            ):
-                frame = _load(_reader(spark, schema).format(format), paths)
-                frames.append(frame.selectExpr("*", *_literals(table.partition_columns, partition)))
-            else:
-                in_place += paths
-        if in_place:
-            reader = _reader(spark, with_keys)
-            if keys:
-                reader = reader.option("basePath", spark_path(table.location))
-            frame = _load(reader.format(format), in_place)
-            values = keys_from(table.partition_columns, list(map(quoted, keys)))
-            frames.append(frame.selectExpr(*[quoted(c.name) for c in table.columns], *values))
+    for part in parts:
+        partition = part.partition
+        paths = _paths(partition, part.directory.row_files)
+        if keys and partition.location != join(
+            table.location, partition_name(keys, partition.values)
+        ):
+            frame = _load(spark, _reader(spark, schema).format(format), paths)
+            frames.append(frame.selectExpr("*", *_literals(table.partition_columns, partition)))
+        else:
+            in_place += paths
+    if in_place:
+        reader = _reader(spark, with_keys)
+        if keys:
+            reader = reader.option("basePath", spark_path(table.location))
+        frame = _load(spark, reader.format(format), in_place)
+        values = keys_from(table.partition_columns, list(map(quoted, keys)))
+        frames.append(frame.selectExpr(*[quoted(c.name) for c in table.columns], *values))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
@@ -112,19 +114,28 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
 
 def _events(
     spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], *, row_ids: bool
-) -> DataFrame:
+) -> DataFrame | Chosen:
     deleting = [part for part in parts if part.directory.delete_deltas]
     clean = [part for part in parts if not part.directory.delete_deltas]
-    frames = [
-        _event_rows(spark, plan, some).selectExpr(*_output(plan, row_ids=row_ids))
-        for some in (clean, deleting)
-        if some
-    ]
+    output = _output(plan, row_ids=row_ids)
+    frames = []
+    if clean:
+        frame, where = _event_rows(spark, plan, clean)
+        chosen = Chosen(frame, output, where)
+        if output and not deleting:
+            return chosen
+        frames.append(chosen.rows())
+    if deleting:
+        frame, where = _event_rows(spark, plan, deleting)
+        rows = _filter_deleted(spark, plan, frame.where(where), deleting)
+        frames.append(rows.selectExpr(*output))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
-def _event_rows(spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart]) -> DataFrame:
-    """The live rows of parts that all have deletes, or none."""
+def _event_rows(
+    spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart]
+) -> tuple[DataFrame, str]:
+    """The events of files with rows, and which of them count if nobody deleted them."""
     snapshot = plan.snapshot
     numbers = _numbers(snapshot)
     groups = [(p.partition, p.directory.row_files) for p in parts]
@@ -137,10 +148,7 @@ def _event_rows(spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPar
         row = row.add(_REST, rest)
     rows = _read_events(spark, snapshot.table, groups, row=row, numbers=numbers)
     pin = _pin(snapshot.table, [_cheap_leaf(read), *([] if rest is None else [(_REST,)])])
-    rows = _live(rows, snapshot, parts, pin=pin)
-    if any(part.directory.delete_deltas for part in parts):
-        return _filter_deleted(spark, plan, rows, parts)
-    return rows
+    return rows, _live(snapshot, parts, pin=pin)
 
 
 def _numbers(snapshot: Snapshot) -> Mapping[tuple[str | None, ...], int]:
@@ -149,16 +157,11 @@ def _numbers(snapshot: Snapshot) -> Mapping[tuple[str | None, ...], int]:
 
 
 def _live(
-    rows: DataFrame,
-    snapshot: Snapshot,
-    parts: Sequence[SnapshotPart],
-    *,
-    pin: str,
-    delete: bool = False,
-) -> DataFrame:
-    """The events of valid write ids, read with all root columns."""
+    snapshot: Snapshot, parts: Sequence[SnapshotPart], *, pin: str, delete: bool = False
+) -> str:
+    """Which events have valid write ids; true of them, it reads all root columns."""
     visible = _visible(snapshot, parts, delete=delete)
-    return rows.where(pin) if visible is None else rows.where(pin).where(visible)
+    return pin if visible is None else f"{pin} and {visible}"
 
 
 def _output(plan: ScanPlan, *, row_ids: bool) -> list[str]:
@@ -194,7 +197,7 @@ def _filter_deleted(
     columns = snapshot.table.columns
     gone = _read_events(spark, snapshot.table, groups, row=_fields(columns), numbers=numbers)
     pin = _pin(snapshot.table, [_cheap_leaf(columns)], operation=events.Operation.DELETE)
-    gone = _live(gone, snapshot, parts, pin=pin, delete=True)
+    gone = gone.where(_live(snapshot, parts, pin=pin, delete=True))
     parts_deleted = [numbers[partition.values] for partition, _ in groups]
     return without_deleted(rows, gone, known=known, parts=parts_deleted)
 
@@ -224,18 +227,29 @@ def _read_events(
             t.StructField(events.ROW, row),
         ]
     )
-    reader = _reader(spark, schema).format("orc")
-    with session_conf(spark, _LISTING):
-        if len(groups) > _LITERAL_PARTITIONS:
-            return _joined(spark, table, reader, groups, numbers=numbers)
-        frames = []
-        for partition, files in groups:
-            frame = _load(reader, _paths(partition, files))
-            if table.partition_columns:
-                number = f"{numbers[partition.values]}L as {PART}"
-                frame = frame.selectExpr("*", *_literals(_keys(table), partition), number)
-            frames.append(frame)
+    if len(groups) > _LITERAL_PARTITIONS:
+        return _joined(spark, table, schema, groups, numbers=numbers)
+    frames = []
+    for partition, files in groups:
+        frame = _relation(spark, schema, partition, files)
+        if table.partition_columns:
+            number = f"{numbers[partition.values]}L as {PART}"
+            frame = frame.selectExpr("*", *_literals(_keys(table), partition), number)
+        frames.append(frame)
     return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def _relation(
+    spark: SparkSession, schema: t.StructType, partition: Partition, files: Sequence[DataFile]
+) -> DataFrame:
+    """Files of a partition as Spark has them, or had them for a query before."""
+    paths = _paths(partition, files)
+    known = [(path, f.size_bytes, f.modified_ns) for path, f in zip(paths, files, strict=True)]
+
+    def load() -> DataFrame:
+        return _load(spark, _reader(spark, schema).format("orc"), paths)
+
+    return kept(spark, schema.json(), known, load)
 
 
 def _paths(partition: Partition, files: Iterable[DataFile]) -> list[str]:
@@ -245,7 +259,7 @@ def _paths(partition: Partition, files: Iterable[DataFile]) -> list[str]:
 def _joined(
     spark: SparkSession,
     table: Table,
-    reader: DataFrameReader,
+    schema: t.StructType,
     groups: Sequence[tuple[Partition, Sequence[DataFile]]],
     *,
     numbers: Mapping[tuple[str | None, ...], int],
@@ -255,7 +269,7 @@ def _joined(
     A union of as many relations takes Spark longer to plan than to run.
     """
     places = {path: partition for partition, files in groups for path in _paths(partition, files)}
-    frame = _load(reader, list(places))
+    frame = _load(spark, _reader(spark, schema).format("orc"), list(places))
     by_path = {_plain_path(path): partition for path, partition in places.items()}
     rows = []
     for name in frame.inputFiles():
@@ -428,15 +442,16 @@ def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
     return reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
 
 
-def _load(reader: DataFrameReader, paths: list[str]) -> DataFrame:
+def _load(spark: SparkSession, reader: DataFrameReader, paths: list[str]) -> DataFrame:
     """The files at ``paths``, one relation.
 
     Without globbing, Spark (3.5 to 4.3) takes all paths anew for each one that looks like a glob,
     so rows would come several times: such paths are read one by one.
     """
-    if not any(letter in path for path in paths for letter in _GLOB):
+    if any(letter in path for path in paths for letter in _GLOB):
+        return reduce(lambda a, b: a.unionAll(b), [reader.load([path]) for path in paths])
+    with session_conf(spark, _LISTING if len(paths) > _LISTED_AT_ONCE else {}):
         return reader.load(paths)
-    return reduce(lambda a, b: a.unionAll(b), [reader.load([path]) for path in paths])
 
 
 def join(location: str, relative: str) -> str:

@@ -27,6 +27,7 @@ from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.spark.conf import is_utc, names_local_times, reads_files, without_rows
+from hiveacid.spark.relations import Chosen
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.spark.types import ROW_ID_TYPE, spark_type
 from hiveacid.storage.orc.statistics import is_native, is_native_plain
@@ -51,6 +52,9 @@ _STRIPES_PAY: Final = 4
 """Reading chosen stripes through Arrow costs at most so much more a byte than Spark's reader."""
 
 
+Given = DataFrame | Chosen | arrow_read.RowsHere
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """What a plan leaves over; ``are_here`` where the driver has read it, else Spark reads files
@@ -58,19 +62,23 @@ class Rows:
     """
 
     spark: SparkSession
-    given: DataFrame | arrow_read.RowsHere
+    given: Given
     are_here: bool
 
     @property
     def frame(self) -> DataFrame:
         """The rows as a DataFrame."""
         text = relation_of(self.spark, self.given)
-        return self.spark.sql(f"select * from {text}") if isinstance(text, str) else text
+        return self.spark.sql(f"select * from {text}") if isinstance(text, str) else _frame(text)
 
 
-def relation_of(spark: SparkSession, given: DataFrame | arrow_read.RowsHere) -> DataFrame | str:
-    """Rows as a DataFrame, or as the text of a query."""
+def relation_of(spark: SparkSession, given: Given) -> DataFrame | Chosen | str:
+    """Rows as a DataFrame, as what is chosen of one, or as the text of a query."""
     return given.relation(spark) if isinstance(given, arrow_read.RowsHere) else given
+
+
+def _frame(given: DataFrame | Chosen) -> DataFrame:
+    return given.rows() if isinstance(given, Chosen) else given
 
 
 def read(
@@ -104,7 +112,7 @@ def read(
         for part in plan.parts:
             for file in part.files:
                 name = F.lit(_uri(native_read.join(part.part.partition.location, file.path)))
-                frame = _by_spark(spark, plan, [part.only([file])], row_ids=row_ids)
+                frame = _frame(_by_spark(spark, plan, [part.only([file])], row_ids=row_ids))
                 frames.append(frame.withColumn(FILE_NAME_COLUMN, name))
         if not frames:
             frame = no_rows(spark, table, virtual=virtual, columns=plan.columns)
@@ -115,8 +123,8 @@ def read(
         if here is not None:
             rows = Rows(spark, here, True)
             return Rows(spark, _with_virtual(rows.frame, virtual), True) if virtual else rows
-    frame = _by_spark(spark, plan, plan.parts, row_ids=row_ids)
-    return Rows(spark, _with_virtual(frame, virtual), False)
+    chosen = _by_spark(spark, plan, plan.parts, row_ids=row_ids)
+    return Rows(spark, _with_virtual(_frame(chosen), virtual) if virtual else chosen, False)
 
 
 def no_rows(
@@ -138,16 +146,16 @@ def no_rows(
 
 def _by_spark(
     spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, row_ids: bool
-) -> DataFrame:
+) -> DataFrame | Chosen:
     native, other = _chosen(spark, plan, parts)
-    frames = []
+    frames: list[DataFrame | Chosen] = []
     if native:
         frames.append(native_read.rows(spark, plan, native, row_ids=row_ids))
     if other:
         frames.append(arrow_read.in_workers(spark, plan, other, row_ids=row_ids))
     if not frames:
         return _nothing(spark, plan.snapshot.table, plan.columns, row_ids=row_ids)
-    return reduce(_union, frames)
+    return frames[0] if len(frames) == 1 else reduce(_union, map(_frame, frames))
 
 
 def _chosen(

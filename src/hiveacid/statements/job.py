@@ -28,7 +28,7 @@ from hiveacid.txn.view import Look
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.spark.arrow_read import RowsHere
+    from hiveacid.spark.read import Given
 
 _VIEW_NUMBERS = itertools.count()
 
@@ -150,7 +150,7 @@ class Reader:
         rows = read(spark, plan, virtual=(ROW_ID_COLUMN,), bytes_here=bytes_here)
         return rows.frame, rows.are_here
 
-    def _relation(self, ref: TableRef) -> DataFrame | RowsHere:
+    def _relation(self, ref: TableRef) -> Given:
         from hiveacid.spark.read import read
 
         if ref.changes is not None:
@@ -171,7 +171,7 @@ class Reader:
         self.reads_later = True
         return scan.frame(self.context)
 
-    def relations(self, tables: Mapping[str, TableRef]) -> Mapping[str, DataFrame | RowsHere]:
+    def relations(self, tables: Mapping[str, TableRef]) -> Mapping[str, Given]:
         """The rows that each placeholder stands for."""
         return {placeholder: self._relation(ref) for placeholder, ref in tables.items()}
 
@@ -180,6 +180,7 @@ class Reader:
         made here, or a query.
         """
         from hiveacid.spark.read import relation_of
+        from hiveacid.spark.relations import Chosen
 
         names: dict[str, str] = {}
         for placeholder, rows in self.relations(tables).items():
@@ -188,9 +189,12 @@ class Reader:
                 names[placeholder] = relation
                 continue
             name = f"{placeholder}_{next(_VIEW_NUMBERS)}"
+            names[placeholder] = name
+            if isinstance(relation, Chosen):
+                names[placeholder] = relation.over(name)
+                relation = relation.frame
             relation.createOrReplaceTempView(name)
             self._views.append(name)
-            names[placeholder] = name
         return names
 
     def drop_views(self) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from hiveacid.spark.arrow_read import RowsHere
+    from hiveacid.spark.read import Given
 
 _Answer = TypeVar("_Answer")
 
@@ -170,21 +170,28 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
     return by_spark() if answer is None else answer
 
 
-def _frame(
-    spark: SparkSession, query: Query, given: Mapping[str, DataFrame | RowsHere]
-) -> DataFrame:
+def _frame(spark: SparkSession, query: Query, given: Mapping[str, Given]) -> DataFrame:
     from hiveacid.spark.read import relation_of
+    from hiveacid.spark.relations import Chosen
 
     relations = {placeholder: relation_of(spark, rows) for placeholder, rows in given.items()}
-    frames: dict[str, Any] = {p: one for p, one in relations.items() if not isinstance(one, str)}
+    frames: dict[str, Any] = {
+        placeholder: one.frame if isinstance(one, Chosen) else one
+        for placeholder, one in relations.items()
+        if not isinstance(one, str)
+    }
 
     def formatted(text: str) -> str:
         return text.replace("{", "{{").replace("}", "}}") if frames else text
 
-    texts = {
-        placeholder: formatted(one) if isinstance(one, str) else f"{{{placeholder}}}"
-        for placeholder, one in relations.items()
-    }
+    def text_of(placeholder: str, one: DataFrame | Chosen | str) -> str:
+        if isinstance(one, str):
+            return formatted(one)
+        if isinstance(one, Chosen):
+            return formatted(one.over("\0")).replace("\0", f"{{{placeholder}}}")
+        return f"{{{placeholder}}}"
+
+    texts = {placeholder: text_of(placeholder, one) for placeholder, one in relations.items()}
     return spark.sql(with_views(formatted(query.text), texts), **frames)
 
 
