@@ -72,7 +72,7 @@ class Axis:
         """A session of its own."""
         session = None
         if spark:
-            from hiveacid.spark.local import local_session
+            from hiveacid.spark.workers import local_session
 
             conf = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "4"}
             session = local_session("growth", conf={**conf, "spark.driver.memory": "4g"})

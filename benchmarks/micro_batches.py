@@ -19,7 +19,7 @@ import numpy as np
 import hiveacid
 from hiveacid import read_arrow
 from hiveacid.session import Session
-from hiveacid.spark.local import local_session
+from hiveacid.spark.workers import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,7 +26,7 @@ from benchmarks.meter import OURS, Figures, Meter
 from benchmarks.report import draw_bars, print_report
 from benchmarks.systems import EXTENSIONS, PEERS, SYSTEMS, System
 from benchmarks.workloads import WORKLOADS, Bench, brief
-from hiveacid.spark.local import local_session
+from hiveacid.spark.workers import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

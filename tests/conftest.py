@@ -213,7 +213,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session for all tests: two cores, UTC, small shuffles, no web page, 2 GB; over Spark
     Connect, with a server of its own, where the environment says so.
     """
-    from hiveacid.spark.local import local_session
+    from hiveacid.spark.workers import local_session
 
     scratch = tmp_path_factory.mktemp("spark")
     conf = {

@@ -41,9 +41,8 @@ from hiveacid.statements.compact import (
     find_compactions,
     plan_compaction,
 )
-from hiveacid.statements.health import DescribeDetail
 from hiveacid.statements.partition_values import partition_texts
-from hiveacid.statements.values import Listing
+from hiveacid.statements.values import DescribeDetail, Listing
 from hiveacid.version import VERSION
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ class Compacting:
         spark = self._spark()
         if spark is None:
             return None
-        from hiveacid.spark.local import is_local
+        from hiveacid.spark.workers import is_local
 
         return None if is_local(spark) else spark
 

@@ -123,8 +123,7 @@ def _table_changes(place: _Place) -> Any:
         def analyze(
             table: AnalyzeArgument, first: AnalyzeArgument, last: AnalyzeArgument | None = None
         ) -> AnalyzeResult:
-            from hiveacid.connectors.batch_read import table_schema
-            from hiveacid.connectors.change_read import with_change_types
+            from hiveacid.connectors.batch_read import table_schema, with_change_types
 
             _version(first.value)
             if last is not None:
@@ -132,7 +131,7 @@ def _table_changes(place: _Place) -> Any:
             return udtf.AnalyzeResult(with_change_types(table_schema(place.options(table.value))))
 
         def eval(self, table: str, first: int, last: int | None = None) -> Iterator[Any]:
-            from hiveacid.connectors.change_read import ChangesReader
+            from hiveacid.connectors.batch_read import ChangesReader
 
             asked = {FEED[0]: "true", "startingVersion": _version(first)}
             if last is not None:

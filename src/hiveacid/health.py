@@ -1,24 +1,37 @@
-"""What a table's handle offers about its files: how it is, what would be compacted, cleaning."""
+"""What a table's handle offers about its files: how it is, what would be compacted, cleaning.
+
+``doctor`` tells the health of a whole metastore: what is wrong or will be, with risk, evidence and
+command. Of tables it is what ``detail`` finds, and what a cleaner would sweep; of the metastore its
+transactions, locks and its own safety. Mending is what the compactor and the housekeeping do by
+themselves where they run: nothing is decided here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from hiveacid.client import Client
+from hiveacid.compaction.cleaner import Cleaner
+from hiveacid.compaction.compactor import Compactor, run_once
+from hiveacid.compaction.detail import Finding, table_detail
+from hiveacid.errors import AcidError
 from hiveacid.model.history import Commit, UnrecordedCommit
-from hiveacid.model.readable import html_table, moment
-from hiveacid.model.tables import TableName
+from hiveacid.model.readable import duration, html_table, moment
+from hiveacid.model.tables import AcidMode, Table, TableName
+from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.attached_files import unknown_directories
 from hiveacid.statements.compact import Clean, WhyCompact
-from hiveacid.statements.health import DescribeDetail, Purge
 from hiveacid.statements.history import history
-from hiveacid.statements.values import Expression, Listing
+from hiveacid.statements.values import DescribeDetail, Expression, Listing, Purge
 
 if TYPE_CHECKING:
     from hiveacid.compaction.cleaning_report import CleanedPath
     from hiveacid.compaction.detail import TableDetail
     from hiveacid.compaction.initiator import Verdict
     from hiveacid.compaction.purge import PurgeReport
-    from hiveacid.doctor import Examination
     from hiveacid.statements.context import OpenSession
 
 
@@ -106,7 +119,7 @@ class HealthMethods:
         Raises:
             MetastoreError: the metastore failed.
         """
-        from hiveacid.doctor import examine
+        from hiveacid.health import examine
 
         session = cast("OpenSession", self)
         return examine(session.client, session.compacting.compactor(), fix=fix)
@@ -163,3 +176,150 @@ def compaction_due(found: TableDetail) -> str | None:
     where = "" if first.partition is None else f"{first.partition}: "
     more = f"; {len(found.verdicts) - 1} more" if len(found.verdicts) > 1 else ""
     return f"{where}{kind}: {first.decision.reason}{more}"
+
+
+LONG_OPEN_MS: Final = 3_600_000
+"""After so long an open transaction is named, though its heartbeat comes."""
+_COMPACTED: Final = frozenset({"compaction", "failed compaction", "aborted files", "orphans"})
+_TIMED_OUT: Final = frozenset({"lost heartbeat", "stale lock"})
+MENDED: Final = _COMPACTED | _TIMED_OUT
+"""The kinds of findings that ``fix`` mends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What is wrong, what was mended, and advice that is always good, which is nothing wrong."""
+
+    findings: tuple[Finding, ...]
+    mended: tuple[Finding, ...] = ()
+    advice: tuple[Finding, ...] = ()
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (one.kind, one.table, one.partition, one.evidence, one.risk, one.command)
+            for one in self.findings
+        )
+        return html_table(("kind", "table", "partition", "evidence", "risk", "command"), rows)
+
+
+def examine(client: Client, compactor: Compactor, *, fix: bool) -> Examination:
+    """Look at the metastore and all of its tables; with ``fix`` mend what needs no decision.
+
+    Raises:
+        MetastoreError: the metastore failed.
+    """
+    advice = (_backup(client),)
+    found = tuple(_findings(client, compactor))
+    kinds = {one.kind for one in found}
+    if not fix or not kinds & MENDED:
+        return Examination(found, (), advice)
+    if kinds & _COMPACTED:
+        run_once(compactor, pool=None, clock=client.clock)
+        compactor.clean_tables(None, dry_run=False)
+    else:
+        compactor.housekeep(always=True)
+    left = tuple(_findings(client, compactor))
+    again = {(one.kind, one.table, one.partition, one.evidence) for one in left}
+    mended = (
+        one for one in found if (one.kind, one.table, one.partition, one.evidence) not in again
+    )
+    return Examination(left, tuple(mended), advice)
+
+
+def _findings(client: Client, compactor: Compactor) -> Iterator[Finding]:
+    yield from _transactions(client)
+    yield from _locks(client)
+    for table in Cleaner(client).all_tables():
+        try:
+            yield from _of_table(client, compactor, table)
+        except AcidError as error:  # noqa: PERF203 - one table says nothing of others
+            yield Finding(
+                "unreadable",
+                table.name,
+                None,
+                "nobody can read it",
+                f"{type(error).__name__}: {error}",
+                f"hiveacid ls {table.name}",
+            )
+    for line in unknown_directories(client.metastore, client.files):
+        yield Finding(
+            "unknown directory",
+            None,
+            None,
+            "its rows are not seen, and will be when the metastore gives that number out",
+            line,
+            "restore the metastore that made it, or move the directory away",
+        )
+
+
+def _of_table(client: Client, compactor: Compactor, table: Table) -> Iterable[Finding]:
+    if table.acid_mode is AcidMode.NONE:
+        return
+    yield from table_detail(client, compactor.initiator, table).findings
+    orphans = Cleaner(client, dry=True).sweep((table,))
+    if orphans:
+        yield Finding(
+            "orphans",
+            table.name,
+            None,
+            "space that nobody reads",
+            f"{len(orphans)} directories of writers that were killed: {orphans[0]}",
+            f"hiveacid clean {table.name}",
+        )
+
+
+def _transactions(client: Client) -> Iterator[Finding]:
+    now_ms = client.clock.now_ms()
+    lost_ms = int(client.settings.txn_timeout_s * 1000)
+    for one in client.metastore.show_txns():
+        if one.state is not TxnState.OPEN:
+            continue
+        silent_ms = now_ms - one.last_heartbeat_ms
+        if silent_ms > lost_ms:
+            evidence = f"{_who(one)} has sent no heartbeat for {duration(silent_ms)}"
+            yield _held("lost heartbeat", one, evidence)
+        elif now_ms - one.started_ms > LONG_OPEN_MS:
+            evidence = f"{_who(one)} is open for {duration(now_ms - one.started_ms)}"
+            yield _held("long transaction", one, evidence)
+
+
+def _held(kind: str, txn: TxnInfo, evidence: str) -> Finding:
+    risk = "no replaced file of any table goes while it is open"
+    return Finding(kind, None, None, risk, evidence, f"hiveacid abort {txn.id}")
+
+
+def _who(txn: TxnInfo) -> str:
+    return f"transaction {txn.id} of {txn.user}@{txn.host}, begun {moment(txn.started_ms)} UTC"
+
+
+def _locks(client: Client) -> Iterator[Finding]:
+    """Those of LOCK TABLE whose client is gone; others end with their transaction."""
+    lost_ms = client.clock.now_ms() - int(client.settings.txn_timeout_s * 1000)
+    seen: dict[int, Any] = {}
+    for one in client.metastore.show_locks():
+        if not one.txn_id and (one.last_heartbeat_ms or 0) < lost_ms:
+            seen.setdefault(one.lock_id, one)
+    for lock, one in seen.items():
+        yield Finding(
+            "stale lock",
+            None,
+            None,
+            "others wait for it",
+            f"lock {lock} of {one.user}@{one.host} on {one.database}.{one.table or '*'} has sent "
+            f"no heartbeat since {moment(one.last_heartbeat_ms)} UTC",
+            f"hiveacid abort --lock {lock}",
+        )
+
+
+def _backup(client: Client) -> Finding:
+    url = client.metastore.url
+    path = url.partition("///")[2]
+    is_file = url.startswith("sqlite")
+    return Finding(
+        "backup",
+        None,
+        None,
+        "without the metastore nobody knows which rows of the files count",
+        f"{url} is the only place that knows",
+        f"sqlite3 {path} \".backup 'COPY'\"" if is_file else f"pg_dump --format=custom {url}",
+    )

@@ -31,8 +31,7 @@ from hiveacid.sql.cursor import TokenKind, tokenize
 from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parameters import condition_given
 from hiveacid.statements.compact import Compact, plan_compaction
-from hiveacid.statements.health import Purge
-from hiveacid.statements.values import Delete, DeleteResult
+from hiveacid.statements.values import Delete, DeleteResult, Purge
 from hiveacid.txn.view import is_another
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from hiveacid.compacting import Compacting, CompactionMethods
 from hiveacid.errors import InvalidInputError, spark_needed
 from hiveacid.model.history import AsOf
 from hiveacid.model.tables import Isolation, Table, TableName
-from hiveacid.past import PastMethods
+from hiveacid.past import PastMethods, TagMethods
 from hiveacid.progress import statement_shown
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import jobs_described, own_calls
@@ -65,7 +65,6 @@ from hiveacid.statements.values import (
     shortened,
 )
 from hiveacid.streams import StreamingMethods
-from hiveacid.tagging import TagMethods
 from hiveacid.takeover import TakeoverMethods
 from hiveacid.transaction import AbortMethods, AcidTransaction, TransactionControl, isolation_named
 from hiveacid.txn.manager import HandedOn
@@ -156,7 +155,7 @@ class Session(
 
     def use_spark(self, spark: SparkSession) -> None:
         """Gives Spark to a session that was connected without."""
-        from hiveacid.spark.local import prepare
+        from hiveacid.spark.workers import prepare
 
         prepare(spark)
         self._spark = spark

@@ -11,7 +11,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.health import TableHealth
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Column, Table, TableName
-from hiveacid.past import TablePast
+from hiveacid.past import TablePast, TableTags
 from hiveacid.reading.changes import TableChanges
 from hiveacid.sql.parameters import condition_given, expression_given, is_column
 from hiveacid.statements.analyze import Analyze
@@ -39,7 +39,6 @@ from hiveacid.statements.values import (
     UpdateResult,
     shortened,
 )
-from hiveacid.tagging import TableTags
 
 if TYPE_CHECKING:
     from hiveacid.statements.context import OpenSession

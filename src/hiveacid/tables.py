@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.connectors.enable import enabled_acid
-from hiveacid.connectors.frames import table_named
-from hiveacid.connectors.merging import merge_of
-from hiveacid.connectors.paths import ensure_database, location_of, name_for, required_at, table_at
+from hiveacid.connectors.frames import merge_of, table_named
+from hiveacid.connectors.names import ensure_database, location_of, name_for, required_at, table_at
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import literal, quoted
 from hiveacid.sql import parse_table_name
 from hiveacid.sql.parse import Statement
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.health import DescribeDetail
 from hiveacid.statements.history import DescribeHistory
+from hiveacid.statements.values import DescribeDetail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

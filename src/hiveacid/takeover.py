@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import CompactionError, InvalidInputError
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.compactions import CompactionState
 from hiveacid.model.statistics import STATISTICS_KEYS
@@ -18,10 +18,9 @@ from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.sql import parse_columns
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.attach import ACCEPT_ALL, VALID_TXNS, VALID_WRITE_IDS
-from hiveacid.statements.context import Bound, ExecutionContext, fixed
+from hiveacid.statements.context import Bound, Change, ExecutionContext, define, fixed
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, DropTable, make_table
-from hiveacid.statements.locked import Change, define
 from hiveacid.statements.show import create_table_text
 from hiveacid.statements.values import shortened
 from hiveacid.storage.filesystem import one_name

@@ -50,7 +50,7 @@ def outcomes(pattern: str) -> Iterator[Outcome]:
 
 
 def _spark(scratch: Path) -> SparkSession:
-    from hiveacid.spark.local import local_session
+    from hiveacid.spark.workers import local_session
 
     session = local_session(
         "hiveacid accept",

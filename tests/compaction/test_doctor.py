@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.compaction.world import World
 from tests.unit.cli.running import run
 
-from hiveacid.doctor import Examination
+from hiveacid.health import Examination
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import LockComponent, LockType, OperationType
 

@@ -18,9 +18,8 @@ from hiveacid.model.history import AsOf
 from hiveacid.model.tables import TableName
 from hiveacid.past import rows_query
 from hiveacid.session import Session
-from hiveacid.statements.context import Bound
+from hiveacid.statements.context import Bound, locked
 from hiveacid.statements.job import Reader
-from hiveacid.statements.locked import locked
 from hiveacid.statements.select import needs
 
 Rows = list[tuple[Any, ...]]

@@ -21,9 +21,8 @@ from hiveacid.errors import AcidError
 from hiveacid.model.tables import Column, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.session import Session
-from hiveacid.statements.context import Bound, fixed
+from hiveacid.statements.context import Bound, define, fixed
 from hiveacid.statements.ddl.views import CreateView, create_view
-from hiveacid.statements.locked import define
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 MM = "'transactional'='true','transactional_properties'='insert_only'"

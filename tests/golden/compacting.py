@@ -14,8 +14,8 @@ from hiveacid.layout.compaction import (
     plan_major,
     plan_minor,
 )
+from hiveacid.layout.directories import VERSION_FILE
 from hiveacid.layout.events import VERSION_TEXT
-from hiveacid.layout.names import VERSION_FILE
 from hiveacid.layout.resolve import resolve
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, FileFormat, Table, TableName, TxnId
 from hiveacid.model.types import parse_type

@@ -13,7 +13,7 @@ from tests.recorded import golden_names, golden_path
 
 from hiveacid.errors import SnapshotExpiredError
 from hiveacid.layout.changes import Versions
-from hiveacid.layout.names import DeltaName, parse_directory
+from hiveacid.layout.directories import DeltaName, parse_directory
 from hiveacid.layout.resolve import resolve
 from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList

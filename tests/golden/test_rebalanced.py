@@ -16,7 +16,7 @@ from tests.sampling import first_letter, sampled
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.errors import AcidError, InvalidInputError, UnsupportedError
 from hiveacid.layout.compaction import plan_rebalance
-from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.layout.directories import AcidDirectory
 from hiveacid.model.tables import TxnId
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow

@@ -14,7 +14,7 @@ from tests.interop.kinds import Kind
 from tests.interop.reading_back import check_scan
 from tests.interop.we_wrote import Scope, Writer, Written, answer_of, our_select, states
 
-from hiveacid.layout.names import parse_partition_name
+from hiveacid.layout.directories import parse_partition_name
 from hiveacid.model.tables import Partition, TableName
 from hiveacid.session import Session
 

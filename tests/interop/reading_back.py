@@ -17,7 +17,7 @@ from tests.interop.answers import ROW_ID, HiveAnswer, Rows, Shape, differences, 
 import hiveacid
 from hiveacid.cli.files import ls
 from hiveacid.errors import AcidError
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     BaseName,
     DeltaName,
     looks_acid,

@@ -101,7 +101,7 @@ def _run(scratch: Path, given: argparse.Namespace) -> int:
 
 
 def _spark(scratch: Path) -> SparkSession:
-    from hiveacid.spark.local import local_session
+    from hiveacid.spark.workers import local_session
 
     return local_session(
         "hiveacid interop",

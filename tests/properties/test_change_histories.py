@@ -19,7 +19,7 @@ import hiveacid
 from hiveacid import read_arrow, read_changes
 from hiveacid.errors import NotFoundError, SnapshotExpiredError
 from hiveacid.layout.compaction import floor_of, plan_cleaning
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import partition_name
 from hiveacid.session import Session
 from hiveacid.storage.listing import list_partition
 from hiveacid.table import AcidTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.layout import events, names
+from hiveacid.layout import directories, events
 from hiveacid.model.bucket import BucketCodec, RowId
 from hiveacid.model.tables import LONG_MAX, LONG_MIN
 from hiveacid.model.types import (
@@ -29,9 +29,9 @@ from hiveacid.model.valid import (
 )
 
 LONGS = st.integers(0, LONG_MAX)
-BASES = st.builds(names.BaseName, st.integers(LONG_MIN, LONG_MAX), LONGS)
+BASES = st.builds(directories.BaseName, st.integers(LONG_MIN, LONG_MAX), LONGS)
 DELTAS = st.builds(
-    lambda ends, statement, txn, is_delete: names.DeltaName(
+    lambda ends, statement, txn, is_delete: directories.DeltaName(
         min(ends), max(ends), statement, txn, is_delete
     ),
     st.tuples(LONGS, LONGS),
@@ -40,10 +40,10 @@ DELTAS = st.builds(
     st.booleans(),
 )
 BUCKET_FILES = st.builds(
-    names.BucketFileName, st.integers(0, 10**7), st.none() | st.integers(0, 10**4)
+    directories.BucketFileName, st.integers(0, 10**7), st.none() | st.integers(0, 10**4)
 )
 ORIGINAL_FILES = st.builds(
-    names.OriginalFileName,
+    directories.OriginalFileName,
     st.integers(0, 10**7),
     st.integers(0, 100),
     st.none() | st.integers(0, 10**6).map(str) | st.from_regex(r"[0-9a-f]{16}", fullmatch=True),
@@ -82,36 +82,40 @@ VALID_WRITE_IDS = st.builds(
 
 
 @given(BASES)
-def test_base(name: names.BaseName) -> None:
-    assert names.parse_directory(names.format_base(name)) == name
+def test_base(name: directories.BaseName) -> None:
+    assert directories.parse_directory(directories.format_base(name)) == name
 
 
 @given(DELTAS)
-def test_delta(name: names.DeltaName) -> None:
-    assert names.parse_directory(names.format_delta(name)) == name
-    assert names.parse_base(names.format_delta(name)) is None
+def test_delta(name: directories.DeltaName) -> None:
+    assert directories.parse_directory(directories.format_delta(name)) == name
+    assert directories.parse_base(directories.format_delta(name)) is None
 
 
 @given(BUCKET_FILES)
-def test_bucket_file(name: names.BucketFileName) -> None:
-    text = names.format_bucket_file(name)
-    assert names.parse_bucket_file(text) == name
-    assert names.bucket_of_file(text) == name.bucket
-    assert names.bucket_of_file(names.flush_length_file(text)) == -1
+def test_bucket_file(name: directories.BucketFileName) -> None:
+    text = directories.format_bucket_file(name)
+    assert directories.parse_bucket_file(text) == name
+    assert directories.bucket_of_file(text) == name.bucket
+    assert directories.bucket_of_file(directories.flush_length_file(text)) == -1
 
 
 @given(ORIGINAL_FILES)
-def test_original_file(name: names.OriginalFileName) -> None:
-    text = names.format_original_file(name)
-    assert names.parse_original_file(text) == name
-    assert names.bucket_of_file(text) == name.bucket
+def test_original_file(name: directories.OriginalFileName) -> None:
+    text = directories.format_original_file(name)
+    assert directories.parse_original_file(text) == name
+    assert directories.bucket_of_file(text) == name.bucket
 
 
 @given(st.text())
 def test_parsing_any_text_gives_a_name_or_none(text: str) -> None:
-    for parse in (names.parse_directory, names.parse_bucket_file, names.parse_original_file):
+    for parse in (
+        directories.parse_directory,
+        directories.parse_bucket_file,
+        directories.parse_original_file,
+    ):
         parse(text)
-    assert names.bucket_of_file(text) >= -1
+    assert directories.bucket_of_file(text) >= -1
 
 
 @given(
@@ -120,7 +124,7 @@ def test_parsing_any_text_gives_a_name_or_none(text: str) -> None:
             st.text(min_size=1, max_size=6).filter(lambda name: name.lower() == name),
             st.none()
             | st.text(min_size=1, max_size=12).filter(
-                lambda value: value != names.DEFAULT_PARTITION
+                lambda value: value != directories.DEFAULT_PARTITION
             ),
         ),
         min_size=1,
@@ -129,8 +133,8 @@ def test_parsing_any_text_gives_a_name_or_none(text: str) -> None:
 )
 def test_partition(pairs: list[tuple[str, str | None]]) -> None:
     columns, values = [column for column, _ in pairs], [value for _, value in pairs]
-    text = names.partition_name(columns, values)
-    assert names.parse_partition_name(text) == tuple(
+    text = directories.partition_name(columns, values)
+    assert directories.parse_partition_name(text) == tuple(
         (column.lower(), value) for column, value in pairs
     )
     assert text.count("/") == len(pairs) - 1

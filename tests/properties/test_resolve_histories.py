@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 
 from hiveacid.errors import AcidError
 from hiveacid.layout.compaction import plan_cleaning, plan_major, plan_minor
-from hiveacid.layout.names import BaseName, DeltaName, format_base, format_delta
+from hiveacid.layout.directories import (
+    AcidDirectory,
+    BaseName,
+    DeltaName,
+    format_base,
+    format_delta,
+)
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.valid import ListKind, ValidTxnList, ValidWriteIdList
 
 SMALL = st.integers(0, 12)

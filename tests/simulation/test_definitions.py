@@ -15,8 +15,9 @@ from tests.simulation.world import World, emptied, scratch
 
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.tables import Table, TableName
-from hiveacid.statements import handlers, locked
-from hiveacid.statements.context import Bound
+from hiveacid.statements import context as statement_context
+from hiveacid.statements import handlers
+from hiveacid.statements.context import Bound, Plan
 from hiveacid.txn.view import Look
 
 ROOMS = ("txn", "metastore", "statements", "compaction")
@@ -62,10 +63,10 @@ def _stale_for_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> Table:
         return real(self, name, lambda now: make(mine.table or now), **more)
 
-    def define(context: Any, bound: Bound, plan: locked.Plan) -> Any:
+    def define(context: Any, bound: Bound, plan: Plan) -> Any:
         planned = plan(context, bound.value, bound.look)
         mine.table = bound.look.table(bound.value.name)
-        return locked.define(context, bound, lambda *_: planned)
+        return statement_context.define(context, bound, lambda *_: planned)
 
     monkeypatch.setattr(definitions, "MOVED", ("a", "b"))  # so that they meet
     monkeypatch.setattr(SqlMetastore, "alter_table", alter_table)

@@ -19,7 +19,7 @@ from benchmarks.processes import cpu_s
 from tests.hdfs import hdfs_server
 
 import hiveacid
-from hiveacid.spark.local import local_session
+from hiveacid.spark.workers import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

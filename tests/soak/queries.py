@@ -38,7 +38,7 @@ import hiveacid
 from hiveacid import read_arrow
 from hiveacid.errors import AcidError
 from hiveacid.session import Session
-from hiveacid.spark.local import local_session
+from hiveacid.spark.workers import local_session
 from hiveacid.transaction import AcidTransaction
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hiveacid import read_arrow
+from hiveacid.layout.directories import Snapshot, SnapshotPart
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidWriteIdList

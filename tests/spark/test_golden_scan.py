@@ -17,9 +17,9 @@ from tests.unit.storage.test_update_events import COLUMNS as OLD_COLUMNS
 from tests.unit.storage.test_update_events import PLAIN, old_directory
 
 from hiveacid.errors import FormatError
+from hiveacid.layout.directories import Snapshot, SnapshotPart
 from hiveacid.layout.events import EVENT_FIELDS
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList

@@ -17,7 +17,7 @@ from tests.sampling import first_letter, sampled
 import hiveacid
 from hiveacid.compaction.worker import Outcome
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import partition_name
 from hiveacid.model.tables import AcidMode
 
 KEPT = ("transactional", "transactional_properties", "bucketing_version")

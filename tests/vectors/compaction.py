@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from hiveacid.layout.names import parse_partition_name
+from hiveacid.layout.directories import parse_partition_name
 from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.compactions import (

@@ -358,7 +358,7 @@ def run_compactor(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     with open_session(url, **pairs(texts, option="--set")) as session:
         if spark:
-            from hiveacid.spark.local import local_session
+            from hiveacid.spark.workers import local_session
 
             session.use_spark(local_session("hiveacid compactor"))
         compactor, client = session.compacting.compactor(), session.client
@@ -418,7 +418,7 @@ def _line(result: CompactionResult) -> str:
 def _spec(partition: str | None) -> dict[str, str | None] | None:
     if partition is None:
         return None
-    from hiveacid.layout.names import parse_partition_name
+    from hiveacid.layout.directories import parse_partition_name
 
     found = parse_partition_name(partition)
     if found is None:

@@ -27,7 +27,7 @@ from hiveacid.cli.output import (
 from hiveacid.errors import InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
-    from hiveacid.layout.snapshot import AcidDirectory, DataFile
+    from hiveacid.layout.directories import AcidDirectory, DataFile
     from hiveacid.model.tables import AcidMode
     from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
     from hiveacid.table import AcidTable

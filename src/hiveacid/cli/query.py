@@ -11,7 +11,7 @@ from typing import Any
 from hiveacid.cli.output import Format, print_rows
 from hiveacid.errors import SparkNeededError, TransactionError
 from hiveacid.session import Session, connect
-from hiveacid.spark.local import local_session
+from hiveacid.spark.workers import local_session
 from hiveacid.sql import parse, with_arguments
 from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parse import Body, ParsedExplain, ParsedLater

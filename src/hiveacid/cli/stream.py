@@ -10,7 +10,7 @@ from typing import IO, Any
 import hiveacid
 from hiveacid.clock import Clock
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.names import parse_partition_name
+from hiveacid.layout.directories import parse_partition_name
 from hiveacid.streaming import DelimitedWriter, JsonWriter, RegexWriter, StreamingConnection
 
 _READ_BYTES = 1 << 16

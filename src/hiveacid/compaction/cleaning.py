@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from hiveacid.client import Client
 from hiveacid.layout.compaction import CleaningPlan, keep_pinned, plan_cleaning
-from hiveacid.layout.names import STAGING_PREFIX, parse_staging_name
+from hiveacid.layout.directories import STAGING_PREFIX, parse_staging_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionInfo

@@ -17,7 +17,7 @@ from hiveacid.compaction.cleaner import Cleaned, Cleaner, bytes_below, is_below
 from hiveacid.compaction.cleaning import keeps_all, lists_of
 from hiveacid.errors import NotFoundError
 from hiveacid.layout.compaction import Kept
-from hiveacid.layout.names import STAGING_PREFIX, partition_name
+from hiveacid.layout.directories import STAGING_PREFIX, partition_name
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionInfo,

@@ -17,9 +17,8 @@ from hiveacid.client import Client
 from hiveacid.compaction.cleaner import is_below
 from hiveacid.compaction.cleaning import keeps_all
 from hiveacid.compaction.initiator import Examined, Initiator, Verdict
-from hiveacid.layout.names import parse_directory
+from hiveacid.layout.directories import AcidDirectory, parse_directory
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.layout.written import WrittenFiles
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
 from hiveacid.model.history import Commit

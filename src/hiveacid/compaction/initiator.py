@@ -26,9 +26,8 @@ from hiveacid.compaction.policy import (
 from hiveacid.compaction.rewrites import find_partition
 from hiveacid.errors import AcidError, NotFoundError
 from hiveacid.layout.compaction import has_work
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import AcidDirectory, partition_name
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionId,

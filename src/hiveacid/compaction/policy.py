@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hiveacid.layout.names import BaseName, parse_directory
-from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.layout.directories import AcidDirectory, BaseName, parse_directory
 from hiveacid.model.compactions import CompactionType
 from hiveacid.model.tables import (
     DELTA_NUM,

@@ -13,9 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.client import Client
-from hiveacid.layout.names import DeltaName, is_hidden, is_marker, parse_directory, partition_name
+from hiveacid.layout.directories import (
+    AcidDirectory,
+    DeltaName,
+    is_hidden,
+    is_marker,
+    parse_directory,
+    partition_name,
+)
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.readable import HtmlFields
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName, check_mode
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList

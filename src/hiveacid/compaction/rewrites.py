@@ -30,9 +30,9 @@ from hiveacid.layout.compaction import (
     bucket_bytes,
     input_bytes,
 )
-from hiveacid.layout.events import VERSION_TEXT
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     VERSION_FILE,
+    AcidDirectory,
     BucketFileName,
     OriginalFileName,
     format_bucket_file,
@@ -40,8 +40,8 @@ from hiveacid.layout.names import (
     format_original_file,
     parse_partition_name,
 )
+from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.layout.resolve import Entry
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import AcidMode, Partition, Table

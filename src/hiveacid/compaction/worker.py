@@ -32,10 +32,9 @@ from hiveacid.layout.compaction import (
     plan_minor,
     plan_rebalance,
 )
+from hiveacid.layout.directories import AcidDirectory, DirectoryName, format_directory, staging_name
 from hiveacid.layout.events import DataFormat, format_marker
-from hiveacid.layout.names import DirectoryName, format_directory, staging_name
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Table, WriteId, check_mode

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from hiveacid.connectors.change_read import (
+from hiveacid.connectors.batch_read import (
     ChangesPartition,
     form_asked,
     opened,

@@ -22,7 +22,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid import functions
-from hiveacid.connectors import frames, merging, namespaces, sql, streams, writers
+from hiveacid.connectors import frames, namespaces, sql, writers
 from hiveacid.errors import InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.spark.jobs import is_own_call
@@ -220,7 +220,7 @@ _SESSION: Final[Mapping[str, tuple[Any, bool]]] = {
     "sql": (sql.sql, False),
     "table": (frames.table, False),
     "read": (frames.read, True),
-    "readStream": (streams.read_stream, True),
+    "readStream": (frames.read_stream, True),
     "catalog": (namespaces.catalog, True),
     "acid": (None, True),
     "stop": (_stop, False),
@@ -228,10 +228,10 @@ _SESSION: Final[Mapping[str, tuple[Any, bool]]] = {
 """Methods of a session, and whether they are properties."""
 _FRAME: Final[Mapping[str, tuple[Any, bool]]] = {
     "write": (writers.write, True),
-    "writeStream": (streams.write_stream, True),
+    "writeStream": (frames.write_stream, True),
     "writeTo": (writers.write_to, False),
     "alias": (frames.alias, False),
-    "mergeInto": (merging.merge_into, False),
+    "mergeInto": (frames.merge_into, False),
 }
 """Those of a DataFrame."""
 

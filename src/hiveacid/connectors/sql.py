@@ -19,13 +19,15 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.compaction.purge import PurgeReport
-from hiveacid.connectors.names import first_words, relation_names, with_identifiers
-from hiveacid.connectors.namespaces import both, is_of_both
-from hiveacid.connectors.paths import (
+from hiveacid.connectors.names import (
     ensure_database,
+    first_words,
     is_table_of_ours,
+    relation_names,
+    with_identifiers,
     with_names,
 )
+from hiveacid.connectors.namespaces import both, is_of_both
 from hiveacid.errors import AcidError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from hiveacid.connectors.change_read import ChangesPartition, partitions_of
+from hiveacid.connectors.batch_read import ChangesPartition, partitions_of
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
-from hiveacid.layout.snapshot import Snapshot
+from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import ChangeRange, Deduplication, Version
 from hiveacid.model.tables import Table
 from hiveacid.spark.changes import ChangesTask

@@ -43,20 +43,28 @@ from hiveacid.connectors.table_stream import (
 )
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import write_ids_of
-from hiveacid.layout.names import BaseName, DeltaName, format_base, parse_directory
-from hiveacid.layout.snapshot import AcidDirectory, DeltaDirectory, Snapshot, SnapshotPart
+from hiveacid.layout.directories import (
+    AcidDirectory,
+    BaseName,
+    DeltaDirectory,
+    DeltaName,
+    Snapshot,
+    SnapshotPart,
+    format_base,
+    parse_directory,
+)
 from hiveacid.model.history import Pin, Version
 from hiveacid.model.tables import AcidMode, Table, WriteId
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.arrow_read import units_of
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.statements.select import open_lease
+from hiveacid.storage.change_plan import uncompacted
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import is_marked_compacted
 from hiveacid.storage.merge.overlap import deleting_write_ids
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.read import TableReader
-from hiveacid.storage.uncompacted import uncompacted
 
 if TYPE_CHECKING:
     from hiveacid.session import Session

@@ -24,14 +24,14 @@ from hiveacid.errors import ConflictError, InvalidInputError, SnapshotExpiredErr
 from hiveacid.model.history import ConsumerMove, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import RangeValidity
-from hiveacid.txn.consumers import (
+from hiveacid.txn.pins import (
+    check_no_other_cleaner,
     consumer_name,
     consumer_pin,
     find_consumer,
     keeps_changes_since,
     kept_for_ms,
 )
-from hiveacid.txn.pins import check_no_other_cleaner
 
 if TYPE_CHECKING:
     from hiveacid.metastore.api import OwnDatabase

@@ -46,7 +46,7 @@ from hiveacid.errors import (
     MetastoreError,
     UnsupportedError,
 )
-from hiveacid.layout.names import staging_name
+from hiveacid.layout.directories import staging_name
 from hiveacid.model.tables import MAX_BUCKET_ID, AcidMode, StatementId, Table
 from hiveacid.statements.arrow_rows import lower_names, refuse_what_needs_spark, stored_arrays
 from hiveacid.statements.checks import check_has_partition_columns, extra_columns

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.frames import Told, dressed, table_named, written_text
-from hiveacid.connectors.paths import ensure_database, location_of, name_for, table_at
+from hiveacid.connectors.names import ensure_database, location_of, name_for, table_at
 from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,

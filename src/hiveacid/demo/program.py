@@ -25,7 +25,7 @@ from hiveacid.demo.tpch import Input
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.connect import connect
 from hiveacid.model.tables import TableName
-from hiveacid.spark.local import local_session
+from hiveacid.spark.workers import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,5 +3,5 @@
 Lives here: directory and file names, ``resolve`` (which directories count), the row event's schema,
 metadata and marker texts, what compaction makes and what cleaning may take. Never comes in: a file
 system, a clock, a log, a third-party package; whoever calls lists and reads. Read first:
-``names.py``, then ``resolve.py``.
+``directories.py``, then ``resolve.py``.
 """

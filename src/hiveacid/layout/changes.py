@@ -17,15 +17,18 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hiveacid.layout.events import DataFormat, parse_marker
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     METADATA_FILE,
+    AcidDirectory,
+    BaseDirectory,
     BaseName,
+    DataFile,
+    DeltaDirectory,
     DeltaName,
     parse_directory,
 )
+from hiveacid.layout.events import DataFormat, parse_marker
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
 from hiveacid.model.tables import AcidMode
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 

@@ -14,9 +14,11 @@ from enum import Enum
 
 from hiveacid.errors import SnapshotExpiredError
 from hiveacid.layout.changes import Versions, changes_of, without_mixed, write_ids_of
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     NO_TXN,
+    AcidDirectory,
     BaseName,
+    DataFile,
     DeltaName,
     DirectoryName,
     is_hidden,
@@ -24,7 +26,6 @@ from hiveacid.layout.names import (
     parse_directory,
 )
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.compactions import CompactionType
 from hiveacid.model.history import Floor, Pin, PinKind
 from hiveacid.model.tables import LONG_MIN, NO_STATEMENT, AcidMode, Table, TxnId, WriteId

@@ -14,7 +14,7 @@ from enum import Enum, IntEnum
 from typing import Final
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.names import BaseName, DeltaName, bucket_of_file, path_order
+from hiveacid.layout.directories import BaseName, DeltaName, bucket_of_file, path_order
 from hiveacid.model.bucket import RowId, encode_bucket
 from hiveacid.model.tables import NO_STATEMENT, StatementId, WriteId
 

@@ -15,14 +15,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from hiveacid.errors import InternalError, SnapshotExpiredError
-from hiveacid.layout.events import DataFormat, parse_marker
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     BUCKET_PREFIX,
     METADATA_FILE,
     NAMES_MAX,
     NO_TXN,
     PUBLISHING_FILE,
+    AcidDirectory,
+    BaseDirectory,
     BaseName,
+    DataFile,
+    DeltaDirectory,
     DeltaName,
     DirectoryName,
     bucket_of_file,
@@ -34,7 +37,7 @@ from hiveacid.layout.names import (
     parse_original_file,
     path_order,
 )
-from hiveacid.layout.snapshot import AcidDirectory, BaseDirectory, DataFile, DeltaDirectory
+from hiveacid.layout.events import DataFormat, parse_marker
 from hiveacid.model.tables import LONG_MIN, AcidMode, TxnId
 from hiveacid.model.valid import ListKind, RangeValidity, ValidTxnList, ValidWriteIdList
 

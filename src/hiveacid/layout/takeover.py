@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     STAGING_PREFIX,
     BaseName,
     DirectoryName,

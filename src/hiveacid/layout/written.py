@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from hiveacid.layout.snapshot import AcidDirectory
+from hiveacid.layout.directories import AcidDirectory
 from hiveacid.model.history import CommitFacts
 
 

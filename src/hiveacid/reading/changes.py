@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.history import ChangeRange, Deduplication
 from hiveacid.model.tables import Table, TableName
+from hiveacid.past import kept_ms
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.consumers import check_moves
-from hiveacid.tagging import kept_ms
-from hiveacid.txn.consumers import consumer_name
+from hiveacid.txn.pins import consumer_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,8 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import AcidError, InvalidInputError, NotFoundError, UnsupportedError
-from hiveacid.layout.names import default_partition_value
-from hiveacid.layout.snapshot import Snapshot
+from hiveacid.layout.directories import Snapshot, default_partition_value
 from hiveacid.model.history import as_of
 from hiveacid.model.predicates import (
     ANYTHING,

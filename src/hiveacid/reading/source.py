@@ -15,9 +15,17 @@ from os import PathLike, fspath
 from typing import Protocol
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.names import BUCKET_PREFIX, is_hidden, is_marker, looks_acid
+from hiveacid.layout.directories import (
+    BUCKET_PREFIX,
+    AcidDirectory,
+    DataFile,
+    Snapshot,
+    SnapshotPart,
+    is_hidden,
+    is_marker,
+    looks_acid,
+)
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
 from hiveacid.model.history import AsOf
 from hiveacid.model.tables import (
     AcidMode,

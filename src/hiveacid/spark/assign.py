@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
 from hiveacid.errors import ConversionError
-from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
+from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
     INTEGER_BITS,

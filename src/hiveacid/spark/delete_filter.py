@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.layout import events
-from hiveacid.layout.snapshot import DataFile, SnapshotPart
+from hiveacid.layout.directories import DataFile, SnapshotPart
 from hiveacid.spark.conf import local_frame
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import RUN_BITS, DeleteBitmap, DeleteSet

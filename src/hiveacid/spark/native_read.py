@@ -21,8 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.layout import events
-from hiveacid.layout.names import partition_name
-from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
+from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart, partition_name
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import DecimalType, HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.model.valid import ValidWriteIdList

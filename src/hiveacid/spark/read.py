@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.layout.snapshot import DataFile
+from hiveacid.layout.directories import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.spark.conf import is_utc, names_local_times, reads_files, without_rows

@@ -1,4 +1,5 @@
-"""The Python of Spark's workers: hiveacid is sent to it, and what it lacks is told.
+"""A Spark session on this machine, as the command line, the demo and the tests start it; and the
+Python of Spark's workers anywhere: hiveacid is sent to it, and what it lacks is told.
 
 Where tasks run on this machine with this interpreter there is nothing to do. Elsewhere, before the
 first statement of an application that runs Python in the workers, the package goes there as a zip:
@@ -13,10 +14,13 @@ import json
 import marshal
 import os
 import re
+import shutil
 import sys
 import tempfile
+import time
 import weakref
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -25,14 +29,14 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hiveacid.errors import MissingExtraError
-from hiveacid.spark.local import chosen_python, is_local
+from hiveacid.errors import MissingExtraError, SparkNeededError
 from hiveacid.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
+
 
 NEEDED: Final = {"pyarrow": "15", "numpy": "1.24", "pandas": "", "protobuf": "4.25"}
 """What tasks import besides hiveacid, with the least version; that of pandas is up to Spark."""
@@ -176,3 +180,73 @@ def _compiled(path: Path, name: Path) -> bytes:
     code = SourceFileLoader(module, str(path)).get_code(module)
     source_hash = importlib.util.source_hash(path.read_bytes())
     return importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + source_hash + marshal.dumps(code)
+
+
+def local_session(app: str, *, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Start Spark in UTC, without web page and progress bar; ``conf`` comes on top.
+
+    The process takes UTC too, so a library has no business here, only a program.
+
+    Raises:
+        SparkNeededError: PySpark or pandas is not installed.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkNeededError(
+            "This needs PySpark, which is not installed", note="pip install 'hiveacid[spark]'"
+        ) from error
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    # with which Spark looks for data sources in Python, this package's among them
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **(conf or {}),
+    }
+    builder = SparkSession.builder.appName(app)
+    for name, text in settings.items():
+        builder = builder.config(name, text)
+    session = builder.getOrCreate()
+    prepare(session)
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def prepare(spark: SparkSession) -> None:
+    """Let the Python workers of a local session run this interpreter, in which hiveacid is.
+
+    Spark takes the first ``python3`` in PATH, which is another one where a virtual environment is
+    used without being activated. Nothing is changed where the user chose a Python, on a cluster, or
+    on Spark Connect.
+
+    Raises:
+        SparkNeededError: pandas is missing, without which Spark hands no rows to Python.
+    """
+    if importlib.util.find_spec("pandas") is None:
+        raise SparkNeededError(
+            "Spark needs pandas to hand rows to Python, and it is not installed",
+            note="pip install 'hiveacid[spark]'",
+        )
+    if is_local(spark) and chosen_python(spark) is None:
+        spark.sparkContext.pythonExec = sys.executable
+
+
+def chosen_python(spark: SparkSession) -> str | None:
+    """The Python that the user chose for the workers, None where Spark's default counts."""
+    chosen = os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)
+    return None if chosen is None else shutil.which(chosen) or chosen
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether the tasks of a session are run on this machine; of Spark Connect nobody knows."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return (spark.sparkContext.master or "").startswith("local")
+    except PySparkException:
+        return False

@@ -19,7 +19,6 @@ from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Clean, Compact, ShowCompactions, SortItem
 from hiveacid.statements.ddl.partitions import RepairTable
 from hiveacid.statements.describe import DescribeDatabase, DescribeTable
-from hiveacid.statements.health import DescribeDetail
 from hiveacid.statements.history import DescribeHistory
 from hiveacid.statements.load import Load
 from hiveacid.statements.partition_values import PartitionCondition, PartitionText
@@ -48,7 +47,7 @@ from hiveacid.statements.show import (
     ShowTransactions,
     ShowViews,
 )
-from hiveacid.statements.values import Command
+from hiveacid.statements.values import Command, DescribeDetail
 
 _T = TypeVar("_T")
 _TABLE: Final = ("name", Cursor.table_name)

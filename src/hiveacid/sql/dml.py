@@ -24,7 +24,6 @@ from hiveacid.sql.expressions import (
     at_clause,
 )
 from hiveacid.sql.query import QueryParser
-from hiveacid.statements.health import Purge
 from hiveacid.statements.partition_values import PartitionCondition, PartitionText
 from hiveacid.statements.values import (
     Delete,
@@ -38,6 +37,7 @@ from hiveacid.statements.values import (
     NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
+    Purge,
     Update,
 )
 

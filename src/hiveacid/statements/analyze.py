@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.names import partition_name
-from hiveacid.layout.snapshot import Snapshot, SnapshotPart
+from hiveacid.layout.directories import Snapshot, SnapshotPart, partition_name
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType, VarcharType
 from hiveacid.spark.text import literal, quoted
-from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.context import Bound, ExecutionContext, locked
 from hiveacid.statements.job import is_transactional
-from hiveacid.statements.locked import locked
 from hiveacid.statements.partition_values import PartitionText, named_partitions
 from hiveacid.statements.values import Command
 from hiveacid.storage.plan.planning import plan_scan

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hiveacid.errors import FormatError, InvalidInputError, NotFoundError
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     BUCKET_PREFIX,
     PUBLISHING_FILE,
     VERSION_FILE,
+    AcidDirectory,
     is_hidden,
     looks_acid,
 )
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.layout.takeover import (
     FoundDirectory,
     Listings,

@@ -17,9 +17,15 @@ from typing import Final
 import pyarrow as pa
 
 from hiveacid.errors import FormatError, InvalidInputError, MissingFileError
+from hiveacid.layout.directories import (
+    BUCKET_PREFIX,
+    AcidDirectory,
+    BaseName,
+    DataFile,
+    bucket_of_file,
+    parse_directory,
+)
 from hiveacid.layout.events import VERSION_TEXT
-from hiveacid.layout.names import BUCKET_PREFIX, BaseName, bucket_of_file, parse_directory
-from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.tables import AcidMode, Column, FileFormat, RowFormat, Table, TableName
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType

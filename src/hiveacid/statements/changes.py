@@ -43,13 +43,13 @@ from hiveacid.storage.change_plan import ChangeUnit, change_units
 from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.read import TableReader
-from hiveacid.txn.consumers import (
+from hiveacid.txn.past import check_all_there, first_with_all_partitions, partitions_then
+from hiveacid.txn.pins import (
     consumer_name,
     consumer_pin,
     keeps_changes_since,
     kept_for_ms,
 )
-from hiveacid.txn.past import check_all_there, first_with_all_partitions, partitions_then
 from hiveacid.txn.transaction import Transaction
 
 if TYPE_CHECKING:

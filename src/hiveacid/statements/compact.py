@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from hiveacid.errors import CompactionError, InvalidInputError
-from hiveacid.layout.names import parse_partition_name, partition_name
+from hiveacid.layout.directories import parse_partition_name, partition_name
 from hiveacid.metastore.api import Catalog, Metastore
 from hiveacid.metastore.compaction_queue import CompactionQueue
 from hiveacid.model.compactions import (
@@ -33,9 +33,8 @@ from hiveacid.model.tables import (
     TableName,
 )
 from hiveacid.spark.text import quoted
-from hiveacid.statements.health import DescribeDetail
 from hiveacid.statements.partition_values import PartitionText, named_partitions, normal_spec
-from hiveacid.statements.values import Command, Listing
+from hiveacid.statements.values import Command, DescribeDetail, Listing
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hiveacid.model.readable import HtmlFields, duration, moment
 from hiveacid.model.tables import TableName
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.values import Command, Listing
-from hiveacid.txn.consumers import consumer_name, find_consumer
+from hiveacid.txn.pins import consumer_name, find_consumer
 
 COLUMNS = ("consumer", "table", "version", "behind", "behind since", "pin age", "pinned until")
 

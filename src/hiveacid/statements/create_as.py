@@ -5,23 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.errors import NotFoundError
+from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.tables import AcidMode, Column, Table, TableName
 from hiveacid.model.types import PrimitiveType
 from hiveacid.statements import insert, run, select
-from hiveacid.statements.context import Bound, ExecutionContext, fixed
+from hiveacid.statements.context import Bound, Change, ExecutionContext, define, fixed, use_write_id
 from hiveacid.statements.ddl import tables, views
 from hiveacid.statements.ddl.tables import (
     CreateTable,
     DropTable,
     RenameTable,
-    check_query_columns,
 )
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.evolve import columns_of, columns_of_rows, renamed
 from hiveacid.statements.insert import Truncate, TruncateWork
 from hiveacid.statements.locations import delete_location, goes_to_trash, owns_files
-from hiveacid.statements.locked import Change, define, use_write_id
 from hiveacid.statements.values import Insert
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
@@ -71,7 +69,7 @@ def _create_from(
 ) -> None:
     """Make the table with the columns of the rows and put them in; all or nothing."""
     columns = columns_of_rows(rows)
-    check_query_columns(statement, columns)
+    _check_query_columns(statement, columns)
     plain = replace(statement, query=None)
     with tables.created_as(context, plain, columns) as made:
         if made:
@@ -109,7 +107,7 @@ def _replace(
     plain = replace(statement, query=None, or_replace=False, must_exist=False)
     if rows is not None:
         columns = columns_of_rows(rows)
-        check_query_columns(statement, columns)
+        _check_query_columns(statement, columns)
     whole = plain if columns is None else tables.with_query_columns(plain, columns)
     if _is_defined_so(old, tables.definition_of(context, whole, context.look()), whole):
         if rows is None or columns is None:
@@ -178,3 +176,26 @@ def create_view(context: ExecutionContext, bound: Bound) -> None:
         return replace(statement, query_columns=columns_of(schema))
 
     define(context, Bound.to(bound.look, with_columns), views.create_view)
+
+
+def _check_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> None:
+    """A table can be made of a query with these columns.
+
+    Raises:
+        InvalidInputError: 10305 a column without a type; 10068 columns, or partition columns with
+            types, where the query's own are meant.
+    """
+    if statement.partition_columns or statement.columns:
+        raise InvalidInputError(
+            "CREATE-TABLE-AS-SELECT does not support partitioning in the target table",
+            code=10068,
+            table=str(statement.name),
+        )
+    for column in columns:
+        if str(column.type) == "void":
+            raise InvalidInputError(
+                "CREATE-TABLE-AS-SELECT creates a VOID type, please use CAST to specify the type, "
+                f"near field: {column.name}",
+                code=10305,
+                table=str(statement.name),
+            )

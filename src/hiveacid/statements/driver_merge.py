@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import InvalidInputError, cardinality_error
-from hiveacid.layout.names import default_partition_value
+from hiveacid.layout.directories import default_partition_value
 from hiveacid.model.predicates import (
     ANYTHING,
     NOTHING,

@@ -24,7 +24,6 @@ from hiveacid.statements import (
     consumers,
     create_as,
     describe,
-    health,
     history,
     insert,
     load,
@@ -37,7 +36,7 @@ from hiveacid.statements import (
 )
 from hiveacid.statements import values as dml
 from hiveacid.statements.checks import check_inserts
-from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.context import Bound, ExecutionContext, Needs, Plan, define
 from hiveacid.statements.ddl import (
     columns,
     databases,
@@ -47,7 +46,6 @@ from hiveacid.statements.ddl import (
 )
 from hiveacid.statements.evolve import evolved, named
 from hiveacid.statements.job import Work
-from hiveacid.statements.locked import Needs, Plan, define
 from hiveacid.statements.values import Listing
 from hiveacid.txn.footprint import Footprint
 from hiveacid.txn.view import Look
@@ -332,7 +330,7 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
     compact.Compact: _says(
         lambda context, value: context.owner.compactions_listing(value), commits=True
     ),
-    health.Purge: Handler(
+    dml.Purge: Handler(
         carry_out=lambda context, bound: context.owner.purged(
             bound.value, has_spark=context.spark is not None
         ),
@@ -363,7 +361,7 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
             compact.AbortCompactions,
             compact.Clean,
             compact.WhyCompact,
-            health.DescribeDetail,
+            dml.DescribeDetail,
         ),
         _says(lambda context, value: context.owner.compactions_listing(value)),
     ),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hiveacid.errors import ConflictError, InvalidInputError, spark_needed
+from hiveacid.layout.directories import METADATA_FILE, BaseName, format_base, partition_name
 from hiveacid.layout.events import DataFormat, format_marker
-from hiveacid.layout.names import METADATA_FILE, BaseName, format_base, partition_name
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import (
     AcidMode,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from hiveacid.layout.snapshot import Snapshot
+from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import ChangeRange, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, StatementId, Table, TableName, WriteId

@@ -16,16 +16,19 @@ from functools import partial
 from typing import ClassVar, Final
 
 from hiveacid.errors import AcidError, FormatError, InvalidInputError
-from hiveacid.layout.events import is_event_schema
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
+    AcidDirectory,
+    DataFile,
     OriginalFileName,
+    Snapshot,
+    SnapshotPart,
     bucket_of_file,
     format_original_file,
     is_hidden,
     partition_name,
     path_order,
 )
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
+from hiveacid.layout.events import is_event_schema
 from hiveacid.model.tables import (
     AcidMode,
     FileFormat,

@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog, Claim, Metastore, Place, own
 from hiveacid.model.tables import (
     DROPPING,

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hiveacid.errors import CardinalityError, InvalidInputError, cardinality_error
-from hiveacid.layout.names import default_partition_value
+from hiveacid.layout.directories import default_partition_value
 from hiveacid.model.tables import AcidMode, Column, Table, TableName, WriteId
 from hiveacid.spark.assign import assigned_text, constrained
 from hiveacid.spark.conf import arrow_frame, is_ansi, session_conf
@@ -31,10 +31,10 @@ from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events, write_rows
 from hiveacid.statements.checks import check, columns_named, extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns
+from hiveacid.statements.context import locked_partitions
 from hiveacid.statements.driver_merge import merge_rows
 from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job, Work
-from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.merge_here import source_here
 from hiveacid.statements.select import query_frame, read_names
 from hiveacid.statements.update import (

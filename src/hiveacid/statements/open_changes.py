@@ -9,8 +9,7 @@ from functools import partial
 from hiveacid.model.history import ChangeRange, Version
 from hiveacid.model.tables import Table
 from hiveacid.statements.changes import ChangeScan, plan_changes
-from hiveacid.statements.context import Bound, ExecutionContext, fixed
-from hiveacid.statements.locked import Locked
+from hiveacid.statements.context import Bound, ExecutionContext, Locked, fixed
 from hiveacid.statements.select import read_in_transaction, reads_all
 
 

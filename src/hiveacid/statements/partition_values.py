@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from hiveacid.errors import InvalidInputError, NotFoundError
-from hiveacid.layout.names import DEFAULT_PARTITION, default_partition_value
+from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType
 from hiveacid.storage.plain.text_format import java_numbers

@@ -25,9 +25,9 @@ from typing import Final
 
 from hiveacid.errors import InvalidInputError, StorageError, UnsupportedError
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan
-from hiveacid.layout.events import DataFormat, format_marker
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     METADATA_FILE,
+    AcidDirectory,
     BaseName,
     BucketFileName,
     format_base,
@@ -37,8 +37,8 @@ from hiveacid.layout.names import (
     parse_original_file,
     partition_name,
 )
+from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Partition, Table
 from hiveacid.model.valid import ValidWriteIdList

@@ -17,16 +17,15 @@ from hiveacid.errors import (
     InvalidInputError,
     StorageError,
 )
-from hiveacid.layout.names import partition_name, staging_name
+from hiveacid.layout.directories import partition_name, staging_name
 from hiveacid.model.bucket import RowId
 from hiveacid.model.history import CommitFacts
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import Column, Partition, StatementId, Table, TableName, WriteId
-from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.context import Bound, ExecutionContext, Needs, kind_of, locked
 from hiveacid.statements.insert import InsertWork, TruncateWork
 from hiveacid.statements.job import Job, Work, is_transactional
 from hiveacid.statements.locations import owns_files
-from hiveacid.statements.locked import Needs, kind_of, locked
 from hiveacid.statements.placement import (
     Placement,
     are_all_in_place,

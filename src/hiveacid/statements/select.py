@@ -15,15 +15,22 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hiveacid.layout.snapshot import Snapshot
+from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import AsOf
 from hiveacid.model.predicates import ANYTHING, Constant, Predicate
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.types import HiveType
 from hiveacid.spark.text import quoted
-from hiveacid.statements.context import Bound, ExecutionContext, fixed
+from hiveacid.statements.context import (
+    Bound,
+    ExecutionContext,
+    Locked,
+    Needs,
+    fixed,
+    locked,
+    locked_partitions,
+)
 from hiveacid.statements.job import Reader, definition_of, is_transactional, with_views
-from hiveacid.statements.locked import Locked, Needs, locked, locked_partitions
 from hiveacid.statements.values import Aggregate, Query, TableRef
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.footprint import Footprint, TableRead

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError, NotFoundError
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import LockManager, Metastore
 from hiveacid.model.tables import AcidMode, Isolation, LockId, Table, TableName, TxnId
 from hiveacid.model.transactions import AbortReason, LockComponent, LockType, OperationType

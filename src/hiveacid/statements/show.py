@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Column, Table, TableKind, TableName, storage_classes

@@ -19,9 +19,9 @@ from hiveacid.spark.text import ROW_ID_COLUMN, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.constraints import checks, column_default, not_null_columns
+from hiveacid.statements.context import locked_partitions
 from hiveacid.statements.few_rows import delete_here, update_here
 from hiveacid.statements.job import Job, Work, with_views
-from hiveacid.statements.locked import locked_partitions
 from hiveacid.statements.select import read_names
 from hiveacid.statements.values import Delete, DeleteResult, Expression, Update, UpdateResult
 from hiveacid.storage.plan.scan_plan import ScanPlan

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from hiveacid.storage.target import WriteTarget, WrittenFile
 
+
 Expression: TypeAlias = "str | SparkColumn"
 
 
@@ -419,3 +420,24 @@ def listing_frame(spark: SparkSession, listing: Listing) -> DataFrame:
     columns = ", ".join(typed)
     names = ", ".join(map(quoted, listing.columns))
     return spark.sql(f"SELECT {columns} FROM VALUES {rows} AS listing({names})")
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeDetail(Command):
+    """DESCRIBE DETAIL name."""
+
+    name: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Purge(Command):
+    """PURGE TABLE name [[AS] alias] [WHERE condition] [WAIT seconds] [DROP PINS].
+
+    ``where`` from SQL is a part of its text, that means what it means in a DELETE.
+    """
+
+    name: TableName
+    where: object = None
+    alias: str | None = None
+    wait_s: float | None = None
+    drop_pins: bool = False

@@ -21,16 +21,15 @@ import pyarrow as pa
 
 from hiveacid.errors import SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import Versions
+from hiveacid.layout.directories import AcidDirectory, DataFile, DeltaDirectory
 from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory
 from hiveacid.model.tables import AcidMode, Partition, Table, row_format
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.change_plan import ChangeUnit
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
-from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
-from hiveacid.storage.merge.newest import Bools
+from hiveacid.storage.merge.delete_set import Bools, DeleteSet, Int32s, Int64s
 from hiveacid.storage.merge.sources import (
     DirectorySources,
     Source,

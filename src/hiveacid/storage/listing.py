@@ -11,18 +11,22 @@ from typing import Final
 
 from hiveacid.errors import FormatError, MissingFileError, SnapshotExpiredError, StorageError
 from hiveacid.layout.compaction import is_replaced
-from hiveacid.layout.events import DataFormat, parse_marker
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     FLUSH_LENGTH_SUFFIX,
     METADATA_FILE,
+    AcidDirectory,
     BaseName,
+    DataFile,
+    DeltaDirectory,
+    Snapshot,
+    SnapshotPart,
     is_hidden,
     looks_acid,
     parse_directory,
     parse_partition_name,
 )
+from hiveacid.layout.events import DataFormat, parse_marker
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, DeltaDirectory, Snapshot, SnapshotPart
 from hiveacid.model.tables import Partition, Table, check_mode
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo, Files, FileSystem

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hiveacid.layout.snapshot import AcidDirectory, DataFile
+from hiveacid.layout.directories import AcidDirectory, DataFile
 from hiveacid.model.tables import (
     AcidMode,
     Column,

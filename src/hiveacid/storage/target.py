@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from hiveacid.errors import InternalError, InvalidInputError, MissingFileError, StorageError
-from hiveacid.layout.events import VERSION_TEXT
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     METADATA_FILE,
     PUBLISHING_FILE,
     VERSION_FILE,
@@ -27,6 +26,7 @@ from hiveacid.layout.names import (
     parse_directory,
     partition_name,
 )
+from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.model.tables import MAX_BUCKET_ID, AcidMode, StatementId, Table, WriteId
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.uploads import Upload

@@ -1,24 +1,44 @@
-"""A transaction batch: transactions that were opened together and share their files.
+"""A transaction batch: transactions that were opened together, and the files that they share.
 
 Between two of its transactions no lock is held. So each takes its locks, then looks whether the
 table is still the one that the batch began with; where it is not, the batch is over.
+
+Tables with row ids get one file a partition and bucket for the whole batch, read at once after each
+commit (``FlushedFile``). Where that cannot be, a transaction has files of its own, written like
+those of an INSERT and published before its commit: insert-only tables, object stores (which show
+nothing of a file before it is closed), and partitions beyond the number of open files.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from hiveacid.client import Client
 from hiveacid.errors import AcidError, ConflictError, NotFoundError
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import (
+    BucketFileName,
+    DeltaName,
+    format_bucket_file,
+    format_delta,
+    partition_name,
+    staging_name,
+)
+from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
-from hiveacid.model.tables import Partition, Table
+from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
 from hiveacid.model.transactions import AbortReason, OperationType
-from hiveacid.statements.placement import default_location, spellings
-from hiveacid.streaming.files import BatchFiles, Values, Written
+from hiveacid.statements.driver_write import in_places, write_arrow
+from hiveacid.statements.placement import Placement, default_location, spellings
+from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.orc.flushed_file import FlushedFile
+from hiveacid.storage.orc.output import writer_settings
+from hiveacid.storage.stage import runs
+from hiveacid.storage.target import FileKind, WriteTarget, publish_version
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import is_same
@@ -231,3 +251,209 @@ def _record(txn: Transaction, table: Table, written: Mapping[Values, Written]) -
         )
         for values, one in written.items()
     )
+
+
+Values = tuple[str | None, ...]
+Locate = Callable[[Values], Partition]
+"""The partition of these values as it is under the current transaction's locks."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What a transaction wrote to one partition: rows, files that are new, bytes."""
+
+    rows: int = 0
+    files: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    fs: FileSystem
+    path: str
+    file: FlushedFile
+    counted_bytes: int = 0
+    rows: int = 0
+    """of the current transaction"""
+
+
+@dataclass(slots=True)
+class BatchFiles:
+    """All files of a batch with the write ids ``first`` to ``last``."""
+
+    files: Files
+    table: Table
+    static: Mapping[str, str | None]
+    first: WriteId
+    last: WriteId
+    open_max: int
+    _open: dict[tuple[Values, int], _OpenFile] = field(default_factory=dict)
+    _waiting: list[list[pa.Array]] = field(default_factory=list)
+    _waiting_bytes: int = 0
+    _written: dict[Values, Written] = field(default_factory=dict)
+
+    def write(self, arrays: list[pa.Array], txn: Transaction, locate: Locate) -> None:
+        """Write rows of the current transaction: data columns, then dynamic partition columns.
+
+        Raises:
+            ConflictError: somebody removed a file that rows go to, or renamed its partition.
+            StorageError: writing failed.
+        """
+        for data, values, bucket in self._parts(arrays):
+            partition = locate(values)
+            found = self._file(partition, bucket)
+            if found is None:
+                self._wait(data, partition, txn, locate)
+                continue
+            if not found.file.is_begun:
+                self._begin(found, txn)
+            found.file.write_rows(data)
+            found.rows += data.num_rows
+
+    def _parts(self, arrays: list[pa.Array]) -> Iterator[tuple[pa.RecordBatch, Values, int]]:
+        """The rows of each partition, by values, and bucket."""
+        width = len(self.table.columns)
+        names = [column.name for column in self.table.columns]
+        keys = self.table.partition_columns
+        if self.table.bucket is None and not self.table.sort_columns and len(arrays) == width:
+            yield (
+                pa.RecordBatch.from_arrays(arrays, names=names),
+                tuple(self.static[column.name] for column in keys),
+                0,
+            )
+            return
+        rows, dynamic = in_places(arrays, self.table, static=self.static)
+        for start, stop in runs(rows.columns[width:], rows.num_rows):
+            part = rows.slice(start, stop - start)
+            place = [column[0].as_py() for column in part.columns[width:]]
+            texts = {**self.static, **dict(zip(dynamic, place[:-1], strict=True))}
+            data = pa.RecordBatch.from_arrays(part.columns[:width], names=names)
+            yield data, tuple(texts[column.name] for column in keys), int(place[-1])
+
+    def flush(self, txn: Transaction, locate: Locate, *, is_last: bool) -> Mapping[Values, Written]:
+        """Make the current transaction's rows readable once it commits: what it wrote, by
+        partition.
+
+        Raises:
+            StorageError: writing failed.
+        """
+        self._stage(txn, locate)
+        for (values, _), one in self._open.items():
+            if one.file.is_begun:
+                one.file.flush()
+                written = self._written.setdefault(values, Written())
+                written.rows += one.rows
+                written.files += int(one.counted_bytes == 0)
+                written.size_bytes += one.file.size_bytes - one.counted_bytes
+                one.counted_bytes, one.rows = one.file.size_bytes, 0
+        if is_last:
+            self.close()
+        found, self._written = self._written, {}
+        return found
+
+    def drop(self) -> None:
+        """Give the current transaction's rows up; files of its own are left to the cleaner.
+
+        Raises:
+            StorageError: writing failed.
+        """
+        self._waiting, self._waiting_bytes, self._written = [], 0, {}
+        for one in self._open.values():
+            one.file.drop()
+            one.rows = 0
+
+    def close(self) -> None:
+        """Finish all files.
+
+        Raises:
+            StorageError: a file could not be finished, and is as its last flush left it.
+        """
+        files, self._open = list(self._open.values()), {}
+        with ExitStack() as stack:
+            for one in files:
+                stack.callback(one.file.close)
+
+    def _file(self, partition: Partition, bucket: int) -> _OpenFile | None:
+        """The batch's file of a partition and bucket; None where it has none."""
+        key = (partition.values, bucket)
+        if key not in self._open:
+            fs, root = self.files.at(partition.location)
+            is_flushed = self.table.acid_mode is AcidMode.FULL and fs.shows_flushed
+            if not is_flushed or len(self._open) >= self.open_max:
+                return None
+            self._open[key] = self._opened(fs, root, bucket)
+        return self._open[key]
+
+    def _opened(self, fs: FileSystem, root: str, bucket: int) -> _OpenFile:
+        directory = f"{root}/{format_delta(DeltaName(self.first, self.last, NO_STATEMENT))}"
+        publish_version(fs, directory)
+        path = f"{directory}/{format_bucket_file(BucketFileName(bucket))}"
+        if fs.exists(path):
+            raise ConflictError(
+                f"{path} has rows of the batch already: its partition was renamed meanwhile",
+                table=str(self.table.name),
+                path=path,
+            )
+        file = FlushedFile(
+            fs,
+            path,
+            columns=self.table.columns,
+            bucket_property=BucketCodec.V1.encode(bucket, 0),
+            properties=self.table.properties,
+        )
+        return _OpenFile(fs, path, file)
+
+    def _begin(self, found: _OpenFile, txn: Transaction) -> None:
+        """A transaction's first rows for a file. No lock was held since the one before."""
+        if not found.fs.exists(found.path):
+            raise ConflictError(
+                f"somebody removed {found.path} between two transactions of a batch",
+                table=str(self.table.name),
+                path=found.path,
+            )
+        found.file.begin(int(txn.write_id(self.table.name)))
+
+    def _wait(
+        self, data: pa.RecordBatch, partition: Partition, txn: Transaction, locate: Locate
+    ) -> None:
+        """Keep rows for files of the transaction's own, at most a stripe of them."""
+        keys = [
+            pa.repeat(pa.scalar(value, pa.string()), data.num_rows) for value in partition.values
+        ]
+        self._waiting.append([*data.columns, *keys])
+        self._waiting_bytes += data.nbytes
+        kind = FileKind.PLAIN
+        most = writer_settings(kind, properties=self.table.properties).stripe_bytes
+        if self._waiting_bytes >= most:
+            self._stage(txn, locate)
+
+    def _stage(self, txn: Transaction, locate: Locate) -> None:
+        """Write and publish the rows that wait, as one statement of the transaction."""
+        if not self._waiting:
+            return
+        arrays = [pa.chunked_array(list(parts)) for parts in zip(*self._waiting, strict=True)]
+        self._waiting, self._waiting_bytes = [], 0
+        (statement,) = txn.take_statement_ids(self.table.name, 1)
+        target = WriteTarget(
+            files=self.files,
+            table=self.table,
+            write_id=txn.write_id(self.table.name),
+            staging=f"{self.table.location}/{staging_name(txn.id, str(int(statement)))}",
+            insert_statement=statement,
+        )
+        result = write_arrow([_whole(array) for array in arrays], target=target)
+        touched = {file.partition for file in result.files}
+        placement = Placement.of(
+            self.table, touched, known=[locate(one) for one in touched], files=self.files
+        )
+        placement.publish(result, staging=target.staging)
+        for file in result.files:
+            written = self._written.setdefault(file.partition, Written())
+            written.rows += file.rows
+            written.files += 1
+            written.size_bytes += file.size_bytes
+
+
+def _whole(array: pa.ChunkedArray) -> pa.Array:
+    found = array.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found

@@ -20,14 +20,15 @@ from hiveacid.errors import (
     SnapshotExpiredError,
 )
 from hiveacid.layout.changes import without_mixed
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
+    AcidDirectory,
     BaseName,
+    Snapshot,
     parse_directory,
     parse_partition_name,
     partition_name,
 )
 from hiveacid.layout.resolve import Entry
-from hiveacid.layout.snapshot import AcidDirectory, Snapshot
 from hiveacid.layout.written import WrittenFiles
 from hiveacid.metastore.api import Catalog, Metastore, OwnDatabase, own
 from hiveacid.model.history import AsOf, Commit, Floor, Pin, PinKind, Version

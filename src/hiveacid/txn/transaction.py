@@ -28,7 +28,7 @@ from hiveacid.errors import (
     MetastoreError,
     TransactionError,
 )
-from hiveacid.layout.snapshot import Snapshot
+from hiveacid.layout.directories import Snapshot
 from hiveacid.metastore.api import own
 from hiveacid.model.conflicts import CommittedWrite, ConflictUnit, Written
 from hiveacid.model.statistics import StatisticsChange
@@ -49,13 +49,15 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.listing import read_snapshot
 from hiveacid.txn.conflicts import (
     Overlap,
+    Pending,
+    Reads,
+    Records,
     check_not_replaced,
     commit_or_look_up,
     commit_rows,
     outdated_by,
 )
 from hiveacid.txn.footprint import Footprint, lock_components
-from hiveacid.txn.records import Pending, Reads, Records
 from hiveacid.txn.waiting import Manager, wait_for_lock
 
 _LOG = logging.getLogger(__name__)
@@ -216,9 +218,8 @@ class Transaction:
         return frozenset(self._write_ids)
 
     def valid_write_ids(self, table: Table) -> ValidWriteIdList:
-        """The table's write ids that this transaction sees; all of them where it has none.
-
-        To ask is to read all of the table.
+        """The table's write ids that this transaction sees; all of them where it has none:
+        to ask is to read all of the table.
         """
         self._reads.note(table)
         return self._valid_write_ids(table)

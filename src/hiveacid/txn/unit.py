@@ -23,8 +23,7 @@ from hiveacid.errors import (
 from hiveacid.model.conflicts import Written
 from hiveacid.model.tables import TxnId
 from hiveacid.model.transactions import TxnState
-from hiveacid.txn.conflicts import Overlap
-from hiveacid.txn.records import Pending
+from hiveacid.txn.conflicts import Overlap, Pending
 from hiveacid.txn.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from hiveacid.txn.past import as_it_was, find_version
 
 if TYPE_CHECKING:
     from hiveacid.metastore.api import Catalog
-    from hiveacid.txn.records import Pending
+    from hiveacid.txn.conflicts import Pending
 
 
 def _never(name: str) -> bool:

@@ -17,8 +17,8 @@ from hiveacid.compaction.rewrites import Method, choose_method, rewrite
 from hiveacid.errors import FormatError, SparkNeededError, UnsupportedError
 from hiveacid.layout import events as layout
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan
+from hiveacid.layout.directories import BaseName
 from hiveacid.layout.events import Operation
-from hiveacid.layout.names import BaseName
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table, TableName

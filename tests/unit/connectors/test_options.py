@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hiveacid.connectors.names import table_at
 from hiveacid.connectors.options import WRITE, Options
-from hiveacid.connectors.paths import table_at
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Place
 from hiveacid.model.tables import TableName

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.layout.compaction import Kept, plan_cleaning, plan_major, plan_minor
-from hiveacid.layout.names import DeltaName, format_base, format_delta
+from hiveacid.layout.directories import AcidDirectory, DeltaName, format_base, format_delta
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.valid import ListKind, ValidTxnList, ValidWriteIdList
 
 ALL = "t:100:9223372036854775807::"

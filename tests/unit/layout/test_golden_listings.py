@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from tests.recorded import golden_names, golden_path
 
-from hiveacid.layout.names import METADATA_FILE, parse_partition_name
+from hiveacid.layout.directories import METADATA_FILE, AcidDirectory, parse_partition_name
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.tables import AcidMode
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList

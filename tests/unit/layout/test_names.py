@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.names import (
+from hiveacid.layout.directories import (
     BaseName,
     BucketFileName,
     DeltaName,

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.layout.directories import BaseName, DeltaName
 from hiveacid.layout.events import OriginalFile, assign_row_ids
-from hiveacid.layout.names import BaseName, DeltaName
 
 EXAMPLE = [
     ("000000_0", 2, 536870912, 0),

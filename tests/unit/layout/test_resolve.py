@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import FormatError, InternalError, SnapshotExpiredError
-from hiveacid.layout.names import parse_directory
+from hiveacid.layout.directories import AcidDirectory, parse_directory
 from hiveacid.layout.resolve import Entry, may_be_raw, resolve
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.tables import AcidMode
 from hiveacid.model.valid import ListKind, ValidTxnList, ValidWriteIdList
 

@@ -10,7 +10,7 @@ from sqlalchemy import delete
 
 from hiveacid.errors import NotFoundError
 from hiveacid.metastore.connect import SqlMetastore
-from hiveacid.metastore.sql.history_schema import HIVEACID_COMMITS
+from hiveacid.metastore.sql.catalog_schema import HIVEACID_COMMITS
 from hiveacid.model.history import CommitFacts, CommitNote
 from hiveacid.model.tables import Column, Database, Table, TableName, TxnId, WriteId
 from hiveacid.model.transactions import OperationType

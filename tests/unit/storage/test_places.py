@@ -11,7 +11,7 @@ import pytest
 from tests.s3 import S3Server
 
 from hiveacid.errors import MissingFileError, StorageError
-from hiveacid.layout.names import VERSION_FILE
+from hiveacid.layout.directories import VERSION_FILE
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.retries import Retries

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from hiveacid.errors import AcidError, FormatError, InvalidInputError, MissingFileError
-from hiveacid.layout.snapshot import DataFile
+from hiveacid.layout.directories import DataFile
 from hiveacid.model.tables import Column, FileFormat, RowFormat
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hiveacid.layout.directories import Snapshot, SnapshotPart
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.snapshot import Snapshot, SnapshotPart
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.predicates import ANYTHING, And, Compare, In, IsNull, Op, Or, Predicate
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, Partition, Table, TableName

@@ -18,16 +18,17 @@ from sqlalchemy.types import BigInteger, Integer, String, Text
 
 from hiveacid.errors import NotFoundError, SnapshotExpiredError
 from hiveacid.metastore.past import Past
-from hiveacid.metastore.sql.catalog_schema import DBS, TBLS
-from hiveacid.metastore.sql.dialect import Row
-from hiveacid.metastore.sql.engine import Database, Unit
-from hiveacid.metastore.sql.history_schema import (
+from hiveacid.metastore.sql.catalog_schema import (
+    DBS,
     HIVEACID_COMMIT_CLOCK,
     HIVEACID_COMMITS,
     HIVEACID_DEFINITIONS,
     HIVEACID_DROPPED_PARTITIONS,
     HIVEACID_FLOORS,
+    TBLS,
 )
+from hiveacid.metastore.sql.dialect import Row
+from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
 from hiveacid.metastore.sql.old_history import FORGOTTEN, FORGOTTEN_UP_TO
 from hiveacid.metastore.sql.partition_changes import ask_partitions_since, came_since, tick

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, insert, inspect, select, update
 from sqlalchemy.schema import CreateColumn, CreateIndex, Index, Table
 
 from hiveacid.errors import MetastoreError, NotFoundError
-from hiveacid.metastore.sql import catalog_schema, history_schema, schema
+from hiveacid.metastore.sql import catalog_schema, schema
 from hiveacid.metastore.sql.engine import Database, Unit
 
 
@@ -237,5 +237,5 @@ _SEED_ROWS: Sequence[tuple[Table, Mapping[str, object]]] = (
     (schema.TXN_LOCK_TBL, {"TXN_LOCK": 1}),
     (schema.NEXT_LOCK_ID, {"NL_NEXT": 1}),
     (schema.NEXT_COMPACTION_QUEUE_ID, {"NCQ_NEXT": 1}),
-    (history_schema.HIVEACID_COMMIT_CLOCK, {"HK_SEQ": 0, "HK_TIME": 0}),
+    (catalog_schema.HIVEACID_COMMIT_CLOCK, {"HK_SEQ": 0, "HK_TIME": 0}),
 )

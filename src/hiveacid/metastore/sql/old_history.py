@@ -12,16 +12,17 @@ from typing import Final
 
 from sqlalchemy import bindparam, delete, func, insert, select
 
-from hiveacid.metastore.sql.catalog_schema import TABLE_PARAMS, TBLS
-from hiveacid.metastore.sql.engine import Database, Unit, one_of
-from hiveacid.metastore.sql.history_schema import (
+from hiveacid.metastore.sql.catalog_schema import (
     HIVEACID_COMMITS,
     HIVEACID_DEFINITIONS,
     HIVEACID_DROPPED_PARTITIONS,
     HIVEACID_FLOORS,
     HIVEACID_PARTITIONS_SINCE,
     HIVEACID_PINS,
+    TABLE_PARAMS,
+    TBLS,
 )
+from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.model.tables import HISTORY_RETENTION, LONG_MAX, RETENTION
 from hiveacid.setting import parse_seconds
 

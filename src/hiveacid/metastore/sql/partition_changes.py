@@ -10,14 +10,14 @@ from typing import Final
 from sqlalchemy import bindparam, case, delete, insert, select, update
 from sqlalchemy.types import BigInteger, String
 
-from hiveacid.metastore.sql.dialect import Answer
-from hiveacid.metastore.sql.engine import Unit
-from hiveacid.metastore.sql.history_schema import (
+from hiveacid.metastore.sql.catalog_schema import (
     HIVEACID_COMMIT_CLOCK,
     HIVEACID_DROPPED_PARTITIONS,
     HIVEACID_FLOORS,
     HIVEACID_PARTITIONS_SINCE,
 )
+from hiveacid.metastore.sql.dialect import Answer
+from hiveacid.metastore.sql.engine import Unit
 from hiveacid.model.history import PartitionSince
 
 _A = HIVEACID_PARTITIONS_SINCE.c

@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from hiveacid.layout.names import DEFAULT_PARTITION, partition_name
+from hiveacid.layout.directories import DEFAULT_PARTITION, partition_name
 from hiveacid.metastore.api import Catalog, Claim
 from hiveacid.metastore.sql import partition_changes as past
 from hiveacid.metastore.sql.catalog_schema import (

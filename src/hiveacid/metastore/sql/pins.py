@@ -11,10 +11,9 @@ from sqlalchemy.sql import Select
 
 from hiveacid.errors import AlreadyExistsError, ConflictError
 from hiveacid.metastore.past import Past
-from hiveacid.metastore.sql.catalog_schema import DBS, TBLS
+from hiveacid.metastore.sql.catalog_schema import DBS, HIVEACID_PINS, TBLS
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Database, Unit
-from hiveacid.metastore.sql.history_schema import HIVEACID_PINS
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, locked_table_ids
 from hiveacid.model.history import ConsumerMove, Pin, PinKind
 from hiveacid.model.tables import TableName, WriteId

@@ -18,7 +18,7 @@ from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
 from hiveacid.errors import ConflictError
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog, OwnDatabase
 from hiveacid.metastore.past import Past
 from hiveacid.metastore.sql.catalog_schema import (

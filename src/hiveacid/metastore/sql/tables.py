@@ -21,6 +21,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     BUCKETING_COLS,
     CDS,
     COLUMNS_V2,
+    HIVEACID_PINS,
     PARTITION_KEY_VALS,
     PARTITION_KEYS,
     PARTITION_PARAMS,
@@ -35,7 +36,6 @@ from hiveacid.metastore.sql.catalog_schema import (
 from hiveacid.metastore.sql.definitions import ask_definition, read_definition
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.history import keep_columns
-from hiveacid.metastore.sql.history_schema import HIVEACID_PINS
 from hiveacid.metastore.sql.objects import (
     TableIds,
     claim_place,

@@ -21,7 +21,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.layout.names import DeltaName, format_delta, is_hidden, is_marker, parse_original_file
+from hiveacid.layout.directories import (
+    DeltaName,
+    format_delta,
+    is_hidden,
+    is_marker,
+    parse_original_file,
+)
 from hiveacid.model.tables import (
     FIRST_WRITE_ID_AFTER_CONVERSION,
     HASHED_OTHERWISE,
@@ -43,9 +49,8 @@ from hiveacid.statements.constraints import (
     with_renamed_columns,
     without_constraint,
 )
-from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.context import Change, ExecutionContext, table_to_alter, use_write_id
 from hiveacid.statements.ddl.definitions import altered, check_columns, checked, without
-from hiveacid.statements.locked import Change, table_to_alter, use_write_id
 from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.txn import footprint

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Database, TableName
-from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.context import Change, ExecutionContext
 from hiveacid.statements.locations import delete_location, goes_to_trash, owns_files
-from hiveacid.statements.locked import Change
 from hiveacid.statements.values import Command
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hiveacid.errors import AcidError, AlreadyExistsError, InvalidInputError
-from hiveacid.layout.names import partition_name
+from hiveacid.layout.directories import partition_name
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableName, TxnId
 from hiveacid.statements.attach import admit
-from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.context import Change, ExecutionContext, table_to_alter, use_write_id
 from hiveacid.statements.locations import (
     check_free,
     delete_location,
@@ -32,7 +32,6 @@ from hiveacid.statements.locations import (
     without_note,
     without_property,
 )
-from hiveacid.statements.locked import Change, table_to_alter, use_write_id
 from hiveacid.statements.partition_values import (
     PartitionCondition,
     PartitionText,

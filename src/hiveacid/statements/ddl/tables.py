@@ -47,7 +47,15 @@ from hiveacid.statements.constraints import (
     check_constraint_texts,
     constraint_properties,
 )
-from hiveacid.statements.context import Bound, ExecutionContext, fixed
+from hiveacid.statements.context import (
+    Bound,
+    Change,
+    ExecutionContext,
+    define,
+    fixed,
+    table_to_alter,
+    use_write_id,
+)
 from hiveacid.statements.ddl.definitions import checked, with_file_settings
 from hiveacid.statements.locations import (
     check_free,
@@ -63,7 +71,6 @@ from hiveacid.statements.locations import (
     undo_killed_rename,
     without_note,
 )
-from hiveacid.statements.locked import Change, define, table_to_alter, use_write_id
 from hiveacid.statements.partition_values import PartitionText, full_values
 from hiveacid.statements.values import Command, Query
 from hiveacid.storage.filesystem import Files
@@ -473,26 +480,3 @@ def set_location(context: ExecutionContext, statement: SetLocation, look: Look) 
         )
 
     return Change(footprint.alter_table(table.name), run)
-
-
-def check_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> None:
-    """A table can be made of a query with these columns.
-
-    Raises:
-        InvalidInputError: 10305 a column without a type; 10068 columns, or partition columns with
-            types, where the query's own are meant.
-    """
-    if statement.partition_columns or statement.columns:
-        raise InvalidInputError(
-            "CREATE-TABLE-AS-SELECT does not support partitioning in the target table",
-            code=10068,
-            table=str(statement.name),
-        )
-    for column in columns:
-        if str(column.type) == "void":
-            raise InvalidInputError(
-                "CREATE-TABLE-AS-SELECT creates a VOID type, please use CAST to specify the type, "
-                f"near field: {column.name}",
-                code=10305,
-                table=str(statement.name),
-            )

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.spark.text import quoted
-from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.context import Change, ExecutionContext
 from hiveacid.statements.ddl.definitions import check_columns
-from hiveacid.statements.locked import Change
 from hiveacid.statements.values import Command, Query
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint

@@ -18,6 +18,16 @@ import pyarrow as pa
 
 from hiveacid.errors import StorageError
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan, bucket_bytes
+from hiveacid.layout.directories import (
+    BaseName,
+    BucketFileName,
+    DataFile,
+    DeltaName,
+    OriginalFileName,
+    format_bucket_file,
+    format_directory,
+    format_original_file,
+)
 from hiveacid.layout.events import (
     EVENT_FIELDS,
     KEY_INDEX_KEY,
@@ -26,16 +36,6 @@ from hiveacid.layout.events import (
     format_key_index,
     usable_key_index,
 )
-from hiveacid.layout.names import (
-    BaseName,
-    BucketFileName,
-    DeltaName,
-    OriginalFileName,
-    format_bucket_file,
-    format_directory,
-    format_original_file,
-)
-from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.bucket import RowId
 from hiveacid.model.tables import Column
 from hiveacid.storage.failures import storage_error

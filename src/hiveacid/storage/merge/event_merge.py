@@ -21,14 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.errors import FormatError
+from hiveacid.layout.directories import DataFile, DeltaName
 from hiveacid.layout.events import EVENT_FIELDS, KEY_INDEX_KEY, Operation, usable_key_index
-from hiveacid.layout.names import DeltaName
-from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.merge.delete_set import DeleteSet
-from hiveacid.storage.merge.newest import Bools
+from hiveacid.storage.merge.delete_set import Bools, DeleteSet
 from hiveacid.storage.merge.sources import (
     DirectorySources,
     Key,

@@ -21,8 +21,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hiveacid.layout.directories import AcidDirectory
 from hiveacid.layout.events import OriginalRows
-from hiveacid.layout.snapshot import AcidDirectory
 from hiveacid.model.predicates import (
     ANYTHING,
     And,
@@ -42,8 +42,7 @@ from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.early import Opener
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
-from hiveacid.storage.merge.delete_set import DeleteSet
-from hiveacid.storage.merge.newest import Bools
+from hiveacid.storage.merge.delete_set import Bools, DeleteSet
 from hiveacid.storage.merge.sources import (
     DirectorySources,
     Source,

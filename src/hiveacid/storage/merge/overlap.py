@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hiveacid.errors import MissingFileError
-from hiveacid.layout.names import BUCKET_PREFIX, BaseName, DeltaName, parse_directory
+from hiveacid.layout.directories import BUCKET_PREFIX, BaseName, DeltaName, parse_directory
 from hiveacid.model.bucket import RowId
 from hiveacid.model.conflicts import ROWS_NAMED
 from hiveacid.model.tables import WriteId

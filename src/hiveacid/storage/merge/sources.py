@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hiveacid.errors import FormatError
+from hiveacid.layout.directories import AcidDirectory, BaseName, DataFile, DeltaName
 from hiveacid.layout.events import (
     BUCKET,
     ORIGINAL_TRANSACTION,
@@ -24,14 +25,19 @@ from hiveacid.layout.events import (
     OriginalRows,
     assign_row_ids,
 )
-from hiveacid.layout.names import BaseName, DeltaName
-from hiveacid.layout.snapshot import AcidDirectory, DataFile
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.early import Opener
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s, distinct
-from hiveacid.storage.merge.newest import Bools, FileEvents, newest_rows
+from hiveacid.storage.merge.delete_set import (
+    Bools,
+    DeleteSet,
+    FileEvents,
+    Int32s,
+    Int64s,
+    distinct,
+    newest_rows,
+)
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch, Identities
 from hiveacid.storage.orc.statistics import integer_range, only_inserts
 from hiveacid.storage.orc.tail import OrcTail

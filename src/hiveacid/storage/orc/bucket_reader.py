@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from hiveacid.errors import FormatError
+from hiveacid.layout.directories import BUCKET_PREFIX, looks_acid
 from hiveacid.layout.events import (
     ROW,
     STATS_KEY,
@@ -28,7 +29,6 @@ from hiveacid.layout.events import (
     is_event_schema,
     is_positional_row,
 )
-from hiveacid.layout.names import BUCKET_PREFIX, looks_acid
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
@@ -37,10 +37,11 @@ from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.failures import storage_error
 from hiveacid.storage.orc.damage import check_columns, is_checkable
 from hiveacid.storage.orc.statistics import integer_range, only_inserts
-from hiveacid.storage.orc.streams import StripeStreams, as_seconds
 from hiveacid.storage.orc.tail import OrcTail, read_tail_of
-from hiveacid.storage.orc.wide_timestamps import (
+from hiveacid.storage.orc.timestamps import (
     UTC_NAMES,
+    StripeStreams,
+    as_seconds,
     exact_times,
     is_near_1970,
     timestamps_of,

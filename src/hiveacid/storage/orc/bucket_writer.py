@@ -44,7 +44,7 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.early_times import holds_postponed, postponed
 from hiveacid.storage.orc.output import Destination, OrcOutput, writer_settings
 from hiveacid.storage.orc.tail import OrcTail
-from hiveacid.storage.orc.wide_timestamps import FRACTION, MICROS, is_with_fraction
+from hiveacid.storage.orc.timestamps import FRACTION, MICROS, is_with_fraction
 from hiveacid.storage.target import FileKind
 
 _EVENT_BATCH_ROWS: Final = 8192

@@ -22,7 +22,15 @@ import pyarrow.compute as pc
 from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.storage.arrow_types import TICKS, leaves, with_children
 from hiveacid.storage.orc import proto
-from hiveacid.storage.orc.streams import (
+from hiveacid.storage.orc.tail import (
+    Compression,
+    OrcTail,
+    decompress,
+    parse_message,
+    stored,
+    stripes_of,
+)
+from hiveacid.storage.orc.timestamps import (
     EPOCH_S,
     SECONDARY,
     TIMESTAMP_KINDS,
@@ -32,14 +40,6 @@ from hiveacid.storage.orc.streams import (
     decode_seconds,
     encode_nanoseconds,
     encode_signed,
-)
-from hiveacid.storage.orc.tail import (
-    Compression,
-    OrcTail,
-    decompress,
-    parse_message,
-    stored,
-    stripes_of,
 )
 
 _SHIFT_S: Final = 10**12

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from hiveacid.errors import MissingFileError
+from hiveacid.layout.directories import flush_length_file
 from hiveacid.layout.events import AcidStats, file_metadata, format_key_index
-from hiveacid.layout.names import flush_length_file
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, VarcharType
 from hiveacid.storage.failures import storage_error

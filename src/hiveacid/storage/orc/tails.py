@@ -10,14 +10,14 @@ from typing import Final
 from hiveacid.errors import FormatError
 from hiveacid.layout import events
 from hiveacid.layout.compaction import RewritePlan
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot
+from hiveacid.layout.directories import AcidDirectory, DataFile, Snapshot
 from hiveacid.model.tables import AcidMode, FileFormat
 from hiveacid.model.types import HiveType
 from hiveacid.storage.arrow_types import MICROSECONDS, NANOSECONDS
 from hiveacid.storage.early import in_order
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.orc.streams import TIMESTAMP_KINDS
 from hiveacid.storage.orc.tail import OrcTail, read_tail
+from hiveacid.storage.orc.timestamps import TIMESTAMP_KINDS
 
 
 def check_tails(snapshot: Snapshot, *, files: Files) -> None:

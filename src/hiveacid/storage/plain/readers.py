@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from hiveacid.errors import FormatError, UnsupportedError
+from hiveacid.layout.directories import DataFile
 from hiveacid.layout.events import OriginalRows
-from hiveacid.layout.snapshot import DataFile
 from hiveacid.model.tables import Column, FileFormat, RowFormat
 from hiveacid.model.types import HiveType, PrimitiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type

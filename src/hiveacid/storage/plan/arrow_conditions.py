@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
-from hiveacid.layout.names import default_partition_value
+from hiveacid.layout.directories import default_partition_value
 from hiveacid.model.predicates import (
     And,
     Anything,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hiveacid.layout import events
-from hiveacid.layout.snapshot import DataFile
+from hiveacid.layout.directories import DataFile
 from hiveacid.model.predicates import Constant, partition_constant
 from hiveacid.model.tables import AcidMode, Column, FileFormat
 from hiveacid.model.types import INTEGER_BITS, DecimalType, HiveType, PrimitiveType

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hiveacid.layout import events
-from hiveacid.layout.snapshot import AcidDirectory, DataFile, Snapshot, SnapshotPart
+from hiveacid.layout.directories import AcidDirectory, DataFile, Snapshot, SnapshotPart
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.predicates import (
     ANYTHING,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from hiveacid.layout.snapshot import DataFile, Snapshot, SnapshotPart
+from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.storage.filesystem import Files
 
