@@ -12,14 +12,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.errors import ConflictError, InvalidInputError, NotFoundError
-from hiveacid.model.history import AsOf, Pin, as_of, moment_ms
+from hiveacid.model.history import AsOf, Pin, PinKind, as_of, moment_ms
 from hiveacid.model.tables import FileFormat, Table, TableName, TxnId
 from hiveacid.sql import Arguments, parse_one
 from hiveacid.statements.arguments import check_number, checked
-from hiveacid.statements.consumers import Consumer, DropConsumer, consumers
-from hiveacid.statements.consumers import drop as drop_consumer
 from hiveacid.statements.history import DescribeHistory, RestoreTable, UndoTransaction
-from hiveacid.statements.tags import CreateTag, DropTag, create, drop, tags
+from hiveacid.statements.pins import Consumer, CreateTag, DropPin, consumers, create, drop, pins
 from hiveacid.statements.values import (
     Insert,
     InsertResult,
@@ -30,7 +28,7 @@ from hiveacid.statements.values import (
     VirtualColumn,
     shortened,
 )
-from hiveacid.txn.pins import make_tags, tag_name
+from hiveacid.txn.pins import make_tags, pin_name
 from hiveacid.txn.view import Look, is_same
 
 if TYPE_CHECKING:
@@ -361,7 +359,7 @@ class TableTags:
 
     def tags(self) -> tuple[Pin, ...]:
         """SHOW TAGS ON the table."""
-        return tags(self.session.client.metastore, self.name)
+        return pins(self.session.client.metastore, PinKind.TAG, self.name)
 
     def drop_tag(self, name: str, *, if_exists: bool = False) -> None:
         """DROP TAG: the next cleaning takes what it kept.
@@ -369,7 +367,8 @@ class TableTags:
         Raises:
             NotFoundError: there is no such tag.
         """
-        drop(self.session.client.metastore, DropTag(name, self.name, if_exists))
+        value = DropPin(PinKind.TAG, name, self.name, if_exists)
+        drop(self.session.client.metastore, value)
 
     def drop_consumer(self, name: str, *, if_exists: bool = False) -> None:
         """DROP CONSUMER: nobody knows any more how far it has read, and its files may go.
@@ -377,7 +376,8 @@ class TableTags:
         Raises:
             NotFoundError: there is no such consumer.
         """
-        drop_consumer(self.session.client.metastore, DropConsumer(name, self.name, if_exists))
+        value = DropPin(PinKind.CONSUMER, name, self.name, if_exists)
+        drop(self.session.client.metastore, value)
 
 
 class TagMethods:
@@ -411,7 +411,7 @@ class TagMethods:
 
     def tags(self) -> tuple[Pin, ...]:
         """SHOW TAGS: those of all tables."""
-        return tags(cast("OpenSession", self).client.metastore)
+        return pins(cast("OpenSession", self).client.metastore, PinKind.TAG)
 
     def show_consumers(self, table: str | None = None) -> tuple[Consumer, ...]:
         """SHOW CONSUMERS: who reads changes of a table by a name, or of all, and how far.
@@ -430,7 +430,8 @@ class TagMethods:
             NotFoundError: no table has.
         """
         client = cast("OpenSession", self).client
-        chosen = tuple(one for one in tags(client.metastore) if one.name == tag_name(name))
+        found, tag = pins(client.metastore, PinKind.TAG), pin_name(name, PinKind.TAG)
+        chosen = tuple(one for one in found if one.name == tag)
         if not client.own.drop_pins(chosen):
             raise NotFoundError(f"No table has a tag {name}", tag=name)
         return chosen

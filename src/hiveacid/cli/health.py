@@ -104,12 +104,7 @@ def undo(transaction: int, key: str | None, url: str | None, as_json: bool) -> N
 @json_option
 def tags(table: str | None, url: str | None, as_json: bool) -> None:
     """List the tags of TABLE, or of all tables: which version each shows, and until when."""
-    from hiveacid.statements.tags import ShowTags, tags_listing
-
-    with open_session(url) as session:
-        name = None if table is None else session.table(table).name
-        found = tags_listing(session.client.metastore, ShowTags(name))
-    print_answer(found.columns, found.rows, as_json=as_json)
+    _print_pins("tag", table, url, as_json=as_json)
 
 
 @app.command()
@@ -120,11 +115,16 @@ def consumers(table: str | None, url: str | None, as_json: bool) -> None:
     """List who reads the changes of TABLE, or of all tables, by a name: how far, and until when its
     files are kept.
     """
-    from hiveacid.statements.consumers import ShowConsumers, consumers_listing
+    _print_pins("consumer", table, url, as_json=as_json)
+
+
+def _print_pins(kind: str, table: str | None, url: str | None, *, as_json: bool) -> None:
+    from hiveacid.model.history import PinKind
+    from hiveacid.statements.pins import ShowPins, pins_listing
 
     with open_session(url) as session:
         name = None if table is None else session.table(table).name
-        found = consumers_listing(session.client, ShowConsumers(name))
+        found = pins_listing(session.client, ShowPins(PinKind(kind), name))
     print_answer(found.columns, found.rows, as_json=as_json)
 
 

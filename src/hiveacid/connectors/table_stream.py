@@ -26,11 +26,11 @@ from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import RangeValidity
 from hiveacid.txn.pins import (
     check_no_other_cleaner,
-    consumer_name,
     consumer_pin,
     find_consumer,
     keeps_changes_since,
     kept_for_ms,
+    pin_name,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class StreamConsumer:
 
     def __init__(self, options: Options) -> None:
         given = options.more.get("consumer")
-        self._name = None if given is None else consumer_name(given)
+        self._name = None if given is None else pin_name(given, PinKind.CONSUMER)
         days = options.number("consumerRetainDays")
         if days is not None and (given is None or days == 0):
             raise InvalidInputError(

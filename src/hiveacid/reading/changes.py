@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.history import ChangeRange, Deduplication
+from hiveacid.model.history import ChangeRange, Deduplication, PinKind
 from hiveacid.model.tables import Table, TableName
 from hiveacid.past import kept_ms
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.consumers import check_moves
-from hiveacid.txn.pins import consumer_name
+from hiveacid.statements.pins import check_moves
+from hiveacid.txn.pins import pin_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,7 +131,7 @@ def change_range(
         computes_updates=updates,
         includes_since=bounds[0] == "[",
         includes_until=bounds[1] == "]",
-        consumer=None if consumer is None else consumer_name(consumer),
+        consumer=None if consumer is None else pin_name(consumer, PinKind.CONSUMER),
         keep_ms=kept_ms(retain),
     )
 

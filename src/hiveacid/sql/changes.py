@@ -15,12 +15,11 @@ from dataclasses import replace
 from typing import Final
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.history import AsOf, ChangeRange, Deduplication, moment_ms
+from hiveacid.model.history import AsOf, ChangeRange, Deduplication, PinKind, moment_ms
 from hiveacid.model.tables import TxnId
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of, tokenize
-from hiveacid.statements.consumers import DropConsumer, ShowConsumers
 from hiveacid.statements.history import UndoTransaction
-from hiveacid.statements.tags import CreateTag, DropTag, ShowTags
+from hiveacid.statements.pins import CreateTag, DropPin, ShowPins
 
 _UNITS_MS: Final = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
@@ -36,32 +35,26 @@ def parse_create_tag(cursor: Cursor) -> CreateTag:
     return CreateTag(tag, table, wanted, keep_ms, if_not_exists)
 
 
-def parse_drop_pin(cursor: Cursor) -> DropTag | DropConsumer | None:
+def parse_drop_pin(cursor: Cursor) -> DropPin | None:
     """What follows DROP, if it is a tag or a consumer."""
-    kind = cursor.accept_any("TAG", "CONSUMER")
-    if kind is None:
+    word = cursor.accept_any("TAG", "CONSUMER")
+    if word is None:
         return None
     if_exists = cursor.accept("IF", "EXISTS")
-    name = pin_name(cursor, kind.lower())
+    name = pin_name(cursor, word.lower())
     cursor.expect("ON")
-    made = DropTag if kind == "TAG" else DropConsumer
-    return made(name, cursor.table_name(), if_exists)
+    return DropPin(PinKind(word.lower()), name, cursor.table_name(), if_exists)
 
 
-def show_consumers(cursor: Cursor) -> ShowConsumers:
-    """What follows SHOW CONSUMERS."""
-    return ShowConsumers(cursor.table_name() if cursor.accept("ON") else None)
+def show_pins(cursor: Cursor, kind: PinKind) -> ShowPins:
+    """What follows SHOW TAGS or SHOW CONSUMERS."""
+    return ShowPins(kind, cursor.table_name() if cursor.accept("ON") else None)
 
 
 def parse_undo(cursor: Cursor) -> UndoTransaction:
     """What follows UNDO."""
     cursor.expect("TRANSACTION")
     return UndoTransaction(TxnId(cursor.integer("transaction")))
-
-
-def show_tags(cursor: Cursor) -> ShowTags:
-    """What follows SHOW TAGS."""
-    return ShowTags(cursor.table_name() if cursor.accept("ON") else None)
 
 
 def pin_name(cursor: Cursor, kind: str) -> str:

@@ -10,8 +10,9 @@ from typing import Any, Final, TypeVar
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.compactions import CompactionId
+from hiveacid.model.history import PinKind
 from hiveacid.model.tables import Isolation, LockId, TableName, TxnId
-from hiveacid.sql.changes import show_consumers, show_tags
+from hiveacid.sql.changes import show_pins
 from hiveacid.sql.columns import property_keys, property_list
 from hiveacid.sql.cursor import Cursor, TokenKind, after, form, refused, said, tokenize
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
@@ -383,8 +384,8 @@ _SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
     ("COLUMNS",): _columns,
     ("TBLPROPERTIES",): _shown_properties,
     ("CREATE", "TABLE"): lambda cursor: ShowCreateTable(cursor.table_name()),
-    ("TAGS",): show_tags,
-    ("CONSUMERS",): show_consumers,
+    ("TAGS",): lambda cursor: show_pins(cursor, PinKind.TAG),
+    ("CONSUMERS",): lambda cursor: show_pins(cursor, PinKind.CONSUMER),
     ("TRANSACTIONS",): lambda _: ShowTransactions(),
     ("LOCKS",): _locks,
     ("COMPACTIONS", "COMPACTIONID"): _compaction,

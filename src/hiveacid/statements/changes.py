@@ -45,10 +45,10 @@ from hiveacid.storage.filesystem import Files
 from hiveacid.storage.read import TableReader
 from hiveacid.txn.past import check_all_there, first_with_all_partitions, partitions_then
 from hiveacid.txn.pins import (
-    consumer_name,
     consumer_pin,
     keeps_changes_since,
     kept_for_ms,
+    pin_name,
 )
 from hiveacid.txn.transaction import Transaction
 
@@ -151,7 +151,7 @@ def plan_changes(
         return plan.since(*between)[0]
     if wanted.consumer is None:
         return plan.since(plan.first())[0]
-    name, keep_ms = consumer_name(wanted.consumer), wanted.keep_ms
+    name, keep_ms = pin_name(wanted.consumer, PinKind.CONSUMER), wanted.keep_ms
     first = None if wanted.since is None else plan.first
     with consumer_pin(own, table, name, keep_ms=keep_ms, first=first) as pin:
         scan, high = plan.since(plan.of_consumer(pin))

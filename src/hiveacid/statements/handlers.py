@@ -21,17 +21,16 @@ from hiveacid.statements import (
     analyze,
     arrow_changes,
     compact,
-    consumers,
     create_as,
     describe,
     history,
     insert,
     load,
+    pins,
     run,
     select,
     session_state,
     show,
-    tags,
     undo,
 )
 from hiveacid.statements import values as dml
@@ -273,8 +272,8 @@ def _says(answer: Callable[[ExecutionContext, Any], Any], *, commits: bool = Fal
     )
 
 
-def _tagged(context: ExecutionContext, value: tags.CreateTag) -> None:
-    tags.create(context.client, context.look(), value)
+def _tagged(context: ExecutionContext, value: pins.CreateTag) -> None:
+    pins.create(context.client, context.look(), value)
 
 
 def _history(context: ExecutionContext, value: history.DescribeHistory) -> Listing:
@@ -337,15 +336,9 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
         changes_definitions=True,
     ),
     history.RestoreTable: _says(lambda context, value: context.owner.restored(value)),
-    tags.CreateTag: _says(_tagged),
-    tags.DropTag: _says(lambda context, value: tags.drop(context.client.metastore, value)),
-    tags.ShowTags: _says(lambda context, value: tags.tags_listing(context.client.metastore, value)),
-    consumers.DropConsumer: _says(
-        lambda context, value: consumers.drop(context.client.metastore, value)
-    ),
-    consumers.ShowConsumers: _says(
-        lambda context, value: consumers.consumers_listing(context.client, value)
-    ),
+    pins.CreateTag: _says(_tagged),
+    pins.DropPin: _says(lambda context, value: pins.drop(context.client.metastore, value)),
+    pins.ShowPins: _says(lambda context, value: pins.pins_listing(context.client, value)),
     history.DescribeHistory: _says(_history),
     **dict.fromkeys(
         show.ANSWERS,

@@ -14,8 +14,8 @@ from hiveacid.model.history import ChangeRange, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, StatementId, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType
-from hiveacid.statements.consumers import check_moves
 from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.pins import check_moves
 from hiveacid.statements.values import Result, TableRef
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.plan.scan_plan import ScanPlan

@@ -43,15 +43,17 @@ _NAME_MAX: Final = 256
 _KEPT_MS_MAX: Final = 365_000 * 86_400_000
 
 
-def tag_name(name: object) -> str:
-    """The name of a tag, in lower case.
+def pin_name(name: object, kind: PinKind) -> str:
+    """The name of a tag or a consumer, in lower case.
 
     Raises:
         InvalidInputError: it is none.
     """
     if not isinstance(name, str) or not name.strip() or len(name) > _NAME_MAX:
-        raise InvalidInputError(f"A tag is a name of 1 to {_NAME_MAX} characters, not {name!r}")
-    if name.isdecimal():
+        raise InvalidInputError(
+            f"A {kind.value} is a name of 1 to {_NAME_MAX} characters, not {name!r}"
+        )
+    if kind is PinKind.TAG and name.isdecimal():
         raise InvalidInputError(f"A tag is not a number: VERSION AS OF '{name}' is a write id")
     return name.lower()
 
@@ -69,7 +71,7 @@ def make_tags(
         UnsupportedError: a service of Hive cleans, too.
     """
     store = client.own
-    chosen = tag_name(name)
+    chosen = pin_name(name, PinKind.TAG)
     if keep_ms is not None and not 0 < keep_ms <= _KEPT_MS_MAX:
         raise InvalidInputError("A tag is retained for more than no time, and at most 1,000 years")
     for table in tables:
@@ -159,19 +161,6 @@ def _refuse_while_cleaned(client: Client, table: Table, version: Version) -> Non
 
 KEEP_MS: Final = 7 * 86_400_000
 """How long a consumer may stay away unless it says otherwise."""
-
-
-def consumer_name(name: object) -> str:
-    """The name of a consumer, in lower case.
-
-    Raises:
-        InvalidInputError: it is none.
-    """
-    if not isinstance(name, str) or not name.strip() or len(name) > _NAME_MAX:
-        raise InvalidInputError(
-            f"A consumer is a name of 1 to {_NAME_MAX} characters, not {name!r}"
-        )
-    return name.lower()
 
 
 @contextmanager
