@@ -133,9 +133,10 @@ def test_buckets_have_their_numbers_and_no_files_without_rows(acid, spark, forma
     assert rows("select * from t") == [(1, "a"), (2, "a")]
 
 
-def test_a_sorted_table_is_sorted_within_its_buckets(acid, spark, tmp_path):
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_a_sorted_table_is_sorted_within_its_buckets(acid, spark, tmp_path, direction):
     acid.sql(
-        "create table t (id int, v int) clustered by (id) sorted by (v) into 2 buckets"
+        f"create table t (id int, v int) clustered by (id) sorted by (v {direction}) into 2 buckets"
         f" stored as orc {INSERT_ONLY}"
     )
     rows = spark.range(0, 300).selectExpr("cast(id as int) id", "cast(id * 7919 % 300 as int) v")
@@ -146,7 +147,7 @@ def test_a_sorted_table_is_sorted_within_its_buckets(acid, spark, tmp_path):
     assert max(file.num_rows for file in files) > 100
     for file in files:
         found = [-1 if v is None else v for v in file["v"].to_pylist()]
-        assert found == sorted(found)
+        assert found == sorted(found, reverse=direction == "desc")
 
 
 @pytest.mark.parametrize("format", FORMATS)

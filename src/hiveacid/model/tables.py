@@ -125,6 +125,19 @@ class BucketSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SortColumn:
+    """A column of SORTED BY; NULL comes first where it ascends, last where it descends."""
+
+    name: str
+    is_descending: bool = False
+
+    @property
+    def direction(self) -> str:
+        """ASC or DESC."""
+        return "DESC" if self.is_descending else "ASC"
+
+
+@dataclass(frozen=True, slots=True)
 class Database:
     """A database; ``location`` is a URI or an absolute path."""
 
@@ -143,7 +156,7 @@ class Table:
     location: str
     partition_columns: tuple[Column, ...] = ()
     bucket: BucketSpec | None = None
-    sort_columns: tuple[str, ...] = ()
+    sort_columns: tuple[SortColumn, ...] = ()
     format: FileFormat = FileFormat.ORC
     kind: TableKind = TableKind.MANAGED
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -107,7 +107,11 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
         frame = rows.selectExpr(*data, *texts, _BUCKET)
         tasks = min(table.bucket.count, _task_limit(spark))
         frame = frame.repartition(tasks, F.expr(to_task(_BUCKET, tasks=tasks)))
-        order = [quoted(name) for name in table.sort_columns]
+        order = [F.expr(quoted(column.name)) for column in table.sort_columns]
+        order = [
+            key.desc() if column.is_descending else key.asc()
+            for key, column in zip(order, table.sort_columns, strict=True)
+        ]
         frame = frame.sortWithinPartitions(*names, _BUCKET, *order)
     else:
         frame = rows.selectExpr(*data, *texts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.tables import BucketSpec, Column, FileFormat, TableName
+from hiveacid.model.tables import BucketSpec, Column, FileFormat, SortColumn, TableName
 from hiveacid.sql.columns import (
     ConstraintReader,
     parse_column_type,
@@ -288,8 +288,8 @@ def _with_named_partitions(cursor: Cursor, table: CreateTable) -> CreateTable:
     )
 
 
-def _sorted_column(cursor: Cursor) -> str:
-    column, _ = cursor.sort_key()
+def _sorted_column(cursor: Cursor) -> SortColumn:
+    column = SortColumn(*cursor.sort_key())
     if cursor.accept("NULLS"):
         cursor.accept_any("FIRST", "LAST")
     return column

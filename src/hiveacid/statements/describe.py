@@ -203,7 +203,9 @@ def _summed(partitions: Sequence[Partition]) -> dict[str, str]:
 
 def _storage(table: Table) -> list[Row]:
     classes = storage_classes(table)
-    order = ", ".join(f"Order(col:{name}, order:1)" for name in table.sort_columns)
+    order = ", ".join(
+        f"Order(col:{c.name}, order:{0 if c.is_descending else 1})" for c in table.sort_columns
+    )
     return [
         _BLANK,
         ("# Storage Information", None, None),

@@ -73,13 +73,17 @@ def _by_place(rows: pa.RecordBatch, places: Sequence[pa.Array]) -> pa.RecordBatc
 
 
 def _sorted(arrays: Sequence[pa.Array], table: Table) -> list[pa.Array]:
-    """The rows in the order that SORTED BY says, NULL first."""
+    """The rows in the order that SORTED BY says."""
     by_name = {c.name: arrays[i] for i, c in enumerate(table.columns)}
     keys: dict[str, pa.Array] = {}
-    for number, name in enumerate(table.sort_columns):
-        keys[f"valid{number}"], keys[f"value{number}"] = by_name[name].is_valid(), by_name[name]
-    order = pc.sort_indices(pa.table(keys), sort_keys=[(key, "ascending") for key in keys])
-    return [array.take(order) for array in arrays]
+    wanted = []
+    for number, column in enumerate(table.sort_columns):
+        valid, value = f"valid{number}", f"value{number}"
+        keys[valid], keys[value] = by_name[column.name].is_valid(), by_name[column.name]
+        order = "descending" if column.is_descending else "ascending"
+        wanted += [(valid, order), (value, order)]
+    places = pc.sort_indices(pa.table(keys), sort_keys=wanted)
+    return [array.take(places) for array in arrays]
 
 
 def _buckets(arrays: Sequence[pa.Array], table: Table, bucket: int) -> npt.NDArray[np.int32]:

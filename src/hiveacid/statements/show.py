@@ -279,7 +279,8 @@ def create_table_text(table: Table) -> str:
     if table.bucket is not None:
         lines.append(f"CLUSTERED BY ( \n{_listed(table.bucket.columns)}) ")
         if table.sort_columns:
-            lines.append(f"SORTED BY ( \n{_listed(table.sort_columns)}) ")
+            order = [f"  {quoted(c.name)} {c.direction}" for c in table.sort_columns]
+            lines.append("SORTED BY ( \n" + ", \n".join(order) + ") ")
         lines.append(f"INTO {table.bucket.count} BUCKETS")
     classes = storage_classes(table)
     lines += ["ROW FORMAT SERDE ", f"  '{classes.serde}' "]

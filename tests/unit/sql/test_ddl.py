@@ -7,7 +7,7 @@ from tests.unit.sql.catalog import INT, STRING, S, T, bound
 
 from hiveacid.errors import AcidError, InvalidInputError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.compactions import CompactionId
-from hiveacid.model.tables import BucketSpec, Column, FileFormat, Isolation, TableName
+from hiveacid.model.tables import BucketSpec, Column, FileFormat, Isolation, SortColumn, TableName
 from hiveacid.model.types import (
     CharType,
     DecimalType,
@@ -122,7 +122,7 @@ VALUES = {
         (Column("id", INT, "it's"), Column("v", STRING)),
         (Column("p", STRING), Column("q", INT, "q")),
         bucket=BucketSpec(("id", "v"), 4),
-        sort_columns=("id",),
+        sort_columns=(SortColumn("id", is_descending=True),),
         format=FileFormat.ORC,
         location="file:/l",
         properties={"transactional": "true", "k": "v"},

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.tables import Column, FileFormat, Table, TableKind, TableName
+from hiveacid.model.tables import Column, FileFormat, SortColumn, Table, TableKind, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.statements.ddl.definitions import altered, checked, without
 
@@ -59,7 +59,7 @@ def test_create_completes_the_properties() -> None:
             "default.t cannot be declared transactional because it's an external table",
         ),
         (
-            replace(ACID, sort_columns=("id",)),
+            replace(ACID, sort_columns=(SortColumn("id"),)),
             "Table default.t cannot support full ACID functionality since it is sorted.",
         ),
         (
@@ -83,7 +83,7 @@ def test_create_refuses_as_hive(table: Table, message: str) -> None:
 
 
 def test_insert_only_tables_may_have_any_format_and_order() -> None:
-    table = replace(MM, format=FileFormat.TEXT, sort_columns=("id",))
+    table = replace(MM, format=FileFormat.TEXT, sort_columns=(SortColumn("id"),))
     assert checked(table).properties["transactional_properties"] == "insert_only"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Select, literal_column, select, union_all
+from sqlalchemy import Select, String, cast, literal_column, select, union_all
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
@@ -98,6 +98,7 @@ _DEFINITION: Final = union_all(
         SORT_COLS,
         SORT_COLS.c.INTEGER_IDX,
         SORT_COLS.c.COLUMN_NAME,
+        cast(SORT_COLS.c.ORDER, String),
         on=SORT_COLS.c.SD_ID == _T.SD_ID,
     ),
 )

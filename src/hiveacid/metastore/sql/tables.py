@@ -316,8 +316,13 @@ def _insert_storage_details(unit: Unit, storage: int, table: Table) -> None:
         unit,
         SORT_COLS,
         [
-            {"SD_ID": storage, "COLUMN_NAME": name, "ORDER": 1, "INTEGER_IDX": at}
-            for at, name in enumerate(table.sort_columns)
+            {
+                "SD_ID": storage,
+                "COLUMN_NAME": column.name,
+                "ORDER": 0 if column.is_descending else 1,
+                "INTEGER_IDX": at,
+            }
+            for at, column in enumerate(table.sort_columns)
         ],
     )
 

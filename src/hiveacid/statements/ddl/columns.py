@@ -235,7 +235,10 @@ def _with_column(table: Table, statement: ChangeColumn) -> Table:
         table,
         columns=columns,
         bucket=bucket,
-        sort_columns=_renamed(table.sort_columns, old.name, new.name),
+        sort_columns=tuple(
+            replace(column, name=new.name) if column.name == old.name else column
+            for column in table.sort_columns
+        ),
         properties=with_renamed_columns(table, {old.name: new.name}),
     )
 

@@ -105,8 +105,8 @@ def check_columns(columns: tuple[Column, ...], partition_columns: tuple[Column, 
 
 def _check_bucket_columns(table: Table) -> None:
     names = {column.name for column in table.columns}
-    wanted = table.sort_columns if table.bucket is None else table.bucket.columns
-    for column in (*wanted, *table.sort_columns):
+    wanted = () if table.bucket is None else table.bucket.columns
+    for column in (*wanted, *(column.name for column in table.sort_columns)):
         if column not in names:
             raise InvalidInputError(
                 f"Invalid column reference '{column}'", code=10002, column=column

@@ -27,6 +27,7 @@ from hiveacid.model.tables import (
     Column,
     FileFormat,
     Partition,
+    SortColumn,
     Table,
     TableKind,
     TableName,
@@ -92,7 +93,7 @@ class CreateTable(Command):
     partition_columns: tuple[Column, ...] = ()
     partition_names: tuple[str, ...] = ()
     bucket: BucketSpec | None = None
-    sort_columns: tuple[str, ...] = ()
+    sort_columns: tuple[SortColumn, ...] = ()
     format: FileFormat | None = None
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
