@@ -17,7 +17,7 @@ from hiveacid.client import Client
 from hiveacid.compaction.cleaner import is_below
 from hiveacid.compaction.cleaning import keeps_all
 from hiveacid.compaction.initiator import Examined, Initiator, Verdict
-from hiveacid.layout.directories import AcidDirectory, parse_directory
+from hiveacid.layout.directories import AcidDirectory, DataFile, parse_directory
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.written import WrittenFiles
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
@@ -155,7 +155,7 @@ class _Figures:
         self._txns = client.metastore.valid_txns()
         (self._valid,) = client.metastore.valid_write_ids((table.name,), self._txns)
         self._buckets: Counter[int] = Counter()
-        self._delete_files: list[tuple[str, AcidDirectory]] = []
+        self._delete_files: list[tuple[str, tuple[DataFile, ...]]] = []
         self._delete_file_count = 0
         self.written = WrittenFiles()
         self.verdicts: list[Verdict] = []
@@ -182,9 +182,10 @@ class _Figures:
         self.size_bytes += sum(file.size_bytes for file in files)
         self.deltas += len(directory.insert_deltas)
         self.delete_deltas += len(deletes)
-        if deletes:
-            self._delete_files.append((found.partition.location, directory))
-            self._delete_file_count += sum(len(one.files) for one in deletes)
+        if deletes and self._delete_file_count <= _DELETE_FILES_MAX:
+            deleted = tuple(file for one in deletes for file in one.files)
+            self._delete_files.append((found.partition.location, deleted))
+            self._delete_file_count += len(deleted)
         self.written.add(directory)
         self._note_written(found)
         if directory.obsolete or directory.aborted:
@@ -232,10 +233,9 @@ class _Figures:
         if self._delete_file_count > _DELETE_FILES_MAX:
             return None
         total = 0
-        for location, directory in self._delete_files:
+        for location, deleted in self._delete_files:
             fs, root = self._client.files.at(location)
-            for delta in directory.delete_deltas:
-                total += sum(tail_of(fs, root, file).rows for file in delta.files)
+            total += sum(tail_of(fs, root, file).rows for file in deleted)
         return total
 
     def skew(self) -> float | None:

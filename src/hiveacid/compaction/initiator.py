@@ -243,6 +243,7 @@ class _Look:
                 self._failed.add((one.table, one.partition))
         self._txns: ValidTxnList | None = None
         self._thresholds: tuple[Table, Thresholds] | None = None
+        self._reason: tuple[Table, str | None] | None = None
         self._valid: dict[TableName, ValidWriteIdList] = {}
         self._databases: dict[str, Database] = {}
 
@@ -311,8 +312,7 @@ class _Look:
         busy = self._busy.get((table.name, partition))
         if busy is not None:
             return _is_busy(busy)
-        properties = self._database(table.name).properties
-        against = reason_against(table, properties, self._client.settings)
+        against = self._reason_against(table)
         if against is None and table.partition_columns and partition is None and aborts is None:
             against = "it was written to without a partition's name"
         if (
@@ -322,6 +322,13 @@ class _Look:
         ):
             against = _BLOCKED
         return against
+
+    def _reason_against(self, table: Table) -> str | None:
+        """Asked for each partition of a table, and the same for all."""
+        if self._reason is None or self._reason[0] is not table:
+            properties = self._database(table.name).properties
+            self._reason = table, reason_against(table, properties, self._client.settings)
+        return self._reason[1]
 
     def _database(self, name: TableName) -> Database:
         if name.database not in self._databases:

@@ -16,7 +16,6 @@ from functools import lru_cache
 
 from hiveacid.errors import InternalError, SnapshotExpiredError
 from hiveacid.layout.directories import (
-    BUCKET_PREFIX,
     METADATA_FILE,
     NAMES_MAX,
     NO_TXN,
@@ -365,7 +364,7 @@ def _delta_files(delta: _Delta, *, ignore_empty: bool, mode: AcidMode) -> tuple[
     """
     files = _candidates(delta.group)
     if mode is AcidMode.FULL:
-        events = [file for file in files if _file_name(file.path).startswith(BUCKET_PREFIX)]
+        events = [file for file in files if file.is_bucket_file]
         if events or not may_be_raw(delta.name, [file.path for file in files]):
             files = events
     return _sorted_files(files, ignore_empty=ignore_empty)
@@ -397,20 +396,13 @@ def _candidates(group: _Group) -> list[DataFile]:
     return [
         _data_file(entry)
         for entry in group.entries
-        if not entry.is_directory
-        and not _hidden_within(group.path, entry.path)
-        and not is_marker(_file_name(entry.path))
-        and not is_flush_length_file(entry.path)
+        if not entry.is_directory and _may_be_data(group.path, entry.path)
     ]
 
 
 def _sorted_files(files: Iterable[DataFile], *, ignore_empty: bool) -> tuple[DataFile, ...]:
     """Without empty placeholders; an empty ``bucket_`` file stays, its side file may say more."""
-    kept = [
-        file
-        for file in files
-        if file.size_bytes or not ignore_empty or _file_name(file.path).startswith(BUCKET_PREFIX)
-    ]
+    kept = [file for file in files if file.size_bytes or not ignore_empty or file.is_bucket_file]
     if len(kept) > 1:
         kept.sort(key=lambda file: path_order(file.path))
     return tuple(kept)
@@ -427,6 +419,13 @@ def _data_file(entry: Entry) -> DataFile:
 
 def _file_name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+@lru_cache(NAMES_MAX)
+def _may_be_data(directory: str, path: str) -> bool:
+    return not (
+        _hidden_within(directory, path) or is_marker(_file_name(path)) or is_flush_length_file(path)
+    )
 
 
 @lru_cache(NAMES_MAX)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -47,8 +47,7 @@ _COPIES_AT_ONCE: Final = 16
 _REQUESTS_AT_ONCE: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """One entry of a listing: ``path`` is absolute within its file system; ``modified_ns`` is 0
     where it does not say.
     """
@@ -390,20 +389,16 @@ class FileSystem:
             infos = self._retries.run(lambda: self._fs.get_file_info(selector), subject=path)
         if not self._is_there:
             self._check_bucket(seen=bool(infos))
-        return tuple(
-            sorted(
-                (
-                    FileInfo(
-                        path=info.path,
-                        is_directory=info.type == pafs.FileType.Directory,
-                        size_bytes=int(info.size or 0),
-                        modified_ns=int(info.mtime_ns or 0),
-                    )
-                    for info in infos
-                ),
-                key=lambda info: info.path,
+        found = [
+            FileInfo(
+                path=info.path,
+                is_directory=info.type == pafs.FileType.Directory,
+                size_bytes=int(info.size or 0),
+                modified_ns=int(info.mtime_ns or 0),
             )
-        )
+            for info in infos
+        ]
+        return tuple(sorted(found))
 
     def _check_bucket(self, *, seen: bool) -> None:
         """A listing of a bucket that is not there is empty; nobody may take it for a table's."""

@@ -32,6 +32,7 @@ from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 
 _LONG_BYTES: Final = 8
+_MARKER: Final = f"/{METADATA_FILE}"
 _TOGETHER_MAX: Final = 1_000
 """So many partitions' listings are in memory at once where each is looked at by itself."""
 OfThen = Callable[[FileSystem, str, tuple[Entry, ...]], tuple[Entry, ...]]
@@ -60,17 +61,18 @@ def list_partition(fs: FileSystem, path: str) -> tuple[Entry, ...]:
 
 def _entries(fs: FileSystem, path: str, infos: Iterable[FileInfo]) -> tuple[Entry, ...]:
     entries: list[Entry] = []
-    for info in infos:
-        relative = info.path[len(path.rstrip("/")) + 1 :]
-        is_marker = not info.is_directory and relative.rpartition("/")[2] == METADATA_FILE
-        marker = fs.read_bytes(info.path).decode("utf-8", "replace") if is_marker else None
+    first = len(path.rstrip("/")) + 1
+    for full, is_directory, size_bytes, modified_ns in infos:
+        marker = None
+        if not is_directory and full.endswith(_MARKER):
+            marker = fs.read_bytes(full).decode("utf-8", "replace")
         entries.append(
             Entry(
-                path=relative,
-                size_bytes=info.size_bytes,
-                is_directory=info.is_directory,
+                path=full[first:],
+                size_bytes=size_bytes,
+                is_directory=is_directory,
                 marker=marker,
-                modified_ns=info.modified_ns,
+                modified_ns=modified_ns,
             )
         )
     return tuple(entries)
@@ -264,7 +266,10 @@ def _listings(
     paths: dict[FileSystem, list[str]] = {}
     for file_system, path in places:
         paths.setdefault(file_system, []).append(path)
-    found = {fs: iter(fs.list_each(listed)) for fs, listed in paths.items()}
+    found = {
+        fs: map(fs.list_recursive, some) if fs.requests_at_once == 1 else iter(fs.list_each(some))
+        for fs, some in paths.items()
+    }
     for file_system, path in places:
         yield file_system, path, next(found[file_system])
 

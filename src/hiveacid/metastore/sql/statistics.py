@@ -13,7 +13,19 @@ from dataclasses import dataclass, field, fields
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    null,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
@@ -37,6 +49,8 @@ from hiveacid.metastore.sql.objects import NAMED_TABLE, no_such_table, table_ids
 from hiveacid.metastore.sql.schema import HIVEACID_STREAM_BATCHES, TXN_TO_WRITE_ID, TXNS
 from hiveacid.model.history import StreamBatch
 from hiveacid.model.statistics import (
+    ACCURATE,
+    ROWS,
     STATISTICS_KEYS,
     ColumnStatistics,
     StatisticsChange,
@@ -75,10 +89,15 @@ _WRITE_ID: Final = (
 
 
 def _facts(
-    kept: SqlTable, owner: ColumnElement[Any], params: SqlTable, *where: ColumnElement[bool]
+    kept: SqlTable,
+    owner: ColumnElement[Any],
+    params: SqlTable,
+    *where: ColumnElement[bool],
+    keys: Sequence[str] = STATISTICS_KEYS,
 ) -> Select[Any]:
     """Of each owner (a table or a partition) its id, name, write id and statistics, a row each, the
-    state of that write id's transaction, and the write id of mine.
+    state of that write id's transaction, and the write id of mine; these two as NULL where only
+    some ``keys`` are asked for.
     """
     name = PARTITIONS.c.PART_NAME if kept is PARTITIONS else TBLS.c.TBL_NAME
     state = (
@@ -92,17 +111,21 @@ def _facts(
         .scalar_subquery()
     )
     columns = (owner, name, kept.c.WRITE_ID, params.c.PARAM_KEY, params.c.PARAM_VALUE)
-    is_statistic = one_of(params.c.PARAM_KEY, STATISTICS_KEYS)
+    mine = (state, _WRITE_ID) if keys is STATISTICS_KEYS else (null(), null())
+    is_statistic = one_of(params.c.PARAM_KEY, keys)
     source = TBLS.join(DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
     if kept is PARTITIONS:
         source = source.join(PARTITIONS, PARTITIONS.c.TBL_ID == TBLS.c.TBL_ID)
     source = source.outerjoin(params, and_(params.c[owner.name] == owner, is_statistic))
-    found = select(*columns, state, _WRITE_ID).select_from(source)
+    found = select(*columns, *mine).select_from(source)
     return found.where(*NAMED_TABLE, *where)
 
 
 _TABLE_FACTS: Final = _facts(TBLS, TBLS.c.TBL_ID, TABLE_PARAMS, ~_PARTITIONED)
 _PARTS_FACTS: Final = _facts(PARTITIONS, PARTITIONS.c.PART_ID, PARTITION_PARAMS)
+_PARTS_COUNTS: Final = _facts(
+    PARTITIONS, PARTITIONS.c.PART_ID, PARTITION_PARAMS, keys=(ACCURATE, ROWS)
+)
 _PART_FACTS: Final = _PARTS_FACTS.where(PARTITIONS.c.PART_NAME == bindparam("part"))
 _BOUNDS: Final[Mapping[str, str]] = {
     "long_low": "LONG_LOW_VALUE",
@@ -178,7 +201,7 @@ class SqlStatistics(OwnDatabase, Catalog):
         with self._db.read() as unit:
             is_there = unit.ask(_IS_THERE, **where)
             of_table = unit.ask(_TABLE_FACTS, **where, txn=0)
-            of_parts = unit.ask(_PARTS_FACTS, **where, txn=0)
+            of_parts = unit.ask(_PARTS_COUNTS, **where)
         if is_there.row() is None:
             raise no_such_table(name)
         total: int | None = 0
