@@ -11,6 +11,7 @@ import pytest
 import hiveacid
 from hiveacid import read_arrow
 from hiveacid.errors import ConflictError, InvalidInputError
+from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 
@@ -129,3 +130,44 @@ def test_streams_side_by_side_leave_nothing_open(acid: Session, metastore_url: s
     expected = [10 * turn + n for turn in range(4) for n in range(3) if n != 2 - turn]
     assert ids(acid, "t") == expected
     assert acid.client.own.get_open_txns().open == () and acid.sql("show locks").rows == ()
+
+
+def recorded(acid: Session) -> list[tuple[int, str | None]]:
+    """What is recorded of transactions that have not committed."""
+    store = acid.client.metastore
+    assert isinstance(store, SqlMetastore)
+    rows = store.database.table_rows("TXN_COMPONENTS")
+    return sorted((row["TC_WRITEID"], row["TC_PARTITION"]) for row in rows)
+
+
+def test_what_a_batch_is_to_write_is_recorded_before_it_is_written(acid: Session) -> None:
+    """So that rows of a lost writer stay invisible; what never began leaves no aborted work."""
+    with acid.stream("t", transactions_per_batch=4) as stream:
+        with stream.transaction():
+            stream.write({"id": 1})
+        stream.begin()
+        assert recorded(acid) == [(n, None) for n in (2, 3, 4)]
+        stream.write({"id": 2})
+        stream.abort()
+    assert recorded(acid) == [(2, None)]
+    assert acid.client.own.get_open_txns().open == () and ids(acid, "t") == [1]
+
+
+def test_what_was_recorded_for_a_batch_and_is_gone_is_recorded_anew(acid: Session) -> None:
+    acid.sql(f"create table p (id int) partitioned by (k int) {ACID}")
+    acid.sql("alter table p add partition (k=1)")
+    with acid.stream("p", partition={"k": 1}, transactions_per_batch=3) as stream:
+        with stream.transaction():
+            stream.write({"id": 1})
+        assert recorded(acid) == [(2, "k=1"), (3, "k=1")]
+        acid.sql("alter table p drop partition (k=1)")
+        acid.sql("alter table p add partition (k=1)")
+        acid.client.own.forget_writes(acid.client.own.get_open_txns().open)
+        assert recorded(acid) == []
+        with pytest.raises(ConflictError), stream.transaction():
+            assert recorded(acid) == [(2, "k=1")]
+            stream.write({"id": 2})
+        assert recorded(acid) == [(2, "k=1")]
+        with stream.transaction():
+            stream.write({"id": 3})
+    assert ids(acid, "p") == [3]

@@ -252,10 +252,10 @@ class TxnStore(Protocol):
         """Abort those that are open; returns them."""
 
     def allocate_write_ids(
-        self, txns: Sequence[TxnId], table: TableName
+        self, txns: Sequence[TxnId], table: TableName, *, writes: Sequence[LockComponent] = ()
     ) -> Mapping[TxnId, WriteId]:
         """One write id of the table per transaction, increasing in the transactions' order; the
-        same again on a repeated call (metastore.md 2.5).
+        same again on a repeated call (metastore.md 2.5). ``writes`` of each are recorded with them.
 
         Raises: TransactionError where one is not open or is read-only.
         """
@@ -445,6 +445,9 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
 
         Raises: TransactionError where the transaction is not open.
         """
+
+    def forget_writes(self, txns: Collection[TxnId]) -> None:
+        """Nothing was written by these transactions, which never took their locks."""
 
     def unseen_write(self, txn: TxnId, reads: ReadSet) -> UnseenWrite | None:
         """A write, inserts too, that another transaction committed to ``reads`` and that ``txn``

@@ -1,7 +1,9 @@
 """A transaction batch: transactions that were opened together, and the files that they share.
 
 Between two of its transactions no lock is held. So each takes its locks, then looks whether the
-table is still the one that the batch began with; where it is not, the batch is over.
+table is still the one that the batch began with; where it is not, the batch is over. What each is
+to write is recorded as the batch opens, so that of a transaction only its commit waits for a disk;
+those that never begin are taken out of the records as it is closed.
 
 Tables with row ids get one file a partition and bucket for the whole batch, read at once after each
 commit (``FlushedFile``). Where that cannot be, a transaction has files of its own, written like
@@ -28,6 +30,7 @@ from hiveacid.layout.directories import (
     partition_name,
     staging_name,
 )
+from hiveacid.metastore.api import own
 from hiveacid.model.bucket import BucketCodec
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
@@ -39,7 +42,7 @@ from hiveacid.storage.orc.flushed_file import FlushedFile
 from hiveacid.storage.orc.output import writer_settings
 from hiveacid.storage.stage import runs
 from hiveacid.storage.target import FileKind, WriteTarget, publish_version
-from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
+from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind, lock_components
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import is_same
 
@@ -66,7 +69,10 @@ class TransactionBatch:
         self.table = table
         self._client = client
         self._static = static
-        self._transactions = list(client.transactions.begin_batch(transactions, table.name))
+        # What only the rows will tell is recorded by each transaction.
+        writes = [one for one in lock_components(self._footprint()) if not one.dynamic]
+        begun = client.transactions.begin_batch(transactions, table.name, writes=writes)
+        self._transactions = list(begun)
         ids = [txn.write_id(table.name) for txn in self._transactions]
         self._files = BatchFiles(client.files, table, static, ids[0], ids[-1], open_files_max)
         self._partitions: dict[Values, Partition] = {}
@@ -167,8 +173,9 @@ class TransactionBatch:
     def _abort_rest(self) -> None:
         rest, self._transactions = self._transactions, []
         if rest:
-            store = self._client.metastore
-            store.abort_txns([txn.id for txn in rest], reason=AbortReason.ROLLBACK)
+            store, ids = own(self._client.metastore), [txn.id for txn in rest]
+            store.forget_writes(ids)
+            store.abort_txns(ids, reason=AbortReason.ROLLBACK)
         for txn in rest:
             txn.lost()
 

@@ -267,9 +267,12 @@ class TransactionManager:
         chosen = isolation or Isolation(self.settings.isolation)
         return Transaction(self, txn, read_only=read_only, isolation=chosen)
 
-    def begin_batch(self, n: int, table: TableName) -> tuple[Transaction, ...]:
+    def begin_batch(
+        self, n: int, table: TableName, *, writes: Sequence[LockComponent] = ()
+    ) -> tuple[Transaction, ...]:
         """Open ``n`` transactions of one snapshot with consecutive write ids of ``table``, to be
-        used one after the other.
+        used one after the other. ``writes`` are recorded now for all of them: of the locks of each
+        nothing has to be on disk then.
 
         Raises:
             InvalidInputError: more than the metastore opens at once.
@@ -278,7 +281,7 @@ class TransactionManager:
         self._housekeeping_if_due()
         ids = self._opened(n, TxnType.DEFAULT)
         valid = self.metastore.valid_txns(ids[0])
-        write_ids = self.metastore.allocate_write_ids(ids, table)
+        write_ids = self.metastore.allocate_write_ids(ids, table, writes=writes)
         batch = [
             Transaction(self, txn, read_only=False, isolation=Isolation.SNAPSHOT) for txn in ids
         ]

@@ -113,7 +113,33 @@ def test_only_what_somebody_relies_on_after_a_power_failure_waits_for_the_disk(
     table = TableName("default", "t")
     assert syncs(lambda: metastore.allocate_write_ids((writer,), table))[0] == 1
     assert syncs(lambda: lock(writer, OperationType.INSERT))[0] == 1
+    assert syncs(lambda: lock(writer, OperationType.INSERT))[0] == 0  # it stands there already
+    assert syncs(lambda: lock(writer, OperationType.DELETE))[0] == 1
     assert syncs(lambda: metastore.commit_txn(writer))[0] == 1
+
+
+def test_of_transactions_of_a_stream_only_the_commit_waits_for_the_disk(
+    path: Path, at_sync: Callable[[Callable[[int], None]], None]
+) -> None:
+    with hiveacid.connect(None, f"sqlite:///{path}", warehouse=path.parent) as acid:
+        acid.sql("create table t (id int) stored as orc tblproperties ('transactional'='true')")
+        acid.sql(
+            "create table p (id int) partitioned by (k int) stored as orc"
+            " tblproperties ('transactional'='true')"
+        )
+        acid.sql("alter table p add partition (k=1)")
+        for table, partition in (("t", None), ("p", {"k": 1})):
+            with acid.stream(table, partition=partition, transactions_per_batch=4) as stream:
+                counts = []
+                for number in range(3):
+                    synced: list[int] = []
+                    at_sync(synced.append)
+                    stream.begin()
+                    locked = len(synced)
+                    stream.write({"id": number})
+                    stream.commit()
+                    counts.append((locked, len(synced) - locked))
+                assert counts[1:] == [(0, 1), (0, 1)], table
 
 
 def test_a_log_that_cannot_be_synced_is_an_error(

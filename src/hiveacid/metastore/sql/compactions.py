@@ -26,9 +26,8 @@ from hiveacid.metastore.sql.compaction_rows import (
     write_history,
 )
 from hiveacid.metastore.sql.engine import Database, Unit
-from hiveacid.metastore.sql.locks import insert_components
 from hiveacid.metastore.sql.schema import COMPACTION_QUEUE
-from hiveacid.metastore.sql.write_ids import read_valid_write_ids
+from hiveacid.metastore.sql.write_ids import insert_components, read_valid_write_ids
 from hiveacid.model.compactions import (
     COVERED_BY,
     NO_COMPACTION,

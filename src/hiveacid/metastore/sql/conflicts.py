@@ -18,7 +18,6 @@ from hiveacid.metastore.api import OwnDatabase, TxnStore
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Database, Unit, one_of
 from hiveacid.metastore.sql.history import note_commit
-from hiveacid.metastore.sql.locks import insert_components, insert_writes
 from hiveacid.metastore.sql.overwrites import NEWER_OVERWRITE, OVERLAPPING
 from hiveacid.metastore.sql.pins import note_moves
 from hiveacid.metastore.sql.schema import (
@@ -41,6 +40,7 @@ from hiveacid.metastore.sql.txns import (
     not_open_error,
     open_type,
 )
+from hiveacid.metastore.sql.write_ids import insert_components, insert_writes
 from hiveacid.model.conflicts import (
     CommittedWrite,
     ConflictUnit,
@@ -357,6 +357,11 @@ class SqlCommits(OwnDatabase, TxnStore):
                     for one in writes
                 ],
             )
+
+    def forget_writes(self, txns: Collection[TxnId]) -> None:
+        with self._db.write() as unit:
+            unit.outlives_a_crash = False
+            unit.run_many(_DELETE_COMPONENTS, [{"txn": txn} for txn in sorted(txns)])
 
     def latest_txn_in_conflict(
         self, txn: TxnId, *, conflict_unit: ConflictUnit = ConflictUnit.PARTITION

@@ -18,7 +18,7 @@ from hiveacid.metastore.api import LockManager, LockResponse, OwnDatabase
 from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.overwrites import NEWER_OVERWRITE
-from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID, TXN_COMPONENTS
+from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID
 from hiveacid.metastore.sql.txns import (
     abort,
     ask_open_type,
@@ -28,7 +28,7 @@ from hiveacid.metastore.sql.txns import (
     not_open_error,
     open_type,
 )
-from hiveacid.metastore.sql.write_ids import WRITE_ID_OF_TXN
+from hiveacid.metastore.sql.write_ids import intended_writes, record_missing
 from hiveacid.model.tables import LONG_MAX, LockId, TxnId
 from hiveacid.model.transactions import (
     AbortReason,
@@ -37,7 +37,6 @@ from hiveacid.model.transactions import (
     LockSemantics,
     LockState,
     LockType,
-    OperationType,
     blocked_now,
     busy_sessions,
     deadlock_text,
@@ -88,15 +87,6 @@ _INSERT: Final = insert(HIVE_LOCKS).values(
     HL_BLOCKEDBY_EXT_ID=bindparam("by"),
     HL_BLOCKEDBY_INT_ID=bindparam("by_component"),
 )
-_INSERT_COMPONENT: Final = insert(TXN_COMPONENTS).values(
-    TC_TXNID=bindparam("txn"),
-    TC_DATABASE=bindparam("db"),
-    TC_TABLE=bindparam("table"),
-    TC_PARTITION=bindparam("partition"),
-    TC_OPERATION_TYPE=bindparam("op"),
-    TC_WRITEID=bindparam("write_id"),
-)
-_INSERT_WRITE: Final = _INSERT_COMPONENT.values(TC_WRITEID=WRITE_ID_OF_TXN.scalar_subquery())
 _REQUEST: Final = select(*_COLUMNS).where(_OF_REQUEST).order_by(_L.HL_LOCK_INT_ID)
 _COUNTS: Final = or_(
     _L.HL_LOCK_EXT_ID < bindparam("lock"),
@@ -168,13 +158,13 @@ class SqlLocks(OwnDatabase, LockManager):
             taken = unit.ask(_TAKE_ID)
             # Nobody else gets an id before the end of this unit: all there are are smaller.
             others = _ask_others(unit, LockId(LONG_MAX), databases, held)
-            newer: Answer | None = None
-            unit.outlives_a_crash = False
-            if txn is not None and _record_writes(unit, txn, components):
-                newer = unit.ask(NEWER_OVERWRITE, txn=txn)
-                unit.outlives_a_crash = True  # files that are never committed must stay invisible
+            writes = [] if txn is None else intended_writes(components)
+            recorded = [record_missing(unit, {**one, "txn": txn}) for one in writes]
+            newer = unit.ask(NEWER_OVERWRITE, txn=txn) if writes else None
             if txn is not None and kind is not None and open_type(kind) is None:
                 raise not_open_error(unit, txn)
+            # Files that are never committed must stay invisible.
+            unit.outlives_a_crash = any(one.count() for one in recorded)
             lock = LockId(taken.scalar())
             request = [
                 LockInfo(
@@ -314,43 +304,6 @@ def _deadlock(unit: Unit, waiting: LockId | None, semantics: LockSemantics) -> t
             return cycle
         blocked = [(one, by) for one, by in blocked if one.lock_id != victim.lock_id]
     return ()
-
-
-def insert_components(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
-    """Record intended writes: ``txn``, ``db``, ``table``, ``partition``, ``op``, ``write_id``."""
-    unit.run_many(_INSERT_COMPONENT, rows)
-
-
-def insert_writes(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
-    """The same, under the write ids that the transactions have for the tables."""
-    unit.run_many(_INSERT_WRITE, rows)
-
-
-def _record_writes(unit: Unit, txn: TxnId, components: Sequence[LockComponent]) -> bool:
-    """Write TXN_COMPONENTS (metastore.md 3.3); dynamic partitions leave one placeholder a table.
-    Whether there was something to write.
-    """
-    rows: list[dict[str, object]] = []
-    placeholders: dict[tuple[str, str | None], str] = {}
-    for one in components:
-        operation = one.operation or OperationType.UPDATE
-        if one.transactional is False or not operation.is_write:
-            continue
-        database, table = one.database.lower(), _lower(one.table)
-        if one.dynamic:
-            strict = operation is not OperationType.INSERT
-            letter = placeholders.setdefault((database, table), OperationType.INSERT.value)
-            placeholders[database, table] = OperationType.UPDATE.value if strict else letter
-        else:
-            rows.append(
-                {"db": database, "table": table, "partition": one.partition, "op": operation.value}
-            )
-    rows += [
-        {"db": database, "table": table, "partition": None, "op": letter}
-        for (database, table), letter in placeholders.items()
-    ]
-    insert_writes(unit, [{**row, "txn": txn} for row in rows])
-    return bool(rows)
 
 
 def _ask_others(

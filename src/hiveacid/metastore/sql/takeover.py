@@ -16,7 +16,6 @@ from sqlalchemy import bindparam, insert, or_, select
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Claim, OwnDatabase, Place
 from hiveacid.metastore.sql.engine import Database, Unit
-from hiveacid.metastore.sql.locks import insert_components
 from hiveacid.metastore.sql.objects import claim_place, no_such_table, read_places
 from hiveacid.metastore.sql.partitions import insert_partitions
 from hiveacid.metastore.sql.schema import TXNS
@@ -24,6 +23,7 @@ from hiveacid.metastore.sql.tables import delete_table, insert_table
 from hiveacid.metastore.sql.txns import assume_committed, highest_txn, read_open_txns
 from hiveacid.metastore.sql.write_ids import (
     give_write_ids,
+    insert_components,
     last_write_id,
     read_valid_write_ids,
 )

@@ -1,4 +1,6 @@
-"""Write ids: allocation, what a reader may see, seeds (metastore.md 2.5, 2.6)."""
+"""Write ids: allocation, what a reader may see, seeds (metastore.md 2.5, 2.6), and what is recorded
+as written under them: rows of aborted transactions stay invisible as long as that stands there.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,16 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import compress
 from typing import Final
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, TransactionError
 from hiveacid.metastore.api import TxnStore
-from hiveacid.metastore.sql.dialect import packed, unpacked
+from hiveacid.metastore.sql.dialect import Answer, packed, unpacked
 from hiveacid.metastore.sql.engine import Database, Unit
-from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_TO_WRITE_ID
+from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_COMPONENTS, TXN_TO_WRITE_ID
 from hiveacid.metastore.sql.txns import ask_open_type, open_type, read_open_txns
 from hiveacid.model.tables import LONG_MAX, TableName, TxnId, WriteId
-from hiveacid.model.transactions import TxnType
+from hiveacid.model.transactions import LockComponent, OperationType, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 _W = TXN_TO_WRITE_ID.c
@@ -25,6 +27,35 @@ _NEXT_OF_TABLE: Final = (_N.NWI_DATABASE == bindparam("db"), _N.NWI_TABLE == bin
 
 WRITE_ID_OF_TXN: Final = select(_W.T2W_WRITEID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
 """The write id of the transaction ``txn`` for the table ``db``, ``table``."""
+_C: Final = TXN_COMPONENTS.c
+_INSERT_COMPONENT: Final = insert(TXN_COMPONENTS).values(
+    TC_TXNID=bindparam("txn"),
+    TC_DATABASE=bindparam("db"),
+    TC_TABLE=bindparam("table"),
+    TC_PARTITION=bindparam("partition"),
+    TC_OPERATION_TYPE=bindparam("op"),
+    TC_WRITEID=bindparam("write_id"),
+)
+_INSERT_WRITE: Final = _INSERT_COMPONENT.values(TC_WRITEID=WRITE_ID_OF_TXN.scalar_subquery())
+_IS_RECORDED: Final = exists().where(
+    _C.TC_TXNID == bindparam("txn"),
+    _C.TC_DATABASE == bindparam("db"),
+    _C.TC_TABLE.is_not_distinct_from(bindparam("table")),
+    _C.TC_PARTITION.is_not_distinct_from(bindparam("partition")),
+    _C.TC_OPERATION_TYPE == bindparam("op"),
+    _C.TC_WRITEID == WRITE_ID_OF_TXN.scalar_subquery(),
+)
+_INSERT_MISSING: Final = insert(TXN_COMPONENTS).from_select(
+    [one.name for one in _C],
+    select(
+        bindparam("txn", type_=_C.TC_TXNID.type),
+        bindparam("db", type_=_C.TC_DATABASE.type),
+        bindparam("table", type_=_C.TC_TABLE.type),
+        bindparam("partition", type_=_C.TC_PARTITION.type),
+        bindparam("op", type_=_C.TC_OPERATION_TYPE.type),
+        WRITE_ID_OF_TXN.scalar_subquery(),
+    ).where(~_IS_RECORDED),
+)
 _DELETE_OF_TXN: Final = delete(TXN_TO_WRITE_ID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
 _INSERT: Final = insert(TXN_TO_WRITE_ID).values(
     T2W_TXNID=bindparam("txn"),
@@ -64,7 +95,12 @@ class SqlWriteIds(TxnStore):
     _db: Database
 
     def allocate_write_ids(
-        self, txns: Sequence[TxnId], table: TableName, *, reallocate: bool = False
+        self,
+        txns: Sequence[TxnId],
+        table: TableName,
+        *,
+        writes: Sequence[LockComponent] = (),
+        reallocate: bool = False,
     ) -> Mapping[TxnId, WriteId]:
         ordered = sorted(txns)
         with self._db.write() as unit:
@@ -104,6 +140,8 @@ class SqlWriteIds(TxnStore):
             unit.run_many(
                 _INSERT, [{**where, "txn": txn, "write_id": one} for txn, one in new.items()]
             )
+            intended = intended_writes(writes)
+            insert_writes(unit, [{**one, "txn": txn} for txn in ordered for one in intended])
             return new
 
     def valid_write_ids(
@@ -126,6 +164,46 @@ class SqlWriteIds(TxnStore):
                     f"Table {table} has write ids already", table=str(table), seed=seed
                 )
             unit.ask(_INSERT_NEXT, **where, next=seed + 1)
+
+
+def insert_components(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
+    """Record intended writes: ``txn``, ``db``, ``table``, ``partition``, ``op``, ``write_id``."""
+    unit.run_many(_INSERT_COMPONENT, rows)
+
+
+def insert_writes(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
+    """The same, under the write ids that the transactions have for the tables."""
+    unit.run_many(_INSERT_WRITE, rows)
+
+
+def record_missing(unit: Unit, row: dict[str, object]) -> Answer:
+    """The same, of one that may be recorded already; the answer counts whether it was not."""
+    return unit.ask(_INSERT_MISSING, **row)
+
+
+def intended_writes(components: Sequence[LockComponent]) -> list[dict[str, object]]:
+    """What is to be recorded of a lock request (metastore.md 3.3), but ``txn`` and ``write_id``;
+    dynamic partitions leave one placeholder a table.
+    """
+    rows: list[dict[str, object]] = []
+    placeholders: dict[tuple[str, str | None], str] = {}
+    for one in components:
+        operation = one.operation or OperationType.UPDATE
+        if one.transactional is False or not operation.is_write:
+            continue
+        database, table = one.database.lower(), None if one.table is None else one.table.lower()
+        if one.dynamic:
+            strict = operation is not OperationType.INSERT
+            letter = placeholders.setdefault((database, table), OperationType.INSERT.value)
+            placeholders[database, table] = OperationType.UPDATE.value if strict else letter
+        else:
+            rows.append(
+                {"db": database, "table": table, "partition": one.partition, "op": operation.value}
+            )
+    return rows + [
+        {"db": database, "table": table, "partition": None, "op": letter}
+        for (database, table), letter in placeholders.items()
+    ]
 
 
 def last_write_id(unit: Unit, table: TableName) -> WriteId:
