@@ -149,3 +149,36 @@ def test_the_source_is_one_job(acid: Session, spark: SparkSession) -> None:
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("one merge")]
     assert [len(job.stageIds) for job in jobs if job is not None] == [1]
     assert (result.updated, result.inserted) == (20, 40)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "+05:30"])
+def test_times_are_wall_clocks_of_the_session(
+    acid: Session, spark: SparkSession, joins: list[str], zone: str
+) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        source = taking("k, line, v, x, d, at", HERE[0])
+        assert both(acid, HERE[0], source, joins) == 1
+        made = acid.sql("select string(at) from here where k = 20").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+    assert made == [("2020-01-01 10:00:00.123456",)]
+
+
+def test_a_condition_that_fails_for_a_row_that_spark_would_not_ask(
+    acid: Session, spark: SparkSession, joins: list[str]
+) -> None:
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    insert = "insert (k, v) values (s.k, s.v)"
+    try:
+        for clauses in (
+            f"when not matched and s.v = s.line then {insert}",  # a text that is no number
+            f"when not matched and s.line > 'x' then {insert}",
+            "when matched and s.line in ('1', '2') then delete",
+        ):
+            source = "select id + 20 k, 0 line, if(id < 20, 'x', '0') v from range(0, 60)"
+            both(acid, clauses, f"select k, cast(line as int) line, v from ({source})", joins)
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", str(before))

@@ -79,6 +79,8 @@ _TEXT: Final = "__hiveacid_p"
 _BUCKET_BITS: Final = 0x0FFF0000
 """Of a bucket property (format.md 4.4)."""
 _VIEWS: Final = itertools.count()
+_DATA_EXCEPTION: Final = "SQLSTATE: 22"
+"""What Spark says of a value that cannot be converted, or computed, starts so."""
 _ZEROS: Final = ("0L", "0", "0L")
 _TRANSFER: Final = {
     # without this limit Spark would add up the sizes of all Arrow buffers for each row: 40 % of the
@@ -224,10 +226,10 @@ def estimated_bytes(spark: SparkSession, frame: DataFrame) -> int | None:
     with own_calls():
         frame.createOrReplaceTempView(view)
         try:
-            (row,) = spark.sql(f"explain cost select * from {view}").collect()
+            rows = spark.sql(f"explain cost select * from {view}").collect()
         finally:
             spark.catalog.dropTempView(view)
-    text = row[0]
+    text = rows[0][0]  # of an error in planning there are several
     found = re.search(r"Statistics\(sizeInBytes=([\d.]+(?:E[+-]?\d+)?) ([KMGTPE]i)?B", text)
     if found is None or "Generate " in text:  # how many rows come of one, Spark does not know
         return None
@@ -235,7 +237,8 @@ def estimated_bytes(spark: SparkSession, frame: DataFrame) -> int | None:
 
 
 def collected(spark: SparkSession, frame: DataFrame, *, at: Reach) -> pa.Table | None:
-    """The rows, here; None where they are more than Spark hands to a driver. One job. ``at`` as in
+    """The rows, here; None where they are more than Spark hands to a driver, or hold a value that
+    cannot be converted or computed: a query of less might not ask for it. One job. ``at`` as in
     ``statement_error``.
 
     Raises:
@@ -245,7 +248,7 @@ def collected(spark: SparkSession, frame: DataFrame, *, at: Reach) -> pa.Table |
         try:
             return frame.toArrow()
         except Exception as error:  # as in staged_by_spark
-            if "spark.driver.maxResultSize" in str(error):
+            if any(mark in str(error) for mark in ("spark.driver.maxResultSize", _DATA_EXCEPTION)):
                 return None
             known = statement_error(error, at=at)
             if known is error:

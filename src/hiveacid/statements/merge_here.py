@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from hiveacid.model.tables import AcidMode, Column, Table
 from hiveacid.model.types import INTEGER_BITS, DecimalType, PrimitiveType
+from hiveacid.spark.assign import stored_type
 from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
@@ -91,7 +92,11 @@ def source_here(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) -
     if any(fields[name].dataType != spark_type(columns[target].type) for target, name in pairs):
         return None
     names = sorted({name for _, name in pairs})
-    texts = [f"{quoted(source_alias, fields[name].name)} as {quoted(name)}" for name in names]
+    kinds = {name: stored_type(columns[target].type).simpleString() for target, name in pairs}
+    texts = [
+        f"cast({quoted(source_alias, fields[name].name)} as {kinds[name]}) as {quoted(name)}"
+        for name in names
+    ]
     frame = source.alias(source_alias).selectExpr(*texts, *_choices(statement))
     spark = job.context.session()
     estimate = estimated_bytes(spark, frame)
