@@ -223,6 +223,28 @@ def test_a_query_of_files_that_spark_knows_makes_few_calls_and_shows_the_rows_of
     assert rows(text) == [("V", 7), ("W", 8)]
 
 
+def test_a_back_quote_in_a_name_is_no_column_of_nulls(acid, rows):
+    for how in (ACID, "stored as orc tblproperties ('transactional'='false')"):
+        acid.sql("drop table if exists q")
+        acid.sql(f"create table q (k int, `c``d` string) {how}")
+        acid.sql("insert into q values (1, 'x'), (2, 'y')")
+        assert rows("select `c``d`, k from q where k + 0 > 0") == [("x", 1), ("y", 2)]
+        assert rows("select k from q where upper(`c``d`) = 'Y'") == [(2,)]
+
+
+def test_values_of_partitions_are_no_text_that_a_session_takes_otherwise(acid, rows, spark):
+    acid.sql(f"create table odd (k int) partitioned by (p string) {ACID}")
+    odd = list(enumerate(["a'b", "a\\b", "${spark.app.name}", "${env:HOME}", "{x}", "\\u0041"]))
+    acid.table("odd").insert(spark.createDataFrame(odd, "k int, p string"))
+    name = "spark.sql.parser.escapedStringLiterals"
+    try:
+        for escaped in ("true", "false"):
+            spark.conf.set(name, escaped)
+            assert rows("select k, p from odd where k + 0 >= 0") == odd
+    finally:
+        spark.conf.unset(name)
+
+
 def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypatch):
     acid.sql(f"create table s (k int, v string) {ACID}")
     acid.sql(

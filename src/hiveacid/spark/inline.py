@@ -4,20 +4,17 @@ a dozen, and a view of it for the query some more.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
-from hiveacid.spark.text import quoted
+from hiveacid.spark.text import constant, quoted
 
 CELLS_MAX: Final = 1_000
 """More values than these are handed over as a DataFrame."""
 _IS_ROW: Final = "__hiveacid_row"
-_AS_IT_IS: Final = re.compile(r"[A-Za-z0-9 ,.;:_/#@%&*()=<>!?|~^+-]*")
-"""Texts of which no setting of Spark's takes a part for something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +53,6 @@ def rows_text(columns: Sequence[InlineColumn], wanted: Sequence[str]) -> str | N
     )
 
 
-def _text(value: str) -> str:
-    if _AS_IT_IS.fullmatch(value):
-        return f"'{value}'"
-    return f"cast(X'{value.encode().hex()}' as string)"
-
-
 _CELLS: Final[Mapping[str, Callable[..., str]]] = {
     "boolean": lambda value: "true" if value else "false",
     "tinyint": "{}Y".format,
@@ -73,6 +64,6 @@ _CELLS: Final[Mapping[str, Callable[..., str]]] = {
     "decimal": "{:f}BD".format,
     "date": "date_from_unix_date({})".format,
     "timestamp_ntz": "timestamp_ntz'{}'".format,
-    "string": _text,
+    "string": constant,
     "binary": lambda value: f"X'{value.hex()}'",
 }

@@ -36,7 +36,7 @@ from hiveacid.spark.delete_filter import (
 )
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
 from hiveacid.spark.relations import Chosen, kept
-from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
+from hiveacid.spark.text import ROW_ID_COLUMN, constant, quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
@@ -431,7 +431,7 @@ def _keys(table: Table) -> tuple[Column, ...]:
 
 def _literals(columns: Sequence[Column], partition: Partition) -> list[str]:
     """Partition columns with their values in one partition, as select expressions."""
-    return keys_from(columns, list(map(literal, partition.values)))
+    return keys_from(columns, list(map(constant, partition.values)))
 
 
 def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 ROW_ID_COLUMN: Final = "ROW__ID"
+_AS_IT_IS: Final = re.compile(r"[A-Za-z0-9 ,.;:_/#@%&*()=<>!?|~^+-]*")
+"""Texts of which no setting of Spark's takes a part for something else."""
 
 
 def quoted(*names: str) -> str:
@@ -17,3 +20,12 @@ def literal(value: str | None) -> str:
     if value is None:
         return "cast(null as string)"
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def constant(value: str | None) -> str:
+    """An expression of a text, or of NULL, which is the same whatever the session's settings are:
+    some unescape no literals, some take a part of a text for a variable.
+    """
+    if value is None or _AS_IT_IS.fullmatch(value):
+        return literal(value)
+    return f"cast(X'{value.encode().hex()}' as string)"

@@ -15,7 +15,7 @@ from hiveacid.layout.directories import Snapshot, SnapshotPart, partition_name
 from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType, VarcharType
-from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.text import constant, quoted
 from hiveacid.statements.context import Bound, ExecutionContext, locked
 from hiveacid.statements.job import is_transactional
 from hiveacid.statements.partition_values import PartitionText, named_partitions
@@ -179,7 +179,7 @@ def _places(context: ExecutionContext, snapshot: Snapshot) -> list[Row]:
         + ", ".join(
             [
                 *[
-                    key_value(literal(value), column)
+                    key_value(constant(value), column)
                     for column, value in zip(columns, part.partition.values, strict=True)
                 ],
                 str(place),
