@@ -142,8 +142,9 @@ def test_the_source_is_one_job(acid: Session, spark: SparkSession) -> None:
     source = f"select k, line, v, x, d, at from ({SOURCE.format(key='id + 20')})"
     clauses = "when matched then update set * when not matched then insert *"
     context = spark.sparkContext
-    context.setJobGroup("one merge", "one merge")
+    context.setLocalProperty("spark.jobGroup.id", "one merge")
     result = merged(acid, "one", clauses, source)
+    context.setLocalProperty("spark.jobGroup.id", None)
     context._jsc.sc().listenerBus().waitUntilEmpty()
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("one merge")]

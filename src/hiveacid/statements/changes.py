@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -286,8 +287,13 @@ def last_version(
     for end in (*ends, decided):
         high = state_of(own, table, now, max(min(decided, end), int(low.write_id)))
         if is_before(low, high):
-            return high
-    return own.version(table.name, write_id=low.write_id)
+            break
+    # Lower write ids may have committed after the highest one.
+    in_order = list(takewhile(lambda one: one.write_id <= decided, commits))
+    if in_order and end == decided and high.sequence is not None:
+        last = state_of(own, table, now, int(in_order[-1].write_id))
+        high = last if is_before(high, last) else high
+    return high if is_before(low, high) else own.version(table.name, write_id=low.write_id)
 
 
 def _commits_after(

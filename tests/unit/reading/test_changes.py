@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,29 @@ def test_versions_follow_the_order_of_commits(acid: Session, plain: AcidTable) -
     assert {one[0] for one in events(plain, since=6, bounds="[]")} == {5, 6}
     with pytest.raises(InvalidInputError, match="committed before version 5"):
         events(plain, since=5, until=6)
+
+
+def test_a_write_id_of_no_recorded_commit_hides_none_that_is_recorded(
+    acid: Session, plain: AcidTable, tmp_path: Path
+) -> None:
+    """Write id 5 is Hive's, or of a transaction that is forgotten; 6 commits after 7."""
+    metastore = acid.client.metastore
+    (txn,) = metastore.open_txns(1, user="u", host="h")
+    metastore.allocate_write_ids((txn,), plain.name)
+    metastore.abort_txn(txn)
+    other = acid.over(None)
+    other.sql("start transaction")
+    other.table("p").write_arrow([{"id": 6, "v": "late"}])
+    plain.write_arrow([{"id": 7, "v": "early"}])
+    other.sql("commit")
+    with closing(sqlite3.connect(tmp_path / "metastore.db")) as database, database:
+        database.execute("UPDATE TXNS SET TXN_STATE = 'c' WHERE TXN_ID = ?", (int(txn),))
+    assert metastore.valid_write_ids((plain.name,))[0].is_valid(5)
+
+    both = [(6, "insert", 6, "late"), (7, "insert", 7, "early")]
+    assert events(plain, since=4) == both
+    assert events(plain, since=7) == both[:1]
+    assert events(plain, since=6) == []
 
 
 def test_times_are_those_of_the_commits(acid: Session, plain: AcidTable) -> None:
