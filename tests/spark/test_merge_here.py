@@ -102,7 +102,17 @@ def taking(columns: str, clauses: str, how: str = "") -> str:
     return f"select {wanted} from ({SOURCE.format(key='id + 20')})"
 
 
-@pytest.mark.parametrize("how", ["", "clustered by (k) into 3 buckets", "partitioned by (p int)"])
+LONG = pytest.mark.long("statements", "spark", "storage")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "",
+        pytest.param("clustered by (k) into 3 buckets", marks=LONG),
+        pytest.param("partitioned by (p int)", marks=LONG),
+    ],
+)
 def test_the_driver_and_spark_give_the_same_rows(acid: Session, joins: list[str], how: str) -> None:
     for clauses in HERE:
         if "insert" in clauses and "*" not in clauses and "partitioned" in how:
@@ -111,6 +121,7 @@ def test_the_driver_and_spark_give_the_same_rows(acid: Session, joins: list[str]
         assert both(acid, clauses, source, joins, how) == 1, clauses
 
 
+@LONG
 def test_what_the_driver_cannot_know_is_sparks(acid: Session, joins: list[str]) -> None:
     for clauses in BY_SPARK:
         source = taking("k, line, v, x, d, at", clauses)

@@ -133,13 +133,14 @@ def parse_create(cursor: Cursor) -> Command:
         return parse_create_view(cursor, or_replace=or_replace)
     if not or_replace and cursor.accept_any("DATABASE", "SCHEMA") is not None:
         return _create_database(cursor)
-    words = set()
+    words = []
     while cursor.key in ("EXTERNAL", "MANAGED", "TRANSACTIONAL", "TEMPORARY"):
-        words.add(cursor.next().key)
+        words.append(cursor.next().key)
+    if cursor.key != "TABLE":
+        kind = " ".join([*words, cursor.token.text.upper()])
+        raise UnsupportedError(f"CREATE {kind} is not supported")
     if "TEMPORARY" in words:
         raise UnsupportedError("temporary tables are not supported")
-    if cursor.key != "TABLE":
-        raise UnsupportedError(f"CREATE {cursor.token.text.upper()} is not supported")
     cursor.next()
     table = _create_table(cursor)
     properties = dict(table.properties)

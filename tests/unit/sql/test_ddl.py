@@ -470,3 +470,9 @@ def test_clauses_of_compactions_have_one_order_and_plain_columns(
 ) -> None:
     with pytest.raises(error):
         parse_one(text)
+
+
+@pytest.mark.parametrize("kind", ["FUNCTION", "TEMPORARY FUNCTION", "TEMPORARY VIEW"])
+def test_what_cannot_be_created_is_named(kind: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"^CREATE {kind} is not supported"):
+        bound(f"create {kind.lower()} f as 'x'")
