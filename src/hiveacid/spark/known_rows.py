@@ -32,6 +32,9 @@ def _class() -> Any:
 
         __module__ = DataFrame.__module__  # by which we and others tell a DataFrame of Spark's
 
+        def __new__(cls, *_: object) -> Any:  # that of PySpark 4.0 takes two arguments
+            return object.__new__(cls)
+
         def __init__(
             self, spark: SparkSession, rows: Callable[[], list[Row]], other: Callable[[], DataFrame]
         ) -> None:
