@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -241,6 +242,34 @@ def test_an_entry_whose_worker_is_gone_waits_again(queue: SqlMetastore, publishe
     with pytest.raises(MetastoreError, match="No record with CQ_ID=1 "):
         queue.mark_failed(entry, "late")
     assert _entry(queue, entry.id).worker == "host-2"
+
+
+def test_who_lost_an_entry_takes_nothing_from_who_has_it(queue: SqlMetastore) -> None:
+    """Neither while the other one works, nor when that one has marked it."""
+    _request(queue)
+    lost, txn = _claim(queue), _begin(queue)
+    queue.set_compactor_txn(lost.id, txn, highest_write_id=WriteId(1), worker=lost.worker)
+    queue.abort_txn(txn)
+    _claim(queue, "host-2")
+    with pytest.raises(MetastoreError, match="by another worker"):
+        queue.set_compactor_txn(lost.id, txn, highest_write_id=WriteId(1), worker=lost.worker)
+    others = _begin(queue)
+    queue.set_compactor_txn(lost.id, others, highest_write_id=WriteId(1), worker="host-2")
+    queue.mark_compacted(lost.id, txn=others)
+    for entry in (lost, replace(lost, txn=txn)):
+        with pytest.raises(MetastoreError, match="No record with CQ_ID=1 "):
+            queue.mark_failed(entry, "late")
+    queue.commit_txn(others)
+    assert _entry(queue, lost.id).state is State.READY_FOR_CLEANING
+
+
+def test_who_has_marked_an_entry_may_still_fail(queue: SqlMetastore) -> None:
+    _request(queue)
+    entry, txn = _claim(queue), _begin(queue)
+    queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1), worker=entry.worker)
+    queue.mark_compacted(entry.id, txn=txn)
+    queue.mark_failed(replace(entry, txn=txn), "commit refused")
+    assert _entry(queue, entry.id).error == "commit refused"
 
 
 def test_an_entry_that_costs_too_many_workers_fails(

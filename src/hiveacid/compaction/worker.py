@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
@@ -182,7 +182,7 @@ class Worker:
         except BaseException as error:
             if txn is not None and (txn.is_committed or _look_up(txn) is TxnState.COMMITTED):
                 raise  # interrupted when it counted already
-            failed = self._fail(entry, error)
+            failed = self._fail(entry if txn is None else replace(entry, txn=txn.id), error)
             if txn is None or _is_aborted(txn, because=error):
                 for fs, path in published:
                     _take_back(fs, path)
@@ -238,7 +238,11 @@ class Worker:
         if _rebalances(entry):
             self._overwrite(entry, txn, table, highest)
         self._queue.set_compactor_txn(
-            entry.id, txn.id, highest_write_id=highest, run_as=entry.run_as
+            entry.id,
+            txn.id,
+            highest_write_id=highest,
+            worker=self._name,
+            run_as=entry.run_as,
         )
         partition = find_partition(self._queue, entry, table)
         if partition is None:  # what an aborted write left in partitions that it did not name

@@ -78,11 +78,12 @@ class CompactionQueue(Protocol):
         txn: TxnId,
         *,
         highest_write_id: WriteId,
+        worker: str | None = None,
         run_as: str | None = None,
     ) -> None:
         """Note the worker's transaction and what it sees (Hive's update_compactor_state).
 
-        Raises: MetastoreError: the entry is not being worked on.
+        Raises: MetastoreError: the entry is not being worked on, or not by ``worker``.
         """
 
     def mark_compacted(self, compaction: CompactionId, *, txn: TxnId | None) -> None:
@@ -96,7 +97,7 @@ class CompactionQueue(Protocol):
 
     def mark_failed(self, compaction: CompactionInfo, error: str) -> None:
         """Move to the history as failed; one that never was in the queue (``NO_COMPACTION``), as
-        not initiated.
+        not initiated. What its worker marked before is known by the entry's ``txn``.
 
         Raises: MetastoreError: no such entry, or another worker's meanwhile.
         """

@@ -348,22 +348,27 @@ def test_several_services_share_a_queue(url: str, tmp_path: Path) -> None:
             assert (len(names_of(acid, table)), rows_of(acid, table)) == (1, [0, 1, 2])
 
 
-def test_a_service_that_is_drained_gives_back_what_does_not_end(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("goes_on", ["before", "after"])
+def test_a_service_that_is_drained_gives_back_what_does_not_end(
+    url: str, tmp_path: Path, goes_on: str
+) -> None:
+    """Its worker goes on before or after another one has done the work, which it leaves alone."""
     with session_of(url, tmp_path) as acid, _client(url, tmp_path) as client:
         write(acid, deltas=3)
         acid.table("t").compact("major")
         blocked = _Blocked()
-        service = CompactionService(
-            client,
-            Compactor(client, blocked, version="1"),
-            ServiceOptions(),
-            threads=DaemonThreads(),
-        )
+        compactor = Compactor(client, blocked, version="1")
+        service = CompactionService(client, compactor, ServiceOptions(), threads=DaemonThreads())
         service.start()
         assert blocked.begun.wait(300)
         assert service.drain(timeout_s=0.2) == 1
-        blocked.go_on.set()
+        if goes_on == "before":
+            blocked.go_on.set()
         (entry,) = acid.table("t").compact("major", wait=True)
+        assert entry.state is CompactionState.READY_FOR_CLEANING
+        blocked.go_on.set()
+        _until(lambda: compactor.metrics.value(FINISHED, type="major", outcome="failed"))
+        (entry,) = acid.compactions("t")
         assert entry.state is CompactionState.READY_FOR_CLEANING
         assert rows_of(acid) == [0, 1, 2]
 

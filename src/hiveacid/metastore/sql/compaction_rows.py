@@ -110,10 +110,13 @@ _HOPELESS: Final = select(*QUEUE_COLUMNS).where(
 _NEXT_ID_HELD: Final = select(NEXT_COMPACTION_QUEUE_ID.c.NCQ_NEXT).with_for_update()
 _SET_NEXT_ID: Final = update(NEXT_COMPACTION_QUEUE_ID).values(NCQ_NEXT=bindparam("next"))
 
-# A worker whose entry was given to another one must not finish it; a cleaner has no name.
+# A worker whose entry was given to another one must not finish it, not even when that one has
+# marked it: that takes the worker's name away, its transaction stays. A cleaner has no name.
 _WORKER: Final = bindparam("worker", type_=Q.CQ_WORKER_ID.type)
 _MINE: Final = (Q.CQ_ID == bindparam("id")) & or_(
-    _WORKER.is_(None), Q.CQ_WORKER_ID == _WORKER, Q.CQ_STATE == READY
+    _WORKER.is_(None),
+    Q.CQ_WORKER_ID == _WORKER,
+    (Q.CQ_STATE == READY) & (Q.CQ_TXN_ID == bindparam("txn", type_=Q.CQ_TXN_ID.type)),
 )
 _TO_HISTORY: Final = insert(COMPLETED_COMPACTIONS).from_select(
     [
@@ -168,7 +171,7 @@ def move_to_history(
     unit: Unit, compaction: CompactionInfo, state: CompactionState, error: str | None = None
 ) -> bool:
     """Move an entry out of the queue; False where it is not there or is another worker's."""
-    who = {"id": compaction.id, "worker": compaction.worker}
+    who = {"id": compaction.id, "worker": compaction.worker, "txn": compaction.txn}
     moved = unit.count(_TO_HISTORY, **who, state=state.value, error=error, now=unit.now_ms)
     if moved:
         unit.ask(_DELETE, id=compaction.id)

@@ -114,7 +114,12 @@ _ENTRY_HELD: Final = _ENTRY.with_for_update()
 _DONE: Final = select(*HISTORY_COLUMNS).where(H.CC_ID == bindparam("id"))
 _SET_TXN: Final = (
     update(COMPACTION_QUEUE)
-    .where(Q.CQ_ID == bindparam("id"), Q.CQ_STATE == _WORKING)
+    .where(
+        Q.CQ_ID == bindparam("id"),
+        Q.CQ_STATE == _WORKING,
+        func.coalesce(bindparam("worker", type_=Q.CQ_WORKER_ID.type), Q.CQ_WORKER_ID)
+        == Q.CQ_WORKER_ID,
+    )
     .values(
         CQ_TXN_ID=bindparam("txn"),
         CQ_HIGHEST_WRITE_ID=bindparam("highest"),
@@ -219,13 +224,19 @@ class SqlCompactions(CompactionUpkeep, CompactionQueue):
         txn: TxnId,
         *,
         highest_write_id: WriteId,
+        worker: str | None = None,
         run_as: str | None = None,
     ) -> None:
         """See ``CompactionQueue``. The record of the transaction keeps it known, once aborted,
         until its files are gone."""
         with self._db.write() as unit:
             if not unit.count(
-                _SET_TXN, id=compaction, txn=txn, highest=highest_write_id, run_as=run_as
+                _SET_TXN,
+                id=compaction,
+                txn=txn,
+                highest=highest_write_id,
+                worker=worker,
+                run_as=run_as,
             ):
                 raise _not_worked_on(compaction)
             row = unit.row(_ENTRY, id=compaction)
