@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from hiveacid.errors import InvalidInputError, NotFoundError, TransactionError
 from hiveacid.metastore.connect import SqlMetastore
-from hiveacid.metastore.sql.schema import TXNS
+from hiveacid.metastore.sql.engine import Unit
+from hiveacid.metastore.sql.schema import TXN_COMPONENTS, TXNS
 from hiveacid.model.tables import LockId, TableName, TxnId
 from hiveacid.model.transactions import (
     AbortReason,
@@ -57,6 +58,33 @@ def test_ids_without_rows_are_open_as_long_as_rows_above_them_are_young(
     clock.advance_ms(2_000)
     found = metastore.get_open_txns()
     assert (found.open, found.min_open) == ((txns[1], txns[4]), txns[1])
+
+
+def test_a_lock_of_many_partitions_asks_as_often_as_one_of_few(
+    metastore: SqlMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    ask = Unit.ask
+    monkeypatch.setattr(
+        Unit, "ask", lambda self, text, **params: asked.append(text) or ask(self, text, **params)
+    )
+    (txn,) = _open(metastore)
+    metastore.allocate_write_ids([txn], T)
+    counts = []
+    for partitions in (2, 300):
+        locks = [
+            LockComponent(
+                LockType.SHARED_WRITE, "d", "t", f"p={at}", operation=OperationType.UPDATE
+            )
+            for at in range(partitions)
+        ]
+        asked.clear()
+        metastore.lock(locks, txn=txn, user="u", host="h")
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+    with metastore.database.read() as unit:
+        recorded = [part for (part,) in unit.rows(select(TXN_COMPONENTS.c.TC_PARTITION))]
+    assert sorted(recorded) == sorted({f"p={at}" for at in range(300)})
 
 
 @pytest.mark.slow

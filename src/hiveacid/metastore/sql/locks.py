@@ -159,12 +159,14 @@ class SqlLocks(OwnDatabase, LockManager):
             # Nobody else gets an id before the end of this unit: all there are are smaller.
             others = _ask_others(unit, LockId(LONG_MAX), databases, held)
             writes = [] if txn is None else intended_writes(components)
-            recorded = [record_missing(unit, {**one, "txn": txn}) for one in writes]
-            newer = unit.ask(NEWER_OVERWRITE, txn=txn) if writes else None
+            unit.outlives_a_crash = False
+            newer: Answer | None = None
+            if txn is not None and writes:
+                # Files that are never committed must stay invisible.
+                unit.outlives_a_crash = record_missing(unit, txn, writes)
+                newer = unit.ask(NEWER_OVERWRITE, txn=txn)
             if txn is not None and kind is not None and open_type(kind) is None:
                 raise not_open_error(unit, txn)
-            # Files that are never committed must stay invisible.
-            unit.outlives_a_crash = any(one.count() for one in recorded)
             lock = LockId(taken.scalar())
             request = [
                 LockInfo(

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import compress
 from typing import Final
 
-from sqlalchemy import bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import and_, bindparam, delete, func, insert, select, update
 
 from hiveacid.errors import AlreadyExistsError, TransactionError
 from hiveacid.metastore.api import TxnStore
-from hiveacid.metastore.sql.dialect import Answer, packed, unpacked
+from hiveacid.metastore.sql.dialect import packed, unpacked
 from hiveacid.metastore.sql.engine import Database, Unit
 from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_COMPONENTS, TXN_TO_WRITE_ID
 from hiveacid.metastore.sql.txns import ask_open_type, open_type, read_open_txns
@@ -37,24 +37,19 @@ _INSERT_COMPONENT: Final = insert(TXN_COMPONENTS).values(
     TC_WRITEID=bindparam("write_id"),
 )
 _INSERT_WRITE: Final = _INSERT_COMPONENT.values(TC_WRITEID=WRITE_ID_OF_TXN.scalar_subquery())
-_IS_RECORDED: Final = exists().where(
-    _C.TC_TXNID == bindparam("txn"),
-    _C.TC_DATABASE == bindparam("db"),
-    _C.TC_TABLE.is_not_distinct_from(bindparam("table")),
-    _C.TC_PARTITION.is_not_distinct_from(bindparam("partition")),
-    _C.TC_OPERATION_TYPE == bindparam("op"),
-    _C.TC_WRITEID == WRITE_ID_OF_TXN.scalar_subquery(),
-)
-_INSERT_MISSING: Final = insert(TXN_COMPONENTS).from_select(
-    [one.name for one in _C],
-    select(
-        bindparam("txn", type_=_C.TC_TXNID.type),
-        bindparam("db", type_=_C.TC_DATABASE.type),
-        bindparam("table", type_=_C.TC_TABLE.type),
-        bindparam("partition", type_=_C.TC_PARTITION.type),
-        bindparam("op", type_=_C.TC_OPERATION_TYPE.type),
-        WRITE_ID_OF_TXN.scalar_subquery(),
-    ).where(~_IS_RECORDED),
+_RECORDED: Final = (
+    select(_C.TC_DATABASE, _C.TC_TABLE, _C.TC_PARTITION, _C.TC_OPERATION_TYPE)
+    .join_from(
+        TXN_COMPONENTS,
+        TXN_TO_WRITE_ID,
+        and_(
+            _W.T2W_TXNID == _C.TC_TXNID,
+            _W.T2W_DATABASE == _C.TC_DATABASE,
+            _W.T2W_TABLE == _C.TC_TABLE,
+            _W.T2W_WRITEID == _C.TC_WRITEID,
+        ),
+    )
+    .where(_C.TC_TXNID == bindparam("txn"))
 )
 _DELETE_OF_TXN: Final = delete(TXN_TO_WRITE_ID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
 _INSERT: Final = insert(TXN_TO_WRITE_ID).values(
@@ -176,9 +171,16 @@ def insert_writes(unit: Unit, rows: Sequence[dict[str, object]]) -> None:
     unit.run_many(_INSERT_WRITE, rows)
 
 
-def record_missing(unit: Unit, row: dict[str, object]) -> Answer:
-    """The same, of one that may be recorded already; the answer counts whether it was not."""
-    return unit.ask(_INSERT_MISSING, **row)
+def record_missing(unit: Unit, txn: TxnId, writes: Sequence[dict[str, object]]) -> bool:
+    """Record those of the intended writes that are not recorded yet under the write ids that the
+    transaction has for the tables; whether there are any.
+    """
+    known = set(unit.rows(_RECORDED, txn=txn))
+    missing = [
+        one for one in writes if (one["db"], one["table"], one["partition"], one["op"]) not in known
+    ]
+    insert_writes(unit, [{**one, "txn": txn} for one in missing])
+    return bool(missing)
 
 
 def intended_writes(components: Sequence[LockComponent]) -> list[dict[str, object]]:
