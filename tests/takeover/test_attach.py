@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import create_engine
-from tests.golden.tables import golden_meta
+from tests.golden.tables import golden_answer, golden_meta
 from tests.postgres import PostgresServer
 from tests.recorded import golden_path
 
@@ -76,6 +76,24 @@ def test_aborted_rows_stay_away_and_new_ids_lie_above_all(acid: Session, tmp_pat
     assert len(aborted) == 3
     (valid,) = acid.client.metastore.valid_write_ids((table.name,))
     assert valid.aborted == (2, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["a02_update_delete", "d02_str_dml", "e02_converted_dml"])
+def test_what_statements_of_hive_list_their_files_in_holds_no_rows(
+    acid: Session, tmp_path: Path, name: str
+) -> None:
+    """Such a directory is there while a statement runs, and stays where it was killed."""
+    given = golden(name, tmp_path / "t")
+    for place in (tmp_path / "t", *(tmp_path / "t").glob("*=*")):
+        manifests = place / "-tmp.delta_0000009_0000009_0000"
+        manifests.mkdir()
+        (manifests / "000000_0.manifest").write_bytes(b"\0\0\0\1")
+    acid.attach(**given)
+    assert len(rows(acid)) == len(golden_answer(name)[1])
+    read = hiveacid.read_arrow(
+        given["path"], valid_write_ids=given["valid_write_ids"], valid_txns=given["valid_txns"]
+    )
+    assert read.read_all().num_rows == len(golden_answer(name)[1])
 
 
 def test_an_open_write_id_counts_as_aborted_for_good(acid: Session, tmp_path: Path) -> None:

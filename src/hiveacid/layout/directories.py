@@ -50,6 +50,8 @@ NAMES_MAX: Final = 4_096
 """So many names are remembered as what they say: the partitions of a table have the same ones."""
 STAGING_PREFIX: Final = "_hiveacid_staging_"
 """What the hidden directories begin with in which files wait for publication."""
+HIDDEN_PREFIXES: Final = ("_", ".", "-tmp.")
+"""What hidden names begin with; the last those of the manifests of Hive's statements under way."""
 
 
 _STAGING = re.compile(r"_hiveacid_staging_([0-9]+)_.+", re.ASCII | re.DOTALL)
@@ -212,7 +214,7 @@ def bucket_of_file(name: str) -> int:
 
 def is_hidden(name: str) -> bool:
     """Whether a file or directory of this name is passed over (format.md 1.6)."""
-    return name.startswith(("_", ".")) and not is_marker(name)
+    return name.startswith(HIDDEN_PREFIXES) and not is_marker(name)
 
 
 def is_marker(name: str) -> bool:

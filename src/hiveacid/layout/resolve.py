@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from hiveacid.errors import InternalError, SnapshotExpiredError
 from hiveacid.layout.directories import (
+    HIDDEN_PREFIXES,
     METADATA_FILE,
     NAMES_MAX,
     NO_TXN,
@@ -187,7 +188,7 @@ def _outermost(path: str, *, is_directory: bool) -> str | None:
 
 
 def _stops(part: str) -> bool:
-    return looks_acid(part) or part.startswith(("_", "."))
+    return looks_acid(part) or part.startswith(HIDDEN_PREFIXES)
 
 
 def _visible(

@@ -114,6 +114,8 @@ def test_file_names_are_padded_exactly() -> None:
         ("_metadata_acid", False),
         ("bucket_0", False),
         ("_delta_1_1", True),
+        ("-tmp.delta_0000001_0000001_0000", True),
+        ("-1", False),
     ],
 )
 def test_hidden(name: str, hidden: bool) -> None:

@@ -216,11 +216,12 @@ def test_hidden_and_side_files_never_count() -> None:
         "_tmp_9/base_7/bucket_00000",
         ".hive-staging_1/000000_0",
         "_tmp.delta_0000001_0000001_0000/manifest",
+        "-tmp.delta_0000002_0000002_0000/000000_0.manifest",
         "_orc_acid_version",
     )
     assert [file.path for file in found.deltas[0].files] == ["delta_1_5/bucket_00000"]
     assert found.base is None and found.originals == ()
-    assert len(found.ignored) == 4
+    assert len(found.ignored) == 5
 
 
 def test_directory_with_hidden_files_only_does_not_exist() -> None:
