@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hiveacid.errors import CardinalityError, ConflictError, InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
+from hiveacid.spark.text import quoted
 from hiveacid.statements.arguments import checked
 from hiveacid.table import AcidTable, equal_columns
 
@@ -186,8 +187,8 @@ class ForeachBatch:
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        keys = [F.col(f"`{name}`") for name in self.keys]
-        order = [F.col(f"`{name}`").desc_nulls_last() for name in self.order_by]
+        keys = [F.col(quoted(name)) for name in self.keys]
+        order = [F.col(quoted(name)).desc_nulls_last() for name in self.order_by]
         within = Window.partitionBy(*keys).orderBy(*order or [F.lit(0)])
         text = F.concat(
             F.lit(f"hiveacid.errors.InvalidInputError: {_SEVERAL}: "), F.to_json(F.struct(*keys))

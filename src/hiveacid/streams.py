@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from hiveacid.errors import InvalidInputError
+from hiveacid.model.tables import AcidMode, TableName
+from hiveacid.spark.text import quoted
 from hiveacid.statements.arguments import checked, wrong_argument
 
 if TYPE_CHECKING:
     from hiveacid.client import Client
-    from hiveacid.model.tables import TableName
+    from hiveacid.model.tables import Table
     from hiveacid.streaming import StreamingConnection
     from hiveacid.streaming.record_writers import RecordWriter
+
+_REJECTED: Final = ("rejected_at", "record", "reason")
 
 
 @checked
@@ -50,15 +55,23 @@ class StreamingMethods:
 
         Raises:
             NotFoundError: no such table, or partition column.
-            InvalidInputError: no rows can be streamed into it, or a number is below 1.
+            InvalidInputError: no rows can be streamed into it, a number is below 1, or
+                ``rejected`` is given to a strict stream.
         """
         from hiveacid.streaming import StreamingConnection  # pyarrow is slow to load
         from hiveacid.streaming.record_writers import RecordWriter
 
         if record_writer is not None and not isinstance(record_writer, RecordWriter):
             raise wrong_argument("record_writer", "a record writer", record_writer)
+        if rejected is not None and strict is True:
+            raise InvalidInputError(
+                "rejected names a table for records that do not fit: a strict stream has none",
+                argument="rejected",
+                note="Say strict=False, too.",
+            )
         name = self.table_name(table)
-        side = self.table_name(rejected or f"{name.database}.{name.table}_rejected")
+        side = TableName(name.database, f"{name.table}_rejected")
+        side = self.table_name(rejected) if rejected else side
         return StreamingConnection(
             self.client,
             name,
@@ -70,9 +83,20 @@ class StreamingMethods:
             make_rejected_table=partial(self._made, side),
         )
 
-    def _made(self, name: TableName) -> TableName:
+    def _made(self, name: TableName) -> Table:
         self.sql(
-            f"create table if not exists `{name.database}`.`{name.table}` (rejected_at timestamp,"
-            " record string, reason string) stored as orc tblproperties ('transactional'='true')"
+            f"create table if not exists {quoted(name.database, name.table)}"
+            " (rejected_at timestamp, record string, reason string)"
+            " stored as orc tblproperties ('transactional'='true')"
         )
-        return name
+        found = self.client.metastore.get_table(name)
+        names = {column.name for column in found.columns}
+        lacking = [column for column in _REJECTED if column not in names]
+        if lacking or found.partition_columns or found.acid_mode is AcidMode.NONE:
+            raise InvalidInputError(
+                f"{name} cannot take rejected records: it is a transactional table without"
+                f" partitions that has the columns {', '.join(_REJECTED)}",
+                table=str(name),
+                note="Name another table with rejected=, or leave it out.",
+            )
+        return found

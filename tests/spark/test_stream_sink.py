@@ -91,6 +91,7 @@ def test_a_batch_that_comes_again_is_left_out(
     assert not list((tmp_path / "wh").rglob("*staging*"))
 
 
+@pytest.mark.long("connectors", "statements", "txn")
 def test_a_table_that_changes_under_the_stream(
     acid: Session, stream: Stream, rows: Callable[[str], list[Any]]
 ) -> None:

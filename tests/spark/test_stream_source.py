@@ -257,6 +257,27 @@ def test_appended_rows_that_are_gone_before_they_are_read(
 
 
 @pytest.mark.parametrize("kind", [ACID, INSERT_ONLY])
+@pytest.mark.parametrize(
+    ("goes", "left"),
+    [("drop partition (p=1)", []), ("partition (p=1) rename to partition (p=3)", [3])],
+)
+def test_a_partition_that_goes_takes_no_rows_of_others_along(
+    alone: Session, kind: str, goes: str, left: list[int]
+) -> None:
+    alone.sql(f"create table t (id int) partitioned by (p int) {kind}")
+    alone.sql("insert into t values (1, 1), (2, 2)")
+    skipping, plain = Reader(alone, skipChangeCommits="true"), Reader(alone)
+    assert (skipping.next(), plain.next()) == ([1, 2], [1, 2])
+    alone.sql("insert into t values (3, 1), (4, 2)")
+    alone.sql("insert overwrite table t partition (p=2) values (5)")
+    alone.sql(f"alter table t {goes}")
+    alone.sql("insert into t values (6, 1)")
+    with pytest.raises(UnsupportedError, match=r"dropped or moved|deleted or replaced"):
+        plain.next()
+    assert skipping.next() == [*left, 4, 6]
+
+
+@pytest.mark.parametrize("kind", [ACID, INSERT_ONLY])
 def test_a_base_that_hive_3_compacted_is_no_overwrite(
     alone: Session, tmp_path: Path, kind: str
 ) -> None:
@@ -312,7 +333,8 @@ def test_no_write_id_is_passed_over_while_a_lower_one_is_open(alone: Session) ->
 
 
 @limited
-def test_limits_end_batches(acid: Session, stream: Stream, tmp_path: Path) -> None:
+@pytest.mark.long("connectors")
+def test_limits_end_the_batches_of_a_query(acid: Session, stream: Stream, tmp_path: Path) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     for number in range(1, 6):
         acid.sql(f"insert into t values ({number})")
@@ -323,12 +345,24 @@ def test_limits_end_batches(acid: Session, stream: Stream, tmp_path: Path) -> No
     assert stream.run(maxBytesPerTrigger=size * 2 + 1) == [[6, 7], [8]]
 
 
-def test_the_newest_write_id_is_a_place_to_begin(acid: Session, stream: Stream) -> None:
-    acid.sql(f"create table t (id int) {ACID}")
-    acid.sql("insert into t values (1)")
-    assert stream.run(startingWriteId="latest") == [[]]
-    acid.sql("insert into t values (2)")
-    assert stream.run() == [[2]]
+@limited
+def test_limits_end_batches(alone: Session) -> None:
+    alone.sql(f"create table t (id int) {ACID}")
+    for number in range(1, 6):
+        alone.sql(f"insert into t values ({number})")
+    by_ids = Reader(alone, startingWriteId="2", maxWriteIdsPerTrigger="3")
+    assert [by_ids.next(limited=True) for _ in range(3)] == [[2, 3, 4], [5], []]
+    by_bytes = Reader(alone, startingWriteId="4", maxBytesPerTrigger="1")
+    assert [by_bytes.next(limited=True) for _ in range(3)] == [[4], [5], []]
+
+
+def test_the_newest_write_id_is_a_place_to_begin(alone: Session) -> None:
+    alone.sql(f"create table t (id int) {ACID}")
+    alone.sql("insert into t values (1)")
+    reader = Reader(alone, startingWriteId="latest")
+    assert reader.next() == []
+    alone.sql("insert into t values (2)")
+    assert reader.next() == [2]
 
 
 WRONG = {

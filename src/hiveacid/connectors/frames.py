@@ -34,6 +34,7 @@ from hiveacid.errors import (
 )
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
+from hiveacid.spark.text import quoted
 from hiveacid.sql import parse_table_name
 from hiveacid.table import AcidTable, MergeBuilder
 
@@ -60,7 +61,7 @@ def table_named(acid: Session, name: object) -> AcidTable | None:
 
 def written_text(name: TableName) -> str:
     """The name as Python's methods take it."""
-    return f"`{name.database}`.`{name.table}`" if name.database else f"`{name.table}`"
+    return quoted(*filter(None, (name.database, name.table)))
 
 
 # -------------------------------------------------------------------- in the place of Spark's

@@ -14,6 +14,7 @@ from hiveacid.connectors.names import first_words
 from hiveacid.errors import AcidError, UnsupportedError
 from hiveacid.model.tables import TableKind, TableName
 from hiveacid.spark.jobs import own_calls
+from hiveacid.spark.text import quoted
 from hiveacid.sql import parse_one
 from hiveacid.statements.ddl.databases import DropDatabase
 from hiveacid.statements.session_state import UseDatabase
@@ -210,7 +211,7 @@ class _Catalog(Told):
         return self._ours(tableName) is None and bool(super().isCached(tableName))  # type: ignore[misc]
 
     def _ours(self, table: str, database: str | None = None) -> AcidTable | None:
-        return table_named(self._acid, table if database is None else f"`{database}`.`{table}`")
+        return table_named(self._acid, table if database is None else quoted(database, table))
 
 
 def _entry(ours: AcidTable) -> Any:

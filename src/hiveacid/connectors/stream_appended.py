@@ -49,9 +49,11 @@ def appended_between(
     schema: StructType,
     states: tuple[Version, Version],
     *,
-    skipped: frozenset[int],
+    skipped: frozenset[int] | None,
 ) -> Sequence[InputPartition]:
-    """The tasks of the rows that the write ids between two states appended.
+    """The tasks of the rows that the write ids between two states appended, without those of the
+    write ids ``skipped``. None: no change is skipped; else partitions that went are passed over,
+    with their rows, and those that came are read as they are.
 
     Raises:
         SnapshotExpiredError: files that tell them are cleaned.
@@ -62,9 +64,11 @@ def appended_between(
         replace(own.version(table.name, write_id=one.write_id), valid=one.valid, sequence=None)
         for one in states
     )
+    if skipped is not None:
+        low, high = (replace(one, dropped=(), came=()) for one in (low, high))
     context = session.reading_context()
     scan = open_changes(context, table, _EVERY_EVENT, schema.names, between=(low, high))
-    return [AppendedPartition(one, skipped) for one in partitions_of(scan)]
+    return [AppendedPartition(one, skipped or frozenset()) for one in partitions_of(scan)]
 
 
 def table_then(session: Session, table: Table, state: Version) -> Snapshot:

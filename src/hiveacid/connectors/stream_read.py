@@ -165,13 +165,16 @@ class StreamReader(TableStream):
                 return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
             low = _state(session, table, wanted.low)
             with self._consumer.reading(session.client.own, table, low):
-                is_dropped = check_told(session, table, low, wanted.high, skips_changes=self._skips)
+                check_told(session, table, low, wanted.high, skips_changes=self._skips)
                 changes = self._changes(snapshot, wanted, files)
                 wanted = replace(wanted, skipped=frozenset(filter(wanted.has, changes)))
-                if changes and not is_dropped:
-                    states = low, _state(session, table, wanted.high)
+                if changes:
                     return appended_between(
-                        session, table, self._schema, states, skipped=wanted.skipped
+                        session,
+                        table,
+                        self._schema,
+                        (low, _state(session, table, wanted.high)),
+                        skipped=wanted.skipped if self._skips else None,
                     )
                 return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
 

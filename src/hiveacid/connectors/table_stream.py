@@ -263,9 +263,9 @@ def check_same(table: Table, offset: Mapping[str, Any]) -> None:
 
 def check_told(
     session: Session, table: Table, low: Version, high: int, *, skips_changes: bool
-) -> bool:
+) -> None:
     """Looks whether directories tell which write ids after ``low`` changed rows; to be asked after
-    they were listed. The answer is whether rows went with their partition.
+    they were listed.
 
     Raises:
         SnapshotExpiredError: those that told it are cleaned.
@@ -298,4 +298,3 @@ def check_told(
             write_id=max(lost),
             note=f"The option consumer keeps such files for a stream. {ANEW}",
         )
-    return bool(dropped)

@@ -12,7 +12,6 @@ there are enough of them, or the commit comes; then they are converted together.
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +50,7 @@ from hiveacid.statements.arrow_rows import (
 )
 from hiveacid.statements.partition_values import normal_spec, partition_texts
 from hiveacid.streaming.batch import TransactionBatch
-from hiveacid.streaming.record_writers import PythonRows, RecordWriter, not_given
+from hiveacid.streaming.record_writers import PythonRows, RecordWriter, not_given, shown
 from hiveacid.tabular import arrow_table, is_tabular
 from hiveacid.txn.transaction import Transaction
 
@@ -133,7 +132,7 @@ class StreamingConnection:
         strict: bool = True,
         record_writer: RecordWriter | None = None,
         open_files_max: int = OPEN_FILES_MAX,
-        make_rejected_table: Callable[[], TableName],
+        make_rejected_table: Callable[[], Table],
     ) -> None:
         """Look at the table; nothing is opened before the first transaction.
 
@@ -392,8 +391,7 @@ class StreamingConnection:
                 **{**error.context, "record": number},  # type: ignore[arg-type]
             ) from error
         only = record.to_pylist()[0] if isinstance(record, pa.Table) else record[0]
-        text = only if isinstance(only, str) else json.dumps(only, default=str, ensure_ascii=False)
-        self._rejected.append((text, error.message))
+        self._rejected.append((shown(only), shown(error.message)))
         self.statistics.rejected += 1
 
     def _typed(self, records: Sequence[object] | pa.Table) -> list[pa.Array]:
@@ -418,8 +416,7 @@ class StreamingConnection:
         """The table of rejected records and the rows for it; None where there are none."""
         if not self._rejected:
             return None
-        name = self._make_rejected_table()
-        table = self._client.metastore.get_table(name)
+        table = self._make_rejected_table()
         texts, reasons = zip(*self._rejected, strict=True)
         moment = datetime.fromtimestamp(self._client.clock.now_ms() / 1000, timezone.utc)
         rows = pa.table(

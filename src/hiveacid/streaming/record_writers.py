@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -273,6 +273,18 @@ def _text(record: object) -> str:
     if isinstance(record, bytes):
         raise ConversionError(f"text is not UTF-8: {record!r}")
     return str(record)
+
+
+def shown(record: object) -> str:
+    """A record as text that any string column takes."""
+    try:
+        text = record if isinstance(record, str) else _ENCODER.encode(record)
+    except (TypeError, ValueError):  # keys that are no texts, a list within itself
+        text = repr(record)
+    return text.encode(errors="backslashreplace").decode()
+
+
+_ENCODER: Final = json.JSONEncoder(default=str, ensure_ascii=False)
 
 
 def not_given(column: str) -> ConversionError:
