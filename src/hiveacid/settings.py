@@ -165,9 +165,10 @@ class Settings(S3Settings):
     merge_local_bytes: int = _setting(
         67_108_864,
         "merge.local_bytes",
-        "A MERGE whose source is of no more bytes than this, as Spark takes it, into 8 MiB of the "
-        "table or more and at most 16 times this, is joined by the driver, which reads the table's "
-        "keys alone: no shuffle (PySpark 4); 0 for none.",
+        "A MERGE whose source is of no more bytes than this and than a 32nd of "
+        "`spark.driver.memory`, as Spark takes it, into 8 MiB of the table or more and at most 16 "
+        "times this, is joined by the driver, which reads the table's keys alone: no shuffle "
+        "(PySpark 4); 0 for none.",
     )
     progress: bool = _setting(
         True,

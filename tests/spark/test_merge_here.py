@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pyspark
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import AcidError, CardinalityError
 from hiveacid.session import Session
+from hiveacid.spark.conf import driver_memory
 
 pytestmark = pytest.mark.skipif(
     pyspark.__version__.startswith("3."), reason="PySpark 3.5 gives no Arrow tables"
@@ -110,15 +112,18 @@ LONG = pytest.mark.long("statements", "spark", "storage")
 
 
 @pytest.mark.parametrize(
-    "how",
+    ("how", "each"),
     [
-        "",
-        pytest.param("clustered by (k) into 3 buckets", marks=LONG),
-        pytest.param("partitioned by (p int)", marks=LONG),
+        ("", HERE[1:4]),
+        pytest.param("", [HERE[0], HERE[4]], marks=LONG),  # HERE[0]: see the times below
+        pytest.param("clustered by (k) into 3 buckets", HERE, marks=LONG),
+        pytest.param("partitioned by (p int)", HERE, marks=LONG),
     ],
 )
-def test_the_driver_and_spark_give_the_same_rows(acid: Session, joins: list[str], how: str) -> None:
-    for clauses in HERE:
+def test_the_driver_and_spark_give_the_same_rows(
+    acid: Session, joins: list[str], how: str, each: list[str]
+) -> None:
+    for clauses in each:
         if "insert" in clauses and "*" not in clauses and "partitioned" in how:
             continue  # the partition has no value
         source = taking("k, line, v, x, d, at", clauses, how)
@@ -151,6 +156,24 @@ def test_a_match_that_would_move_a_row_is_an_error(acid: Session, joins: list[st
 
 
 @pytest.mark.jvm
+def test_a_driver_of_little_memory_takes_no_source(
+    acid: Session, joins: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(acid, "t")
+    monkeypatch.setattr("hiveacid.statements.merge_here.driver_memory", lambda _: 32)
+    merged(acid, "t", "when matched then delete", SOURCE.format(key="id + 20"))
+    assert len(joins) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1g", 1 << 30), ("512", 512 << 20), ("2048K", 2 << 20), ("100b", 100), ("1gb", 1 << 30)],
+)
+def test_the_heap_of_the_driver_is_what_sparks_setting_says(text: str, size: int) -> None:
+    session: Any = SimpleNamespace(conf={"spark.driver.memory": text})
+    assert driver_memory(session) == size
+
+
 def test_the_source_is_one_job(acid: Session, spark: SparkSession) -> None:
     make(acid, "one")
     acid.sql("set hiveacid.merge.local_bytes=64000000")
@@ -167,7 +190,7 @@ def test_the_source_is_one_job(acid: Session, spark: SparkSession) -> None:
     assert (result.updated, result.inserted) == (20, 40)
 
 
-@pytest.mark.parametrize("zone", ["America/New_York", "+05:30"])
+@pytest.mark.parametrize("zone", ["America/New_York", pytest.param("+05:30", marks=LONG)])
 def test_times_are_wall_clocks_of_the_session(
     acid: Session, spark: SparkSession, joins: list[str], zone: str
 ) -> None:

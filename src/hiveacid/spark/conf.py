@@ -119,6 +119,15 @@ def is_ansi(spark: SparkSession) -> bool:
     return spark.conf.get("spark.sql.ansi.enabled") == "true"
 
 
+def driver_memory(spark: SparkSession) -> int:
+    """The bytes of the driver's heap, as ``spark.driver.memory`` says; Spark's 1 GiB where it does
+    not. A number without a unit means MiB, as to Spark.
+    """
+    text = spark.conf.get("spark.driver.memory", "1g") or "1g"
+    found = re.fullmatch(r"(\d+)([bkmgtp]?)b?", text.strip().lower())
+    return int(found[1]) << 10 * "bkmgtp".index(found[2] or "m") if found else 1 << 30
+
+
 # -------------------------------------------------------------------- rows that the driver has
 # Rows that the driver has, as DataFrames that need no Python workers.
 #

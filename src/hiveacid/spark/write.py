@@ -327,7 +327,7 @@ def bucket_number(spec: BucketSpec, columns: Sequence[Column]) -> SparkColumn:
     keys = [by_name[name.lower()] for name in spec.columns]
     arguments: list[SparkColumn] = []
     for key in keys:
-        value = F.col(f"`{key.name}`")
+        value = F.col(quoted(key.name))
         if _is_integer(key):
             arguments += [F.coalesce(value.cast("bigint"), F.lit(0).cast("bigint")), value.isNull()]
         elif isinstance(key.type, _NESTED):

@@ -300,8 +300,11 @@ def _check_once(rows: pa.Table, at: Places, on: Sequence[str]) -> None:
 
 
 def _same(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:
-    """Equal row by row, NULL to NULL."""
+    """Equal row by row, NULL to NULL, NaN to NaN."""
     unequal = pc.fill_null(pc.not_equal(old, new), False)
+    if pa.types.is_floating(old.type):
+        both = pc.fill_null(pc.and_(pc.is_nan(old), pc.is_nan(new)), False)
+        unequal = pc.and_(unequal, pc.invert(both))
     null = pc.not_equal(old.is_null(), new.is_null())
     return not pc.any(pc.or_(unequal, null)).as_py()
 

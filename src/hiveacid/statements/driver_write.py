@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hiveacid.errors import ConversionError
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.tables import Column, StatementId, Table
 from hiveacid.statements.partition_values import normal_text
@@ -104,10 +105,16 @@ def _buckets(arrays: Sequence[pa.Array], table: Table, bucket: int) -> npt.NDArr
 def _texts(array: pa.Array, column: Column) -> pa.Array:
     """Partition values as the texts of directory names; NULL and '' are the default partition."""
     encoded = array.dictionary_encode()
-    values = [
-        None if value is None else normal_text(str(value), column)
-        for value in encoded.dictionary.to_pylist()
-    ]
+    try:
+        texts = [
+            value.decode() if isinstance(value, bytes) else value
+            for value in encoded.dictionary.to_pylist()
+        ]
+    except (UnicodeDecodeError, OverflowError) as error:  # no text, a year beyond 9999
+        raise ConversionError(
+            f"partition column {column.name}: a value has no text: {error}", column=column.name
+        ) from error
+    values = [None if text is None else normal_text(str(text), column) for text in texts]
     return pa.array(values, pa.string()).take(encoded.indices)
 
 

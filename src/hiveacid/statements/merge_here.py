@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from hiveacid.model.tables import AcidMode, Column, Table
 from hiveacid.model.types import INTEGER_BITS, DecimalType, PrimitiveType
 from hiveacid.spark.assign import stored_type
-from hiveacid.spark.conf import is_ansi
+from hiveacid.spark.conf import driver_memory, is_ansi
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.write import collected, estimated_bytes
@@ -51,6 +51,8 @@ TARGET_LEAST_BYTES = 8 << 20
 """Spark's own join of less costs no more than asking for the size of the source."""
 TARGET_FACTOR: Final = 16
 """The driver reads keys of so many times more bytes of the table than it takes of a source."""
+_HEAP_SHARE: Final = 32
+"""What Spark takes a source for may be its compressed files: so many times less than the heap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def source_here(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) -
     frame = source.alias(source_alias).selectExpr(*texts, *_choices(statement))
     spark = job.context.session()
     estimate = estimated_bytes(spark, frame)
-    if estimate is None or estimate > limit:
+    if estimate is None or estimate > min(limit, driver_memory(spark) // _HEAP_SHARE):
         return None
     rows = collected(spark, frame, at=job.files.at)
     return None if rows is None else _source_rows(statement, columns, way, rows)
