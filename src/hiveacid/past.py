@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hiveacid.errors import ConflictError, InvalidInputError, NotFoundError
 from hiveacid.model.history import AsOf, Pin, PinKind, as_of, moment_ms
 from hiveacid.model.tables import FileFormat, Table, TableName, TxnId
+from hiveacid.spark.text import quoted
 from hiveacid.sql import Arguments, parse_one
 from hiveacid.statements.arguments import check_number, checked
 from hiveacid.statements.history import DescribeHistory, RestoreTable, UndoTransaction
@@ -278,7 +279,7 @@ class PastMethods:
     def rows_explained(self, statement: DescribeHistory) -> Listing:
         """Carries out DESCRIBE HISTORY ... WHERE."""
         name = statement.name
-        found = self.explain_row(f"`{name.database}`.`{name.table}`", where=statement.where or "")
+        found = self.explain_row(quoted(name.database, name.table), where=statement.where or "")
         return found.listing()
 
     def at(self, moment: object = None, *, tag: str | None = None) -> Past:

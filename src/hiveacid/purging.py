@@ -26,6 +26,7 @@ from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.readable import moment
 from hiveacid.model.tables import NO_CLEANUP, AcidMode, Partition, Table, TxnId, WriteId, is_true
 from hiveacid.model.transactions import TxnInfo, TxnState
+from hiveacid.spark.text import quoted
 from hiveacid.sql import Statement
 from hiveacid.sql.cursor import TokenKind, tokenize
 from hiveacid.sql.expressions import Fragment
@@ -424,7 +425,7 @@ class _Purge:
 
 
 def _quoted(table: Table) -> str:
-    return f"`{table.name.database}`.`{table.name.table}`"
+    return quoted(table.name.database, table.name.table)
 
 
 def _without_literals(where: object) -> str | None:

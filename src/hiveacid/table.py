@@ -13,6 +13,7 @@ from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.past import TablePast, TableTags
 from hiveacid.reading.changes import TableChanges
+from hiveacid.spark.text import quoted
 from hiveacid.sql.parameters import condition_given, expression_given, is_column
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
@@ -404,7 +405,7 @@ class MergeBuilder:
         return replace(self, statement=replace(self.statement, clauses=clauses))
 
 
-_NAME: Final = re.compile(r"\s*(?!\d+\s*$)(\w+|`[^`]+`)\s*")
+_NAME: Final = re.compile(r"\s*(?!\d+\s*$)(\w+|`(?:[^`]|``)+`)\s*")
 
 
 def _assigned(values: Mapping[str, object]) -> tuple[tuple[str, Expression], ...]:
@@ -416,7 +417,7 @@ def _equal_columns(on: object, alias: str, source_alias: str) -> Expression:
     names = equal_columns(on)
     if names is None:
         return cast("Expression", on)
-    return " AND ".join(f"{alias}.`{name}` = {source_alias}.`{name}`" for name in names)
+    return " AND ".join(f"{alias}.{quoted(name)} = {source_alias}.{quoted(name)}" for name in names)
 
 
 def equal_columns(on: object) -> list[str] | None:
@@ -432,4 +433,5 @@ def equal_columns(on: object) -> list[str] | None:
         raise wrong_argument("on", "a condition, or names of columns", on)
     if not names:
         raise InvalidInputError("on names no column")
-    return [name.strip().strip("`") for name in names]
+    plain = (name.strip() for name in names)
+    return [name[1:-1].replace("``", "`") if name[:1] == "`" else name for name in plain]

@@ -69,7 +69,7 @@ def arrow_table(data: Any, *, argument: str = "data", columns: Columns = lambda:
             )
         else:
             raise wrong_argument(argument, _WANTED, data)
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, UnicodeError, OverflowError) as error:
         raise InvalidInputError(f"{argument} cannot be read as Arrow: {error}") from error
     return lower_names(rows)
 

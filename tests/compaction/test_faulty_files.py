@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.compaction.world import MAJOR, MINOR, World
+from tests.sampling import sampled
 
 from hiveacid.compaction.worker import Outcome
 from hiveacid.model.compactions import CompactionState, CompactionType
@@ -44,7 +45,9 @@ def finish(world: World, table: str) -> None:
 
 
 @FAULTS
-@pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
+@pytest.mark.parametrize(
+    "kind", sampled([MAJOR, MINOR], "compaction", "storage", "txn", group=type)
+)
 def test_a_compaction_survives_each_fault(world: World, fault: Fault, kind: CompactionType) -> None:
     count = 0
     while True:

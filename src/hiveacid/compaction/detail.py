@@ -25,6 +25,7 @@ from hiveacid.model.history import Commit
 from hiveacid.model.readable import HtmlFields, moment
 from hiveacid.model.tables import NO_CLEANUP, AcidMode, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState, TxnType
+from hiveacid.spark.text import quoted
 from hiveacid.storage.orc.tails import tail_of
 from hiveacid.txn.manager import retained_until_ms, retention_s
 
@@ -282,7 +283,7 @@ def _pinning(client: Client, table: Table) -> Iterable[Holder]:
     (now,) = client.metastore.valid_write_ids((table.name,))
     for one in pins:
         if not one.shows(now):
-            mend = f"DROP {one.kind.name} `{one.name}` ON {table.name}"
+            mend = f"DROP {one.kind.name} {quoted(one.name)} ON {table.name}"
             yield Holder(
                 one.kind.value,
                 f"{one} of version {one.write_id}",

@@ -244,9 +244,12 @@ def _predicate(condition: pl.Expr) -> Predicate:
 
     The form of the text is Polars' own and may change: then nothing is understood.
     """
+    from polars.exceptions import PolarsError
+
+    unknown = (ValueError, TypeError, KeyError, AttributeError, AcidError, PolarsError)
     try:
         return _polars_predicate(json.loads(condition.meta.serialize(format="json")))
-    except (ValueError, TypeError, KeyError, AttributeError, AcidError):
+    except unknown:  # an infinity, too: JSON has none
         return ANYTHING
 
 

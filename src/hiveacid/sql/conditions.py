@@ -42,6 +42,8 @@ ColumnOf = Callable[[tuple[str, ...]], str | None]
 _OPS = {"=": Op.EQ, "==": Op.EQ, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _OPS |= {"<>": Op.NE, "!=": Op.NE}
 _ENDS = ("AND", "OR", ")", ",")
+_DEPTH_MAX: Final = 60
+"""NOTs and parentheses within each other; what is deeper is not understood."""
 _NULL: Final = cast(Constant, None)
 """Stands for NULL until NOTs are resolved, which leave it what it is: neither true nor false."""
 
@@ -76,6 +78,7 @@ class _Parser:
         self._column_of = column_of
         self._strict = strict
         self._unknowns = 0
+        self._depth = 0
 
     def whole(self) -> Predicate:
         found = self._any_of()
@@ -96,7 +99,16 @@ class _Parser:
         return conjunction(tuple(parts))
 
     def _one(self) -> Predicate:
+        self._depth += 1
+        try:
+            return self._nested_one()
+        finally:
+            self._depth -= 1
+
+    def _nested_one(self) -> Predicate:
         cursor, start = self._cursor, self._cursor.at
+        if self._depth > _DEPTH_MAX:
+            return self._unknown(start)
         if cursor.key in ("NOT", "!"):
             cursor.next()
             unknowns = self._unknowns
@@ -216,7 +228,7 @@ class _Parser:
         cursor = self._cursor
         if cursor.token.kind in (TokenKind.STRING, TokenKind.NUMBER) or cursor.key in ("-", "+"):
             return True
-        if self._strict and cursor.key == "NULL":
+        if self._strict and cursor.key in ("NULL", "TRUE", "FALSE"):
             return True
         return cursor.key in ("DATE", "TIMESTAMP") and cursor.peek(1).kind is TokenKind.STRING
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
@@ -317,6 +318,8 @@ def _number(cursor: Cursor, *, negative: bool) -> object:
     value = number_value(cursor.next().text)
     if value is None:
         raise NotLiteralError
+    if negative and isinstance(value, Decimal):
+        return value.copy_negate()  # a minus sign would round it to 28 digits
     return -value if negative else value
 
 

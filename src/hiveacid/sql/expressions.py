@@ -242,14 +242,28 @@ class ExpressionParser(ABC):
     def region(self, scope: Scope, stop: Stop) -> None:
         """Tokens up to ``stop``, a closing parenthesis or the end, subqueries included."""
         cursor, cases = self.cursor, 0
-        while not cursor.at_end() and cursor.key not in (")", ";"):
-            if cases == 0 and stop(cursor):
+        groups: list[int] = []  # of each parenthesis that is open, the CASEs around it
+        while not cursor.at_end() and cursor.key != ";":
+            if cursor.key == ")":
+                if not groups:
+                    return
+                cases = groups.pop()
+                cursor.next()
+                continue
+            if cases == 0 and not groups and stop(cursor):
                 return
+            if cursor.key == "(" and not self._opens_query():
+                groups.append(cases)
+                cases = 0
+                cursor.next()
+                continue
             if cursor.key == "CASE":
                 cases += 1
             elif cursor.key == "END" and cases:
                 cases -= 1
             self._step(scope)
+        if groups:
+            cursor.expect(")")
 
     def _step(self, scope: Scope) -> None:
         cursor = self.cursor
@@ -281,14 +295,20 @@ class ExpressionParser(ABC):
     def group(self, scope: Scope) -> None:
         """( ... ): a subquery or anything else."""
         cursor = self.cursor
+        is_query = self._opens_query()
         cursor.expect("(")
-        if cursor.key in ("SELECT", "WITH", "VALUES") or (
-            cursor.key == "FROM" and cursor.peek(1).kind is not TokenKind.SYMBOL
-        ):
+        if is_query:
             self.query(scope)
         else:
             self.region(scope, _never)
         cursor.expect(")")
+
+    def _opens_query(self) -> bool:
+        """Whether what follows the parenthesis that comes next is a query."""
+        first, second = self.cursor.peek(1), self.cursor.peek(2)
+        if first.key == "FROM":
+            return second.kind is not TokenKind.SYMBOL
+        return first.key in ("SELECT", "WITH", "VALUES")
 
     def _call(self, scope: Scope) -> None:
         """A call of a function that Spark spells otherwise."""

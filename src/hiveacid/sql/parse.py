@@ -266,7 +266,10 @@ def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> Stateme
     if tokens[0].key != "SET" and any(token.key in (":", "?") for token in tokens):
         refuse_parameters(source, start=tokens[0].start, end=tokens[-1].start)
     cursor = Cursor(source=source, tokens=tokens)
-    return Statement(text, line, _body(cursor, text, line))
+    try:
+        return Statement(text, line, _body(cursor, text, line))
+    except RecursionError as error:
+        raise UnsupportedError("Queries or types are nested too deeply here") from error
 
 
 def _body(cursor: Cursor, text: str, line: int) -> Body:

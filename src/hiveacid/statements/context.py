@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -211,26 +212,30 @@ def spark_errors_mapped(statement: object) -> Iterator[None]:
             mistake without a code of Hive's; an expression that fails on some row.
     """
     try:
-        from pyspark.errors import AnalysisException, ParseException, PySparkException
-    except ImportError:
         yield
-        return
-    try:
-        yield
-    except ParseException as error:
-        line, column = _place(error)
-        raise SqlSyntaxError(_first_line(error), line=line, column=column) from error
-    except AnalysisException as error:
-        raise _analysis_error(error, statement) from error
-    except PySparkException as error:
-        if type(error).__name__ not in _AT_RUN_TIME:
-            raise
-        raise InvalidInputError(_first_line(error)) from error
     except Exception as error:
-        failed = _IN_TASK.search(str(error)) if type(error).__name__ == "Py4JJavaError" else None
-        if failed is None or failed["kind"] not in _AT_RUN_TIME:
+        mapped = _mapped(error, statement) if sys.modules.get("pyspark.errors") else None
+        if mapped is None:
             raise
-        raise InvalidInputError(_SQLSTATE.sub("", failed["message"])) from error
+        raise mapped from error
+
+
+def _mapped(error: Exception, statement: object) -> AcidError | None:
+    """What becomes of an error of Spark's; None where it stays as it is."""
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+    if isinstance(error, ParseException):
+        line, column = _place(error)
+        return SqlSyntaxError(_first_line(error), line=line, column=column)
+    if isinstance(error, AnalysisException):
+        return _analysis_error(error, statement)
+    name = type(error).__name__
+    if isinstance(error, PySparkException):
+        return InvalidInputError(_first_line(error)) if name in _AT_RUN_TIME else None
+    failed = _IN_TASK.search(str(error)) if name == "Py4JJavaError" else None
+    if failed is None or failed["kind"] not in _AT_RUN_TIME:
+        return None
+    return InvalidInputError(_SQLSTATE.sub("", failed["message"]))
 
 
 _AT_RUN_TIME = frozenset(

@@ -28,6 +28,7 @@ from hiveacid.model.tables import (
     TableName,
     WriteId,
 )
+from hiveacid.spark.text import quoted
 from hiveacid.statements.arrow_rows import (
     literal_columns,
     literal_query,
@@ -279,7 +280,7 @@ class InsertWork(Work):
             if self.statement.by_name:
                 names = [c.name for c in self.source_columns]
                 check_has_columns(frame.columns, names, self.table)
-                return frame.select(*[frame[f"`{name}`"] for name in names])
+                return frame.select(*[frame[quoted(name)] for name in names])
         check_width(
             len(frame.columns), self.table, expected=insert_width(self.statement, self.table)
         )

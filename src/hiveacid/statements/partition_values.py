@@ -10,6 +10,7 @@ default partition (None), also the text ``__HIVE_DEFAULT_PARTITION__``, cut to t
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -20,7 +21,7 @@ import pyarrow as pa
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column, Partition, Table
-from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType
+from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, HiveType, PrimitiveType
 from hiveacid.storage.plain.text_format import java_numbers
 
 PartitionText = tuple[tuple[str, str | None], ...]
@@ -82,52 +83,84 @@ def _normal(text: str, column: Column) -> str:
     kind = column.type
     if isinstance(kind, CharType):
         return text.ljust(kind.length)
-    if isinstance(kind, PrimitiveType) and kind.name in INTEGER_BITS:
-        return str(int(text.strip()))
-    if isinstance(kind, PrimitiveType) and kind.name == "date":
-        parts = text.strip().split("-")
-        if len(parts) != 3:
+    name = kind.name if isinstance(kind, PrimitiveType) else ""
+    plain = text.strip()
+    if name in INTEGER_BITS:
+        number, half = int(_ascii(plain)), 1 << (INTEGER_BITS[name] - 1)
+        if not -half <= number < half:
             raise ValueError(text)
-        return datetime.date(*map(int, parts)).isoformat()
-    if isinstance(kind, PrimitiveType) and kind.name == "boolean":
-        if text.strip().lower() not in ("true", "false"):
+        return str(number)
+    if name == "date":
+        year, month, day = map(int, _ascii(plain).split("-"))
+        return datetime.date(year, month, day).isoformat()
+    if name == "boolean":
+        if plain.lower() not in ("true", "false"):
             raise ValueError(text)
-        return text.strip().lower()
-    if isinstance(kind, PrimitiveType) and kind.name == "timestamp":
-        return _timestamp(text.strip())
+        return plain.lower()
+    if name == "timestamp":
+        return _timestamp(plain)
     if isinstance(kind, DecimalType):
-        plain = format(Decimal(text.strip()), "f")
+        decimal = Decimal(_ascii(plain))
+        if not decimal.is_finite() or (
+            decimal and decimal.adjusted() >= kind.precision - kind.scale
+        ):
+            raise ValueError(text)
+        plain = format(decimal, "f")
         plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
         return "0" if plain == "-0" else plain
-    if isinstance(kind, PrimitiveType) and kind.name in ("float", "double"):
-        return _floating(text.strip(), kind)
+    if name in ("float", "double"):
+        return _floating(_ascii(plain), kind)
     return text
 
 
-def _floating(text: str, kind: PrimitiveType) -> str:
-    if "_" in text:
+def _ascii(text: str) -> str:
+    """Python reads more as numbers than Hive does: other digits, underscores."""
+    if "_" in text or not text.isascii():
         raise ValueError(text)
-    number = pa.array([float(text)], pa.float32() if kind.name == "float" else pa.float64())
+    return text
+
+
+def _floating(text: str, kind: HiveType) -> str:
+    is_float = kind == PrimitiveType("float")
+    number = pa.array([float(text)], pa.float32() if is_float else pa.float64())
     return str(java_numbers(number)[0])
+
+
+_TIMESTAMP: Final = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2})(?:(:\d{2})(?:\.(\d{1,9}))?)?)?", re.ASCII
+)
 
 
 def _timestamp(text: str) -> str:
     """With the time of day, without zeros that end a fraction, as Hive 4.1 names directories."""
-    day, _, time = text.partition(" ")
-    time, _, fraction = (time or "00:00:00").partition(".")
-    fraction = fraction.rstrip("0")
-    return f"{day} {time}.{fraction}" if fraction else f"{day} {time}"
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    day, minutes, seconds, fraction = found.groups()
+    whole = f"{day} {minutes or '00:00'}{seconds or ':00'}"
+    datetime.datetime.fromisoformat(whole)
+    fraction = (fraction or "").rstrip("0")
+    return f"{whole}.{fraction}" if fraction else whole
 
 
-def sort_key(text: str | None, column: Column) -> tuple[int, Decimal | str]:
-    """A key that orders the texts of one column as its type does; NULL comes first."""
+def sort_key(text: str | None, column: Column) -> tuple[int, Decimal | float | str]:
+    """A key that orders the texts of one column as its type does; NULL comes first, NaN and what is
+    no number last.
+    """
     if text is None:
         return (0, "")
     kind = column.type
-    numeric = isinstance(kind, DecimalType) or (
-        isinstance(kind, PrimitiveType) and kind.name in (*INTEGER_BITS, "float", "double")
-    )
-    return (1, Decimal(text)) if numeric else (1, text)
+    name = kind.name if isinstance(kind, PrimitiveType) else ""
+    try:
+        if name in ("float", "double"):
+            number = float(text)
+            return (1, number) if number == number else (2, "")
+        if isinstance(kind, DecimalType) or name in INTEGER_BITS:
+            decimal = Decimal(text)
+            return (1, decimal) if decimal.is_finite() else (3, text)
+    except (ValueError, InvalidOperation):
+        return (3, text)
+    return (1, text)
 
 
 def partition_column(table: Table, name: str) -> Column:

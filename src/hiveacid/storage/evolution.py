@@ -189,7 +189,7 @@ def _ticks_of(seconds: Decimal, per_second: int) -> int | None:
     low, high = _SECONDS
     if not low <= seconds < high:
         return None
-    return int((seconds * per_second).to_integral_value(ROUND_FLOOR, context=_WIDE))
+    return int(_WIDE.multiply(seconds, per_second).to_integral_value(ROUND_FLOOR))
 
 
 _SECONDS: Final = (-62_135_596_800, 253_402_300_800)
@@ -333,7 +333,9 @@ def _decimal_of(text: str, wanted: DecimalType) -> Decimal | None:
         value = Decimal(text).quantize(
             Decimal(1).scaleb(-wanted.scale), rounding=ROUND_HALF_UP, context=_WIDE
         )
-        return value if abs(value) < Decimal(10) ** (wanted.precision - wanted.scale) else None
+        return (
+            value if value.copy_abs() < Decimal(10) ** (wanted.precision - wanted.scale) else None
+        )
     except InvalidOperation:  # no number, NaN
         return None
 

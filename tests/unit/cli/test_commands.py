@@ -180,10 +180,12 @@ def test_commands_without_a_jvm_never_import_pyspark(table: Path) -> None:
 
 
 @pytest.mark.slow
-def test_connecting_imports_neither_spark_nor_pandas(tmp_path: Path) -> None:
+def test_statements_without_spark_import_neither_spark_nor_pandas(tmp_path: Path) -> None:
     code = (
         "import sys, hiveacid\n"
-        f"hiveacid.connect(None, 'sqlite:///{tmp_path}/m.db', warehouse='{tmp_path}/wh')\n"
+        f"acid = hiveacid.connect(None, 'sqlite:///{tmp_path}/m.db', warehouse='{tmp_path}/wh')\n"
+        "acid.sql('create table t (id int) stored as orc')\n"
+        "acid.sql('describe t')\n"
         "assert not {'pyspark', 'pandas'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -200,6 +202,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 
 @pytest.mark.java
+@pytest.mark.long("cli", "session", "sql", "settings", "setting")
 def test_a_script_gets_values_and_variables(tmp_path: Path) -> None:
     places = ("--metastore", f"sqlite:///{tmp_path}/m.db", "--warehouse", str(tmp_path / "wh"))
     text = (

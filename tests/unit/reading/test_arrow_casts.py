@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hiveacid import read_arrow
-from hiveacid.errors import ConversionError
+from hiveacid.errors import ConversionError, InvalidInputError
 from hiveacid.session import Session
 
 pytestmark = pytest.mark.slow
@@ -33,6 +33,13 @@ ACID = "stored as orc tblproperties ('transactional'='true')"
         ("boolean", [0, 1, 2], "2"),
         ("boolean", [0.5], "0.5"),
         ("date", [datetime(2020, 1, 1, 10)], "2020-01-01 10:00:00"),
+        ("date", pa.array([None, 5], pa.int32()), "5"),
+        ("timestamp", [None, 1_577_836_800], "1577836800"),
+        ("timestamp with local time zone", [5], "5"),
+        ("array<timestamp>", [[5]], "5"),
+        ("bigint", pa.array([None, 5], pa.timestamp("us")), "1970-01-01 00:00:00.000005"),
+        ("int", pa.array([date(1970, 1, 6)]), "1970-01-06"),
+        ("bigint", pa.array([5], pa.duration("s")), "0:00:05"),
         ("array<decimal(5,2)>", [[1.5], None, [1.239]], "1.239"),
         ("map<string,varchar(2)>", pa.array([[("k", "abc")]], pa.map_(pa.string(), pa.string())),
          "abc"),
@@ -110,3 +117,26 @@ def test_nan_stays_nan(acid: Session) -> None:
     acid.table("nan").write_arrow(pa.table({"v": [float("nan")]}))
     (found,) = read_arrow(acid.table("nan")).read_all()["v"].to_pylist()
     assert found != found
+
+
+def test_bytes_are_the_text_of_a_partition(acid: Session) -> None:
+    acid.sql(f"create table raw (id int) partitioned by (p binary) {ACID}")
+    acid.table("raw").write_arrow([{"id": 1, "p": "é/".encode()}, {"id": 2, "p": None}])
+    found = read_arrow(acid.table("raw"), filter="id = 1").read_all()
+    assert found["p"].to_pylist() == ["é/".encode()]
+    with pytest.raises(ConversionError, match="partition column p: a value has no text"):
+        acid.table("raw").write_arrow([{"id": 1, "p": b"\xff"}])
+
+
+def test_a_year_that_no_directory_has_is_an_error(acid: Session) -> None:
+    acid.sql(f"create table days (id int) partitioned by (p date) {ACID}")
+    far = pa.array([10**7], pa.int32()).cast(pa.date32())
+    with pytest.raises(ConversionError, match="partition column p: a value has no text"):
+        acid.table("days").write_arrow(pa.table({"id": [1], "p": far}))
+
+
+@pytest.mark.parametrize("value", ["\ud800", 2**70])
+def test_what_arrow_has_no_value_for_is_an_error(acid: Session, value: object) -> None:
+    acid.sql(f"create table odd (v string) {ACID}")
+    with pytest.raises(InvalidInputError, match="cannot be read as Arrow"):
+        acid.table("odd").write_arrow([{"v": value}])

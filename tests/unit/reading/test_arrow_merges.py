@@ -87,3 +87,14 @@ def test_many_rows_are_written_side_by_side(
     files = sorted(str(one.relative_to(location)) for one in location.glob("delta_*2_*/bucket_*"))
     names = [f"{one.partition('/')[0][-4:]}/{one[-7:-2]}" for one in files]
     assert names == [f"{statement:04d}/{n:05d}" for statement in (1, 2) for n in range(3)]
+
+
+@pytest.mark.parametrize("place", ["clustered by (x) into 2 buckets", "partitioned by (x double)"])
+def test_nan_stays_where_it_is(acid: Session, place: str) -> None:
+    column = "" if "part" in place else ", x double"
+    acid.sql(f"create table n (id int, v int{column}) {place} {ACID}")
+    rows = [{"id": 1, "v": 1, "x": float("nan")}, {"id": 2, "v": 2, "x": None}]
+    acid.table("n").write_arrow(rows)
+    changed = pa.table({"id": [1, 2], "v": [10, 20], "x": pa.array([float("nan"), None])})
+    assert acid.table("n").merge_arrow(changed, on="id").updated == 2
+    assert sorted(read_arrow(acid.table("n"), columns="v").read_all()["v"].to_pylist()) == [10, 20]

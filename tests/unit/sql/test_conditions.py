@@ -43,6 +43,7 @@ def column_of(parts: tuple[str, ...]) -> str | None:
         ("a <=> null", IsNull("a")),
         ("not (null <=> a)", IsNull("a", negated=True)),
         ("b", TRUE),
+        ("true = b", TRUE),
         ("not b", Compare("b", Op.NE, True)),
         ("(b) and a = 1", And((TRUE, ONE))),
     ],
@@ -61,3 +62,11 @@ def test_other_forms_are_not_understood(text: str) -> None:
     with pytest.raises(UnsupportedError):
         parse_condition(text, column_of, strict=True)
     assert parse_condition(text, column_of) == ANYTHING
+
+
+@pytest.mark.parametrize("text", ["(" * 2000 + "a = 1" + ")" * 2000, "not " * 2000 + "a = 1"])
+def test_what_is_nested_too_deeply_is_not_understood(text: str) -> None:
+    assert parse_condition(f"a = 1 and {text}", column_of) == ONE
+    with pytest.raises(UnsupportedError):
+        parse_condition(text, column_of, strict=True)
+    assert parse_condition("((not (not ((a = 1)))))", column_of, strict=True) == ONE

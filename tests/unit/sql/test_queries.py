@@ -261,3 +261,18 @@ def test_a_table_as_it_was_is_another_table(words: str) -> None:
 def test_what_says_no_version(text: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         bound(text)
+
+
+def test_parentheses_may_be_nested_as_deep_as_a_program_writes_them() -> None:
+    inner = "case when (id = 1) then (select max(v) from t) else 2 end"
+    text = f"select {'(' * 2000}{inner}{')' * 2000} from t"
+    query = bound(text)
+    assert isinstance(query, Query)
+    assert query.text == text.replace("from t", "from P0 as `t`").replace(
+        "(id)", "(id) nulls first"
+    )
+
+
+def test_queries_within_queries_have_an_end() -> None:
+    with pytest.raises(UnsupportedError, match="nested too deeply"):
+        bound("select * from " + "(select * from " * 400 + "t" + ") x" * 400)

@@ -4,8 +4,6 @@ left by a process that is killed in the middle."""
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.tables import committed, rows_of
+from tests.forked import exit_status_of
 
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaner
@@ -85,7 +84,7 @@ def test_a_conversion_that_is_killed_loses_nothing_and_can_be_repeated(
     acid.sql("insert into t values (1, 'a')")
     acid.sql("insert into t values (2, 'b')")
     convert = _CONVERT.format(url=metastore_url, warehouse=str(tmp_path / "wh"))
-    assert subprocess.run([sys.executable, "-c", convert], check=False).returncode == 9
+    assert exit_status_of(convert) == 9
     store = acid.client.metastore
     assert store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
     assert rows_of(acid) == [(1, "a"), (2, "b")]
@@ -123,8 +122,7 @@ def test_a_rename_that_is_killed_loses_no_rows(
     acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
     acid.sql("insert into p partition (k='x') values (1)")
     code = _RENAME.format(url=metastore_url, warehouse=tmp_path / "wh")
-    done = subprocess.run([sys.executable, "-c", code], check=False)
-    assert done.returncode == 9
+    assert exit_status_of(code) == 9
     assert (tmp_path / "wh/q/k=x").exists() and not (tmp_path / "wh/p").exists()
     store = acid.client.metastore
     store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
@@ -165,7 +163,7 @@ def test_a_rename_of_a_partition_that_is_killed_loses_no_rows(
     acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
     acid.sql("insert into p partition (k='x') values (1)")
     code = _RENAME_PARTITION.format(killed=killed, url=metastore_url, warehouse=tmp_path / "wh")
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert exit_status_of(code) == 9
     store = acid.client.metastore
     store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
     assert rows_of(acid, "p") == [(1, value)]
@@ -189,7 +187,7 @@ def test_a_cleaner_forgets_no_aborted_rows_of_a_table_whose_rename_was_killed(
     acid.sql(f"insert into {into} values (3)")
     form, killed = (_RENAME_PARTITION, _BEFORE_THE_CATALOG) if partitioned else (_RENAME, "")
     code = form.format(killed=killed, url=metastore_url, warehouse=tmp_path / "wh")
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert exit_status_of(code) == 9
     store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
     cleaning = {"hiveacid.compactor.aborts_threshold": "0", "hiveacid.compactor.aborts_age_s": "0"}
     with hiveacid.connect(None, metastore_url, settings=cleaning) as other:
@@ -265,7 +263,7 @@ def test_a_drop_of_partitions_that_was_killed_is_done_or_undone(
     acid.sql("insert into p partition (k='x') values (1)")
     acid.sql("insert into p partition (k='y') values (2)")
     code = _DROP_PARTITION.format(killed=killed, url=metastore_url, warehouse=tmp_path / "wh")
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert exit_status_of(code) == 9
     store = acid.client.metastore
     store.abort_txns([one.id for one in store.show_txns()])  # its time-out is long
     rows = [(2, "y")] if is_done else [(1, "x"), (2, "y")]

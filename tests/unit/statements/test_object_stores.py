@@ -4,9 +4,6 @@ leave where they fail.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.forked import exit_status_of
 from tests.s3 import S3Server
 from tests.s3_proxy import proxy
 
@@ -374,18 +372,19 @@ acid.sql("alter table t compact 'major' and wait")
 """
 
 
+def _as_by_environment(s3: S3Server, text: str) -> str:
+    """For a process that finds the server by its environment."""
+    return f"import os; os.environ.update({s3.environment!r}){text}"
+
+
 @pytest.mark.slow
 def test_what_a_compaction_wrote_that_was_killed_counts_for_nobody_and_goes(
     acid: Session, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new(acid)
     expected, before = rows(acid, "t"), files(acid, "t")
-    died = subprocess.run(
-        [sys.executable, "-c", _COMPACTION_DIES, f"sqlite:///{tmp_path}/metastore.db"],
-        env={**os.environ, **s3.environment},
-        check=False,
-    )
-    assert died.returncode == 9
+    dying = _as_by_environment(s3, _COMPACTION_DIES)
+    assert exit_status_of(dying, f"sqlite:///{tmp_path}/metastore.db") == 9
     left = set(files(acid, "t")) - set(before)
     assert any("/bucket_" in name for name in left) and all("base_" in name for name in left)
     assert rows(acid, "t") == expected
@@ -415,12 +414,8 @@ def test_what_a_process_wrote_that_died_is_seen_by_nobody_and_cleaned(
         "partition (p) values (9, 'new'), (9, 'a')" if dynamic else "partition (p='a') values (9)"
     )
     url = f"sqlite:///{tmp_path}/metastore.db"
-    died = subprocess.run(
-        [sys.executable, "-c", _DIES, url, f"insert into t {into}"],
-        env={**os.environ, **s3.environment},
-        check=False,
-    )
-    assert died.returncode == 9
+    dying = _as_by_environment(s3, _DIES)
+    assert exit_status_of(dying, url, f"insert into t {into}") == 9
     left = set(files(acid, "t")) - set(before)
     assert len(left) == (2 if dynamic else 1) and all("/bucket_" in name for name in left)
     assert rows(acid, "t") == expected

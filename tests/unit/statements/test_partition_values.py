@@ -12,7 +12,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.session import connect
-from hiveacid.statements.partition_values import normal_text
+from hiveacid.statements.partition_values import normal_text, sort_key
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,13 @@ from hiveacid.statements.partition_values import normal_text
         ("float", "1e20", "1.0E20"),
         ("decimal(10,2)", "-0.00", "0"),
         ("decimal(10,2)", "1e2", "100"),
+        ("decimal(2,2)", "0", "0"),
+        ("decimal(38,0)", "9" * 38, "9" * 38),
+        ("tinyint", "-0128", "-128"),
+        ("date", "2020-1-02", "2020-01-02"),
+        ("timestamp", "2020-01-02", "2020-01-02 00:00:00"),
+        ("timestamp", "2020-01-02T03:04", "2020-01-02 03:04:00"),
+        ("timestamp", "0001-01-01 00:00:00.120000000", "0001-01-01 00:00:00.12"),
     ],
 )
 def test_numbers_have_the_names_that_hive_gives_them(kind: str, text: str, name: str) -> None:
@@ -36,10 +43,36 @@ def test_numbers_have_the_names_that_hive_gives_them(kind: str, text: str, name:
     assert normal_text(name, column) == name
 
 
-@pytest.mark.parametrize("text", ["one", "1_0", "1,5"])
-def test_a_text_that_is_no_number_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInputError, match="is not of type double"):
-        normal_text(text, Column("p", parse_type("double")))
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        ("double", ["one", "1_0", "1,5", "\uff11"]),
+        ("int", ["1_0", "\uff11", "1.0", "2147483648"]),
+        ("tinyint", ["128"]),
+        ("decimal(3,2)", ["1_0", "\uff11", "NaN", "Infinity", "10"]),
+        ("date", ["2020-1_0-01", "\uff12020-01-01", "2020-02-30", "20200101", "2020-01-01-01"]),
+        ("timestamp", ["junk", "2020-02-30 00:00:00", "2020-01-01 25:00", "2020-01-01 00:00:00Z"]),
+    ],
+)
+def test_a_text_that_is_no_value_is_refused(kind: str, texts: list[str]) -> None:
+    for text in texts:
+        with pytest.raises(InvalidInputError, match="is not of type"):
+            normal_text(text, Column("p", parse_type(kind)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        ("double", [None, "-Infinity", "1.0", "1.0E20", "Infinity", "NaN"]),
+        ("decimal(9,2)", [None, "-1.5", "10", "NaN", "junk"]),
+        ("int", [None, "-1", "10", "junk"]),
+    ],
+)
+def test_names_are_in_the_order_of_their_values(kind: str, texts: list[str | None]) -> None:
+    """Also those of directories that somebody else has named."""
+    column = Column("p", parse_type(kind))
+    mixed = [*texts[1:], texts[0]]
+    assert sorted(mixed, key=lambda text: sort_key(text, column)) == texts
 
 
 def test_a_double_has_one_partition_whichever_way_it_is_written(tmp_path: Path) -> None:

@@ -55,6 +55,12 @@ STAMPS = ["2020-01-02 03:04:05", "2020-01-02 03:04:05.123456789", "2020-12-31 23
         ("double", "decimal(5,2)", [0.125, 1e300, float("nan")], [Decimal("0.13"), None, None]),
         ("string", "int", ["12", " 7 ", "x", "1.5", "99999999999", None], [12, *[None] * 5]),
         ("string", "double", ["1e3", "-.5", "NaN?", ""], [1000.0, -0.5, None, None]),
+        (
+            "string",
+            "decimal(38,18)",
+            ["-" + "9" * 20 + "." + "9" * 18],
+            [Decimal("-" + "9" * 20 + "." + "9" * 18)],
+        ),
         ("string", "decimal(4,1)", ["1.25", "-x", "1000"], [Decimal("1.3"), None, None]),
         ("string", "date", ["1582-10-04", "2020-1-1", "x"], [datetime.date(1582, 10, 4), None]),
         ("date", "timestamp", [datetime.date(1, 1, 1)], [datetime.datetime(1, 1, 1)]),

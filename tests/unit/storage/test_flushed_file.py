@@ -276,3 +276,30 @@ def test_beside_nan_there_are_no_bounds() -> None:
     cover(total, statistics(0.25, 9.0))
     assert (total.numberOfValues, total.doubleStatistics.minimum) == (6, 0.25)
     assert not total.doubleStatistics.HasField("maximum")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "total"),
+    [
+        (
+            "12345678901234567890.123456789012345678",
+            "-0.1",
+            "12345678901234567890.023456789012345678",
+        ),
+        ("1E+30", "1", "1000000000000000000000000000001"),
+        (
+            "99999999999999999999.9",
+            "0.000000000000000001",
+            "99999999999999999999.900000000000000001",
+        ),
+        ("99999999999999999999999999999999999999", "1", ""),
+    ],
+)
+def test_sums_of_decimals_keep_all_digits(low: str, high: str, total: str) -> None:
+    """One of more than 38 digits is left out."""
+    parts = [proto.ColumnStatistics(numberOfValues=1, hasNull=False) for _ in range(2)]
+    for part, value in zip(parts, (low, high), strict=True):
+        numbers = part.decimalStatistics
+        numbers.minimum, numbers.maximum, numbers.sum = value, value, value
+    cover(*parts)
+    assert parts[0].decimalStatistics.sum == total

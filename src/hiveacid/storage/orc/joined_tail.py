@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final
 
 from hiveacid.model.tables import LONG_MAX, LONG_MIN
 from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.tail import MAGIC, OrcTail, Stripe, stored
 
+_EXACTLY: Final = Context(prec=100)
+_DIGITS_MAX: Final = 38
+"""of a decimal; readers of tails take no longer sums"""
 _Order = Callable[[Any], Any]
 
 
@@ -143,9 +146,11 @@ def _merge_sums(total: Any, part: Any) -> None:
 def _merge_decimals(total: Any, part: Any) -> None:
     _merge_bounds(total, part, order=Decimal)
     if total.HasField("sum") and part.HasField("sum"):
-        total.sum = str(Decimal(total.sum) + Decimal(part.sum))
-    else:
-        total.ClearField("sum")
+        found = _EXACTLY.add(Decimal(total.sum), Decimal(part.sum))
+        if len(found.as_tuple().digits) <= _DIGITS_MAX:
+            total.sum = f"{found:f}"
+            return
+    total.ClearField("sum")
 
 
 def _merge_counts(total: Any, part: Any) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
@@ -42,6 +42,7 @@ _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
     Op.GT: operator.gt,
     Op.GE: operator.ge,
 }
+_EXACTLY: Final = Context(prec=100)
 _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _TIME: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6}(\d{0,3}))?)?)?", re.ASCII
@@ -146,15 +147,11 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
             text = pc.if_else(readable, field, pa.scalar(None, pa.string()))
             return compare(pc.utf8_trim_whitespace(text).cast(pa.float64()), float(number))
         if _is_numeric(arrow) and (number is not None or isinstance(value, str)):
-            plain = Decimal(value) if isinstance(value, str) else number
+            plain = _number_in(value) if isinstance(value, str) else number
             assert plain is not None
             if isinstance(plain, float) or pa.types.is_floating(arrow):
-                number_of = field.cast(pa.float64(), safe=False) if _is_integer(kind) else field
-                return compare(number_of, float(plain))
-            if isinstance(plain, int) and not _is_long(plain):
-                return field.is_valid() if compare(0, plain) else pc.scalar(False)
-            exact = Decimal(plain) if pa.types.is_decimal(arrow) else plain
-            return compare(field, pa.scalar(exact))
+                return _float_comparison(field.cast(pa.float64(), safe=False), op, float(plain))
+            return _exact_comparison(field, arrow, op, Decimal(plain))
         if pa.types.is_date(arrow) or (pa.types.is_timestamp(arrow) and arrow.tz is None):
             return _time_comparison(field, arrow, compare, value)
         if pa.types.is_boolean(arrow) and isinstance(value, bool | str):
@@ -171,6 +168,48 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
     raise UnsupportedError(
         f"{value!r} is not compared with column {name} of type {kind} here", column=name
     )
+
+
+def _number_in(text: str) -> Decimal:
+    if "_" in text or not text.isascii():  # Python reads more than Spark and Hive do
+        raise ValueError(text)
+    return Decimal(text)
+
+
+def _float_comparison(field: pc.Expression, op: Op, value: float) -> pc.Expression:
+    """As Spark orders numbers: NaN is equal to itself, and greater than all others."""
+    if value == value:
+        found = _COMPARE[op](field, value)
+        return found | pc.is_nan(field) if op in (Op.GT, Op.GE) else found
+    is_nan = pc.is_nan(field)
+    if op in (Op.LE, Op.GT):
+        return field.is_valid() if op is Op.LE else pc.scalar(False)
+    return is_nan if op in (Op.EQ, Op.GE) else ~is_nan
+
+
+def _exact_comparison(
+    field: pc.Expression, arrow: pa.DataType, op: Op, value: Decimal
+) -> pc.Expression:
+    """Of an integer or decimal column: with the value rounded down to what the column can hold.
+
+    Arrow would look for a type that holds both, and has none beyond 76 digits.
+    """
+    is_decimal = pa.types.is_decimal(arrow)
+    step = Decimal(1).scaleb(-arrow.scale) if is_decimal else Decimal(1)
+    most = Decimal(10**arrow.precision - 1 if is_decimal else 2**63 - 1)
+    most = most.scaleb(-arrow.scale, _EXACTLY) if is_decimal else most
+    least = most.copy_negate() if is_decimal else Decimal(-(2**63))
+    if not value.is_finite():
+        raise ValueError(value)
+    if not least <= value <= most:
+        return field.is_valid() if _COMPARE[op](0, value) else pc.scalar(False)
+    lower = value.quantize(step, ROUND_FLOOR, _EXACTLY)
+    if lower != value:  # between two values of the column
+        if op in (Op.EQ, Op.NE):
+            return field.is_valid() if op is Op.NE else pc.scalar(False)
+        op = Op.LE if op in (Op.LT, Op.LE) else Op.GT
+    kind = arrow if is_decimal else pa.int64()
+    return _COMPARE[op](field, pa.scalar(lower if is_decimal else int(lower), kind))
 
 
 def _is_long(value: Constant) -> bool:

@@ -1,0 +1,36 @@
+"""Names that need quotes, wherever a text is made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hiveacid
+from hiveacid.spark.text import quoted
+from hiveacid.table import equal_columns
+
+OFF = {"hiveacid.compactor.auto": "off"}
+
+
+@pytest.mark.slow
+def test_streams_erasure_and_histories_of_rows_take_any_name(tmp_path: Path) -> None:
+    name = "s`el ect;'%20ü"
+    url, warehouse = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "wh")
+    with hiveacid.connect(None, url, warehouse=warehouse, settings=OFF) as acid:
+        acid.sql(
+            f"create table {quoted(name)} ({quoted(name)} int) stored as orc"
+            " tblproperties ('transactional'='true')"
+        )
+        with acid.stream(quoted(name), strict=False) as stream, stream.transaction():
+            stream.write([{name: 1}, {name: 2}, {name: "x"}])
+        assert hiveacid.read_arrow(acid.table(quoted(f"{name}_rejected"))).read_all().num_rows == 1
+        condition = f"{quoted(name)} = 1"
+        told = acid.sql(f"describe history {quoted(name)} where {condition}")
+        assert len(told.rows) == 1
+        assert acid.table(quoted(name)).purge(where=condition).rows_deleted == 1
+
+
+def test_columns_that_are_equal_may_be_quoted() -> None:
+    assert equal_columns("`a``b`") == ["a`b"]
+    assert equal_columns(["`a`", " b "]) == ["a", "b"]
