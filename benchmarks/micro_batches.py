@@ -1,55 +1,77 @@
-"""Micro-batches of Structured Streaming: 5,000 rows a second, a trigger a second, appended or
-upserted by ``foreach_batch`` with automatic compaction, while an independent process looks.
+"""Micro-batches of Structured Streaming, 5,000 rows a second, a trigger a second: into a table of
+ours beside its automatic compaction and, in the same run and in turn, into those of other systems,
+each as it is by default, while an independent process looks.
 
-The look takes what is newer than it has seen, so a row is visible when a look that has it ends;
-rows come evenly, so the rows between two looks stand for all moments between. Those of the first
-and of the last third are compared: a stream must not get slower.
+That process has a Spark of its own with one core and asks each system by the same SQL for what is
+newer than it has seen, so a row is visible when a look that has it ends; rows come evenly, so the
+rows between two looks stand for all moments between. The first and the last two minutes, of a short
+run its thirds, are compared: a stream must not get slower.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 import hiveacid
-from hiveacid import read_arrow
+from benchmarks.goals import ICEBERG
+from benchmarks.meter import OURS
+from benchmarks.processes import cpu_s
+from benchmarks.systems import SYSTEMS, FlatOrc, HiveAcid, System, start_spark
 from hiveacid.session import Session
-from hiveacid.spark.workers import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _ROWS_A_SECOND: Final = 5_000
+_COLUMNS: Final = "id bigint, at timestamp"
 _KEYS: Final = 50_000
 """of the upserted table: each is written again every ten seconds"""
 _WARM_UP_S: Final = 15.0
 _FIRST_ROW_S: Final = 300.0
 """at most until the first row is there"""
+_WINDOW_S: Final = 120.0
 _STEP_S: Final = 0.02
 _PAUSE_S: Final = 0.2
 
 
-class Line(Protocol):
-    """Prints a figure with its goal."""
+@dataclass(slots=True)
+class _Seen:
+    """What the process saw: (when a look ended, newest row before, newest row), seconds a look,
+    directories that a snapshot reads, its CPU seconds.
+    """
 
-    def __call__(
-        self, what: str, figure: float, unit: str, *, at_least: float = 0, below: float = 0
-    ) -> None: ...
+    looks: list[tuple[float, float, float]] = field(default_factory=list)
+    took: list[float] = field(default_factory=list)
+    directories: list[int] = field(default_factory=lambda: [0])
+    cpu_s: float = 0.0
+
+    def wait_s(self, percentile: float, *, last: bool) -> float:
+        """How long the rows of the first or the last two minutes were not visible."""
+        begin, end = self.looks[0][0], self.looks[-1][0]
+        window_s = min(_WINDOW_S, (end - begin) / 3)
+        low, high = (end - window_s, end) if last else (begin, begin + window_s)
+        within = [one for one in self.looks if low <= one[0] <= high]
+        waits = [now - np.arange(before, newest, _STEP_S) for now, before, newest in within]
+        return float(np.percentile(np.concatenate(waits), percentile))
 
 
-def _newest(acid: Session, than: float) -> float:
+def _newest(system: System, than: float) -> float:
     """Moment of the newest row, in seconds."""
     moment = datetime.fromtimestamp(than, timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")
-    found = read_arrow(acid.table("t"), columns=["at"], filter=f"at > timestamp '{moment}'")
-    moments = found.read_all()["at"].combine_chunks().to_numpy(zero_copy_only=False)
-    if not len(moments):
-        return than
-    return float(moments.max().astype("datetime64[us]").astype(np.int64)) / 1e6
+    text = f"SELECT max(at) FROM {{table}} WHERE at > timestamp '{moment}'"
+    newest = system.query(text, "t").collect()[0][0]
+    return than if newest is None else float(newest.replace(tzinfo=timezone.utc).timestamp())
 
 
 def _directories(acid: Session) -> int:
@@ -60,35 +82,31 @@ def _directories(acid: Session) -> int:
     return int(part.directory.base is not None) + len(part.directory.deltas)
 
 
-def _look(url: str, seconds: float, answers: Any) -> None:
-    """Looks (when it ended, newest row before, newest row), directories read, seconds a look; from
-    a warm-up after the first row on.
-    """
-    looks: list[tuple[float, float, float]] = []
-    directories, took = [], []
-    with hiveacid.connect(None, url, settings={"hiveacid.compactor.auto": "off"}) as acid:
-        seen, begins = 0.0, time.time() + _FIRST_ROW_S
-        while time.time() < begins + seconds:
-            begin = time.time()
-            newest = _newest(acid, seen)
-            now = time.time()
-            if newest > seen:
-                if not seen:
-                    begins = now + _WARM_UP_S
-                elif now > begins:
-                    looks.append((now, seen, newest))
-                seen = newest
-            if now > begins:
-                took.append(now - begin)
-                directories.append(_directories(acid))
-            time.sleep(_PAUSE_S)
-    answers.put((looks, directories, took))
-
-
-def _waits(looks: list[tuple[float, float, float]]) -> np.ndarray[Any, Any]:
-    """How long each moment's rows were not visible."""
-    found = [now - np.arange(before, newest, _STEP_S) for now, before, newest in looks]
-    return np.concatenate(found) if found else np.array([np.inf])
+def _look(name: str, work: Path, seconds: float, answers: Any) -> None:
+    """Answers None when the warm-up after the first row is over, and then what was seen."""
+    spark = start_spark([SYSTEMS[name]], work, cores=1, memory="1g", conf={})
+    system = SYSTEMS[name](spark, work / "tables")
+    if isinstance(system, FlatOrc):
+        system.columns["t"] = _COLUMNS
+    seen, newest, begins = _Seen(), 0.0, time.time() + _FIRST_ROW_S
+    while time.time() < begins + seconds:
+        begin, before = time.time(), newest
+        newest = _newest(system, before)
+        now = time.time()
+        if newest > before == 0:
+            begins = now + _WARM_UP_S
+        if now > begins:
+            if not seen.took:
+                answers.put(None)
+                seen.cpu_s = -cpu_s()
+            seen.took.append(now - begin)
+            if newest > before:
+                seen.looks.append((now, before, newest))
+            if isinstance(system, HiveAcid):
+                seen.directories.append(_directories(system.session))
+        time.sleep(_PAUSE_S)
+    seen.cpu_s += cpu_s()
+    answers.put(seen)
 
 
 def _last(batch: DataFrame) -> DataFrame:
@@ -96,51 +114,104 @@ def _last(batch: DataFrame) -> DataFrame:
     return batch.groupBy("id").agg({"at": "max"}).withColumnRenamed("max(at)", "at")
 
 
-def micro_batches(directory: str, mode: str, *, seconds: float, line: Line) -> None:
+def _merge(table: str, batch: DataFrame, number: int) -> None:
+    del number
+    batch.createOrReplaceTempView("batch")
+    batch.sparkSession.sql(
+        f"MERGE INTO {table} t USING batch s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+def _started(system: System, acid: Session | None, mode: str, work: Path) -> StreamingQuery:
+    """The query, with ``acid`` where the table is ours."""
+    spark = system.spark
+    events = spark.readStream.format("rate").option("rowsPerSecond", _ROWS_A_SECOND).load()
+    key = f"value % {_KEYS}" if mode == "upsert" else "value"
+    writer = (
+        events.selectExpr(f"{key} id", "timestamp at")
+        .writeStream.option("checkpointLocation", str(work / f"checkpoint_{system.name}_{mode}"))
+        .trigger(processingTime="1 second")
+    )
+    if mode == "upsert":
+        by_key = acid and hiveacid.foreach_batch(acid, "t", mode="upsert", on="id")
+        write = by_key or partial(_merge, system.named("t"))
+        return writer.foreachBatch(lambda batch, number: write(_last(batch), number)).start()
+    if isinstance(system, FlatOrc):
+        place = str(system.path("t"))
+        return writer.format("orc").option("compression", "zstd").start(place)
+    if acid is None:
+        return writer.toTable(system.named("t"))
+    if mode == "append":
+        return writer.foreachBatch(hiveacid.foreach_batch(acid, "t")).start()
+    return writer.format("hiveacid").options(table="t", metastore=acid.client.metastore.url).start()
+
+
+def _streamed(
+    system: System, mode: str, work: Path, *, seconds: float, line: Callable[..., None]
+) -> _Seen:
     """Stream for so long, after a warm-up, and print the figures."""
-    spark = local_session("micro-batches", conf={"spark.driver.memory": "2g"})
-    url = f"sqlite:///{directory}/metastore.db"
-    settings = {"hiveacid.compactor.embedded_pause_s": "2", "hiveacid.retention_s": "60"}
-    with hiveacid.connect(
-        spark, url, warehouse=f"{directory}/warehouse", settings=settings
-    ) as acid:
-        acid.sql(
-            "create table t (id bigint, at timestamp) stored as orc"
-            " tblproperties ('transactional'='true')"
-        )
-        append = mode == "append"
-        write = hiveacid.foreach_batch(acid, "t", mode=mode, on=None if append else "id")
-        events = spark.readStream.format("rate").option("rowsPerSecond", _ROWS_A_SECOND).load()
-        key = "value" if append else f"value % {_KEYS}"
-        query = (
-            events.selectExpr(f"{key} id", "timestamp at")
-            .writeStream.foreachBatch(
-                write if append else lambda rows, number: write(_last(rows), number)
-            )
-            .option("checkpointLocation", f"{directory}/checkpoint")
-            .trigger(processingTime="1 second")
-            .start()
-        )
+    what = f"{mode}, {system.name}"
+    with ExitStack() as stack:
+        acid = None
+        if isinstance(system, HiveAcid):
+            acid = stack.enter_context(system.connect(settings={}))
+            transactional = "stored as orc tblproperties ('transactional'='true')"
+            acid.sql(f"create table t ({_COLUMNS}) {transactional}")
+        else:
+            system.create("t", _COLUMNS)
+        query = _started(system, acid, mode, work)
         context = multiprocessing.get_context("spawn")
         answers = context.Queue()
-        watcher = context.Process(target=_look, args=(url, seconds, answers))
+        watcher = context.Process(target=_look, args=(system.name, work, seconds, answers))
         watcher.start()
-        looks, directories, took = answers.get(timeout=seconds + 2 * _FIRST_ROW_S)
+        answers.get(timeout=2 * _FIRST_ROW_S)
+        cpu = -cpu_s()
+        seen: _Seen = answers.get(timeout=seconds + _FIRST_ROW_S)
+        cpu += cpu_s() - seen.cpu_s
         watcher.join()
         progress = [dict(one) for one in query.recentProgress if one["numInputRows"]]
         failure = query.exception()
         query.stop()
-        assert failure is None, failure
-        rows = acid.sql("select count(*), count(distinct id) from t").collect()[0]
-        assert rows[0] == rows[1], f"{rows[0] - rows[1]} rows are there twice"
-    third = max(len(looks) // 3, 1)
-    for which, part in (("first", looks[:third]), ("last", looks[-third:])):
-        p95 = float(np.percentile(_waits(part), 95))
-        line(f"{mode}: event to visible, p95 of the {which} third", p95, "s", below=2.5)
+        text = "SELECT count(*), count(DISTINCT id), max(id) + 1 FROM {table}"
+        rows = system.query(text, "t").collect()[0]
+        on_disk = sum(1 for one in system.path("t").glob("*delta_*"))
+        system.drop("t")
+    if failure is not None:
+        print(f"{what}: {failure}")
+    ours = acid is not None
+    for which, last in (("first", False), ("last", True)):
+        name = f"{what}: event to visible, {which} minutes"
+        line(f"{name}, p50", seen.wait_s(50, last=last), "s")
+        line(f"{name}, p95", seen.wait_s(95, last=last), "s", below=2.5 if ours else 0)
     batches = [one["durationMs"]["triggerExecution"] / 1000 for one in progress]
-    on_disk = sum(1 for one in Path(directory, "warehouse", "t").iterdir() if one.is_dir())
-    line(f"{mode}: directories a snapshot reads, highest", max(directories), "", below=100)
-    line(f"{mode}: directories kept besides at the end", on_disk - directories[-1], "")
-    line(f"{mode}: a batch, p95", float(np.percentile(batches, 95)), "s")
-    line(f"{mode}: a look, p95", float(np.percentile(took, 95)), "s")
-    line(f"{mode}: rows", rows[0], "")
+    line(f"{what}: failed batches", failure is not None, f"of {len(batches)}", below=1)
+    line(f"{what}: rows lost or twice", max(rows) - min(rows), f"of {rows[0]:,}", below=1)
+    if ours:
+        line(f"{what}: directories a snapshot reads, highest", max(seen.directories), "", below=100)
+        line(f"{what}: directories kept besides", on_disk - seen.directories[-1], "")
+    line(f"{what}: a batch, p95", float(np.percentile(batches, 95)), "s")
+    line(f"{what}: a look, p95", float(np.percentile(seen.took, 95)), "s")
+    line(f"{what}: CPU of what writes", cpu / seconds, "CPU s/s")
+    line(f"{what}: CPU of what looks", seen.cpu_s / seconds, "CPU s/s")
+    return seen
+
+
+def micro_batches(
+    directory: str, mode: str, *, beside: Sequence[str], seconds: float, line: Callable[..., None]
+) -> None:
+    """Stream into a table of each system, ours first, and print the figures."""
+    work = Path(directory)
+    able = [name for name in beside if mode != "upsert" or name != FlatOrc.name]
+    conf = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
+    systems = [SYSTEMS[name] for name in (OURS, *able)]
+    spark = start_spark(systems, work, cores=2, memory="2g", conf=conf)
+    p95 = {}
+    for name in (OURS, *able):
+        system = SYSTEMS[name](spark, work / "tables")
+        seen = _streamed(system, mode, work, seconds=seconds, line=line)
+        p95[name] = seen.wait_s(95, last=True)
+        if name != OURS:
+            goal = 1.0 if name == ICEBERG else 0
+            line(f"{mode}: p95 of the last, by {name}'s", p95[OURS] / p95[name], "x", below=goal)
+    spark.stop()

@@ -27,6 +27,20 @@ def is_installed() -> bool:
     return (VENV / ".installed").is_file() and (JARS / ".fetched").is_file()
 
 
+def is_here() -> bool:
+    """Whether this process runs in it."""
+    return Path(sys.prefix).resolve() == VENV.resolve()
+
+
+def run(module: str) -> int:
+    """The same command line, by the Python that has the PySpark of the peers."""
+    if not is_installed():
+        raise SystemExit("bench: the peers are not installed; `make bench-peers` does it")
+    command = [str(PYTHON), "-m", module, *sys.argv[1:]]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "TZ": "UTC"}
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
 def main() -> int:
     """Install what is missing, then measure; 2 where it cannot be installed."""
     if shutil.which("mvn") is None:
@@ -34,9 +48,7 @@ def main() -> int:
         return 2
     _make_environment()
     _fetch_jars()
-    command = [str(PYTHON), "-m", "benchmarks.run", *sys.argv[1:]]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "TZ": "UTC"}
-    return subprocess.run(command, env=environment, check=False).returncode
+    return run("benchmarks.run")
 
 
 def _make_environment() -> None:

@@ -15,12 +15,11 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A line of /proc; ``ticks`` are its own user and system time, ``began`` tells it from a later
-    process of the same id.
+    """A line of /proc; ``ticks`` are user and system time, its own and that of children which ended
+    and were waited for, with theirs.
     """
 
     pid: int
-    began: int
     parent: int
     ticks: int
     resident_bytes: int
@@ -48,17 +47,15 @@ def family() -> list[Process]:
 class CpuClock:
     """CPU seconds that the family has used so far, in user and in system mode; never goes back.
 
-    A process that has ended keeps the time that it had when last looked at: Spark ends idle Python
-    workers when it likes, and their time must not vanish from the sum.
+    A process that has ended counts in the one that waited for it, however short it was.
     """
 
     def __init__(self) -> None:
-        self._ticks: dict[tuple[int, int], int] = {}
+        self._ticks = 0
 
     def __call__(self) -> float:
-        for process in family():
-            self._ticks[process.pid, process.began] = process.ticks
-        return sum(self._ticks.values()) / _TICKS_PER_S
+        self._ticks = max(self._ticks, sum(process.ticks for process in family()))
+        return self._ticks / _TICKS_PER_S
 
 
 cpu_s: Final = CpuClock()
@@ -107,7 +104,6 @@ def _read(entry: Path) -> Process | None:
     return Process(
         pid=int(entry.name),
         parent=int(fields[1]),
-        ticks=int(fields[11]) + int(fields[12]),
-        began=int(fields[19]),
+        ticks=sum(int(one) for one in fields[11:15]),
         resident_bytes=int(fields[21]) * _PAGE,
     )

@@ -58,6 +58,15 @@ def _figures(figures: Figures) -> Table:
     return table
 
 
+def _kind(metric: str) -> str:
+    """In which row of the picture it stands."""
+    first, _, last = metric.partition(".")
+    if first == "few":
+        return "one row"
+    is_query = last in ("q1", "full", "count") or first in ("q3", "q6", "q14", "q18")
+    return "queries" if is_query else "writes"
+
+
 def _goals(verdicts: list[Verdict]) -> Table:
     table = Table(title="Goals: ours by the other's, or ours alone")
     for name in ("goal", "against", "wall", "CPU", "at most", "met"):
@@ -97,30 +106,34 @@ def print_bars(title: str, values: dict[str, float]) -> None:
 
 
 def draw_bars(figures: Figures, path: Path) -> None:
-    """The same as a picture; needs matplotlib (``pip install 'hiveacid[bench]'``)."""
+    """The same as a picture, a row for each kind of work; needs matplotlib (``pip install
+    'hiveacid[bench]'``).
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    shown = _shown(figures)
-    if not shown:
+    rows: dict[str, dict[str, dict[str, float]]] = {}
+    for metric, found in _shown(figures).items():
+        rows.setdefault(_kind(metric), {})[metric] = found
+    if not rows:
         return
     systems = figures.systems()
-    picture, axes = pyplot.subplots(figsize=(max(6.0, 0.9 * len(shown)), 4.5))
+    picture, panels = pyplot.subplots(len(rows), figsize=(10, 2.6 * len(rows)), squeeze=False)
     width = 0.8 / len(systems)
-    for at, system in enumerate(systems):
-        places = [x + at * width for x, found in enumerate(shown.values()) if system in found]
-        heights = [found[system] for found in shown.values() if system in found]
-        axes.bar(places, heights, width, label=system, color=_COLOURS.get(system))
-    axes.set_yscale("log")
-    axes.set_xticks([x + 0.4 - width / 2 for x in range(len(shown))], list(shown), rotation=40)
-    for label in axes.get_xticklabels():
-        label.set_horizontalalignment("right")
-    axes.set_ylabel("CPU seconds, median")
-    axes.set_title(f"TPC-H SF {figures.about['scale']:g}; lower is better")
-    axes.legend()
+    for (title, row), axes in zip(rows.items(), panels[:, 0], strict=True):
+        for at, system in enumerate(systems):
+            places = [x + at * width for x, found in enumerate(row.values()) if system in found]
+            heights = [found[system] for found in row.values() if system in found]
+            axes.bar(places, heights, width, label=system, color=_COLOURS.get(system))
+        names = [metric.replace(".", "\n") for metric in row]
+        axes.set_xticks([x + 0.4 - width / 2 for x in range(len(row))], names, fontsize=6)
+        axes.set_title(title, fontsize=9)
+        axes.set_ylabel("CPU s")
+    picture.legend(*panels[0, 0].get_legend_handles_labels(), loc="upper right", ncols=len(systems))
+    picture.suptitle(f"TPC-H SF {figures.about['scale']:g}, medians; lower is better", x=0.2)
     picture.tight_layout()
-    picture.savefig(path, dpi=120)
+    picture.savefig(path, dpi=100)
     pyplot.close(picture)
     print(f"bars: {path}")

@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,9 +22,8 @@ from benchmarks.arrow import arrow
 from benchmarks.goals import judged
 from benchmarks.meter import OURS, Figures, Meter
 from benchmarks.report import draw_bars, print_report
-from benchmarks.systems import EXTENSIONS, PEERS, SYSTEMS, System
+from benchmarks.systems import PEERS, SYSTEMS, start_spark
 from benchmarks.workloads import WORKLOADS, Bench, brief
-from hiveacid.spark.workers import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,15 +36,16 @@ def main() -> int:
     """The command line."""
     options = _parser().parse_args()
     names = _chosen(options.systems.split(",") if options.systems else _there())
-    if any(name in PEERS for name in names) and Path(sys.prefix).resolve() != peers.VENV.resolve():
-        return _in_peers_environment()
+    if any(name in PEERS for name in names) and not peers.is_here():
+        return peers.run("benchmarks.run")
     directory = Path(options.data).resolve()
     work = directory / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     made = data.make(scale=options.scale, directory=directory)
     systems = [SYSTEMS[name] for name in names]
-    spark = _session(options, systems, work)
+    conf = dict(one.split("=", 1) for one in options.conf)
+    spark = start_spark(systems, work, cores=options.cores, memory=options.driver_memory, conf=conf)
     figures = Figures(_about(options, spark))
     bench = Bench(
         spark=spark,
@@ -100,42 +98,7 @@ def _chosen(names: list[str]) -> list[str]:
     unknown = sorted(set(names) - set(SYSTEMS))
     if unknown or OURS not in names:
         raise SystemExit(f"bench: {OURS} and any of {', '.join(SYSTEMS)}, not {','.join(names)}")
-    if any(name in PEERS for name in names) and not peers.is_installed():
-        raise SystemExit("bench: the peers are not installed; `make bench-peers` does it")
     return names
-
-
-def _in_peers_environment() -> int:
-    """The same command line, by the Python that has the PySpark of the peers."""
-    command = [str(peers.PYTHON), "-m", "benchmarks.run", *sys.argv[1:]]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "TZ": "UTC"}
-    return subprocess.run(command, env=environment, check=False).returncode
-
-
-def _session(options: argparse.Namespace, systems: list[type[System]], work: Path) -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    conf: dict[str, str] = {
-        "spark.master": f"local[{options.cores}]",
-        "spark.driver.memory": options.driver_memory,
-        "spark.driver.host": "localhost",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": str(work / "scratch"),
-        "spark.sql.warehouse.dir": str(work / "spark-warehouse"),
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.parquet.compression.codec": "zstd",
-    }
-    jars = ":".join(str(one) for one in sorted(peers.JARS.glob("*.jar")))
-    if jars and any(system.name in PEERS for system in systems):
-        conf["spark.driver.extraClassPath"] = jars
-    extensions: list[str] = []
-    for system in systems:
-        own = system.conf(work / "tables")
-        extensions += [one for one in [own.pop(EXTENSIONS, "")] if one]
-        conf |= own
-    if extensions:
-        conf[EXTENSIONS] = ",".join(extensions)
-    conf |= dict(one.split("=", 1) for one in options.conf)
-    return local_session("hiveacid benchmark", conf=conf)
 
 
 def _about(options: argparse.Namespace, spark: SparkSession) -> dict[str, Any]:

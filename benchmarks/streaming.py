@@ -2,8 +2,9 @@
 
 Without Spark: rows and one-row writes a second of one writer, commits a second of eight processes,
 and when an independent process reads what was committed. With it (``micro_batches.py``): micro-
-batches that are appended and upserted. Each line has the figure, its goal, whether it is met, and
-CPU seconds, which count on a machine that does other things too.
+batches that are appended and upserted, where ``make bench-peers`` has made the peers' environment
+beside Iceberg, too (``--beside iceberg_v3 orc``). Each line has the figure, its goal, whether it is
+met, and CPU seconds, which count on a machine that does other things too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 import hiveacid
+from benchmarks import peers
 from hiveacid import read_arrow
 from hiveacid.session import Session
 
@@ -195,7 +197,7 @@ def visible(url: str, told: _Told, *, seconds: float) -> None:
     told.line(f"commit to visible, p95 of {len(waits)}", p95, "s", below=1)
 
 
-PARTS: Final = ("bulk", "single", "commits", "visible", "append", "upsert")
+PARTS: Final = ("bulk", "single", "commits", "visible", "append", "sink", "upsert")
 
 
 def main() -> int:
@@ -203,8 +205,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=PARTS, nargs="+", default=PARTS)
     parser.add_argument("--seconds", type=float, default=60, help="of micro-batches")
+    parser.add_argument("--beside", nargs="+", default=[], help="other systems, for micro-batches")
     parser.add_argument("--dir", type=Path, help="where the files go")
     chosen = parser.parse_args()
+    if not peers.is_here() and any(one != "orc" for one in chosen.beside):
+        return peers.run("benchmarks.streaming")
     print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}")
     told = _Told()
     works: dict[str, Callable[[str], None]] = {
@@ -220,7 +225,9 @@ def main() -> int:
             else:
                 from benchmarks.micro_batches import micro_batches
 
-                micro_batches(directory, part, seconds=chosen.seconds, line=told.line)
+                micro_batches(
+                    directory, part, beside=chosen.beside, seconds=chosen.seconds, line=told.line
+                )
     return 0 if told.all_met else 1
 
 

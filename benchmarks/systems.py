@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import hiveacid
+from benchmarks import peers
 from benchmarks.data import KEYS
 from benchmarks.meter import OURS
+from hiveacid.spark.workers import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,7 +152,7 @@ class HiveAcid(System):
         super().__init__(spark, root)
         # who loses is counted, and compactions are measured by themselves
         settings = {"hiveacid.conflict.retries": "0", "hiveacid.compactor.auto": "off"}
-        self._connect = partial(
+        self.connect = partial(
             hiveacid.connect,
             spark,
             f"sqlite:///{self.root}/metastore.db",
@@ -162,7 +165,7 @@ class HiveAcid(System):
     def session(self) -> hiveacid.Session:
         """The calling thread's own."""
         if not hasattr(self._of_threads, "session"):
-            self._of_threads.session = self._connect()
+            self._of_threads.session = self.connect()
         session: hiveacid.Session = self._of_threads.session
         return session
 
@@ -296,12 +299,12 @@ class FlatOrc(System):
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         super().__init__(spark, root)
-        self._columns: dict[str, str] = {}
+        self.columns: dict[str, str] = {}
 
     def create(self, table: str, columns: str, buckets: str = "") -> None:
         del buckets
         self.drop(table)
-        self._columns[table] = columns
+        self.columns[table] = columns
         self.path(table).mkdir()
 
     def drop(self, table: str) -> None:
@@ -311,7 +314,7 @@ class FlatOrc(System):
         rows.write.mode("append").option("compression", "zstd").orc(str(self.path(table)))
 
     def insert(self, table: str, values: Sequence[object]) -> None:
-        self.append(table, self.spark.createDataFrame([tuple(values)], self._columns[table]))
+        self.append(table, self.spark.createDataFrame([tuple(values)], self.columns[table]))
 
     def merge(self, table: str, source: DataFrame, clauses: str) -> None:
         old, keys = self._read(table), list(KEYS)
@@ -347,7 +350,7 @@ class FlatOrc(System):
         self._replace(table, self._read(table))
 
     def _read(self, table: str) -> DataFrame:
-        return self.spark.read.schema(self._columns[table]).orc(str(self.path(table)))
+        return self.spark.read.schema(self.columns[table]).orc(str(self.path(table)))
 
     def _replace(self, table: str, rows: DataFrame) -> None:
         beside = self.path(f"{table}.new")
@@ -360,3 +363,33 @@ SYSTEMS: dict[str, type[System]] = {
     one.name: one for one in (HiveAcid, FlatOrc, DeltaVectors, IcebergV3)
 }
 PEERS = (DeltaVectors.name, IcebergV3.name)
+
+
+def start_spark(
+    systems: Sequence[type[System]], work: Path, *, cores: int, memory: str, conf: Mapping[str, str]
+) -> SparkSession:
+    """One session for these systems, whose tables lie below ``work``; ``conf`` comes on top."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.master": f"local[{cores}]",
+        "spark.driver.memory": memory,
+        # of a stream of Iceberg an expression over a long text nests deeper than 1 MiB
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Xss8m",
+        "spark.driver.host": "localhost",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(work / "scratch"),
+        "spark.sql.warehouse.dir": str(work / "spark-warehouse"),
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.parquet.compression.codec": "zstd",
+    }
+    jars = ":".join(str(one) for one in sorted(peers.JARS.glob("*.jar")))
+    if jars and any(system.name in PEERS for system in systems):
+        settings["spark.driver.extraClassPath"] = jars
+    extensions: list[str] = []
+    for system in systems:
+        own = system.conf(work / "tables")
+        extensions += [one for one in [own.pop(EXTENSIONS, "")] if one]
+        settings |= own
+    if extensions:
+        settings[EXTENSIONS] = ",".join(extensions)
+    return local_session("hiveacid benchmark", conf={**settings, **conf})
