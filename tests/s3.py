@@ -5,12 +5,13 @@ What was asked of it is read from its log, so requests are counted where they ar
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -50,6 +51,17 @@ class S3Server:
             "AWS_SECRET_ACCESS_KEY": "tester's-secret",
         }
 
+    @property
+    def hadoop(self) -> dict[str, str]:
+        """The same as Hadoop's s3a calls them."""
+        return {
+            "fs.s3a.endpoint": self.endpoint,
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.access.key": "tester",
+            "fs.s3a.secret.key": "tester's-secret",
+        }
+
     def bucket(self) -> str:
         """The name of a new bucket."""
         name = f"bucket-{next(self._numbers)}"
@@ -87,6 +99,20 @@ def s3_server() -> Iterator[S3Server]:
         finally:
             process.terminate()
             process.wait()
+
+
+@contextmanager
+def variables(environment: Mapping[str, str]) -> Iterator[None]:
+    """Within the block they are those of this process."""
+    saved = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name, text in saved.items():
+            os.environ.pop(name)
+            if text is not None:
+                os.environ[name] = text
 
 
 def _address(log: Path, process: subprocess.Popen[bytes]) -> str:

@@ -1,7 +1,7 @@
 """Real Hive as a program: its jars by Maven, a runner of our own (``tool/``), one process a script.
 
 Jars and the compiled runner are kept in ``home(version)``. What ``tool/hive-VERSION.txt`` lists is
-all that Hive needs, nothing that Maven would add.
+all that Hive needs, nothing that Maven would add; ``tool/s3a.txt`` lists what it needs for S3.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -54,24 +54,33 @@ def prepare(version: str) -> None:
     Raises:
         HiveIsMissingError: Maven or the compiler failed.
     """
-    lines = (SOURCES / f"hive-{version}.txt").read_text("utf-8").split()
-    fetched = home(version) / "fetched.txt"
-    if not fetched.exists() or fetched.read_text("utf-8").split() != lines:
-        _fetch(version, lines)
-        fetched.write_text("\n".join(lines), "utf-8")
+    _fetch(f"hive-{version}", home(version))
     _compile(version)
 
 
-def _fetch(version: str, artifacts: Sequence[str]) -> None:
-    library = home(version) / "lib"
+def _fetch(name: str, place: Path) -> None:
+    """The jars of a list, where they are not there.
+
+    Raises:
+        HiveIsMissingError: Maven failed.
+    """
+    lines = (SOURCES / f"{name}.txt").read_text("utf-8").split()
+    fetched, library, pom = place / "fetched.txt", place / "lib", place / "pom.xml"
+    if fetched.exists() and fetched.read_text("utf-8").split() == lines:
+        return
     shutil.rmtree(library, ignore_errors=True)
     library.mkdir(parents=True)
-    pom = home(version) / "pom.xml"
-    pom.write_text(_pom(artifacts), "utf-8")
-    print(f"fetching Hive {version} with Maven into {home(version)}", file=sys.stderr, flush=True)
+    pom.write_text(_pom(lines), "utf-8")
+    print(f"fetching {name} with Maven into {place}", file=sys.stderr, flush=True)
     goal = "dependency:copy-dependencies"
-    _run("mvn", "-q", "-B", "-f", str(pom), goal, f"-DoutputDirectory={library}", version=version)
-    (release,) = library.glob("*.tar.gz")
+    _run("mvn", "-q", "-B", "-f", str(pom), goal, f"-DoutputDirectory={library}", what=name)
+    for release in library.glob("*.tar.gz"):
+        _take_schema(release, version=place.name)
+    fetched.write_text("\n".join(lines), "utf-8")
+
+
+def _take_schema(release: Path, *, version: str) -> None:
+    """The script that makes a metastore, out of the archive that has it."""
     with tarfile.open(release) as archive:
         (script,) = (
             member
@@ -112,17 +121,17 @@ def _compile(version: str) -> None:
         return
     classes.mkdir(exist_ok=True)
     options = ["-nowarn", "-XDsuppressNotes", "-cp", f"{home(version)}/lib/*", "-d", str(classes)]
-    _run(_java("javac"), *options, *map(str, sources), version=version)
+    _run(_java("javac"), *options, *map(str, sources), what=f"hive-{version}")
 
 
-def _run(*command: str, version: str) -> None:
+def _run(*command: str, what: str) -> None:
     try:
         subprocess.run(command, capture_output=True, check=True, text=True, timeout=TIMEOUT_S)
     except FileNotFoundError:
-        raise HiveIsMissingError(f"Hive {version} needs {command[0]}: install it") from None
+        raise HiveIsMissingError(f"{what} needs {command[0]}: install it") from None
     except subprocess.CalledProcessError as error:
         said = (error.stdout + error.stderr).strip()[-1000:]
-        raise HiveIsMissingError(f"Hive {version}: {command[0]} failed: {said}") from None
+        raise HiveIsMissingError(f"{what}: {command[0]} failed: {said}") from None
 
 
 def _java(name: str) -> str:
@@ -133,13 +142,15 @@ def _java(name: str) -> str:
 @dataclass(frozen=True)
 class HiveTool:
     """One version of Hive with a warehouse directory; ``answers`` is where ``!snap`` goes, ``root``
-    a URL where tables are, if they are not on this machine's disk.
+    a URL where tables are, if they are not on this machine's disk, and ``conf`` what Hadoop has to
+    know of that place.
     """
 
     version: str
     scratch: Path
     answers: Path
     root: str = ""
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def warehouse(self) -> Path:
@@ -153,6 +164,8 @@ class HiveTool:
             HiveIsMissingError: it cannot be fetched, or does not start.
         """
         prepare(self.version)
+        if self.root.startswith("s3a:"):
+            _fetch("s3a", home("s3a"))
         self._start("init", name="prepare", worst=0)
 
     def run(self, script: str, name: str) -> list[str]:
@@ -199,6 +212,8 @@ class HiveTool:
     def _command(self, conf: Path) -> Iterator[str]:
         place = home(self.version)
         path = [conf, place / "classes", *jars(self.version)]
+        if self.root.startswith("s3a:"):
+            path += sorted(home("s3a").glob("lib/*.jar"))
         yield from (_java("java"), "-Xmx1500m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
         for package in OPEN_PACKAGES:
             yield f"--add-opens=java.base/{package}=ALL-UNNAMED"
@@ -209,6 +224,7 @@ class HiveTool:
         yield f"-Dtool.conf={conf}"
         yield f"-Dtool.warehouse={self.root}"
         yield f"-Dtool.schema={place / 'schema.sql'}"
+        yield from (f"-Dtool.set.{name}={text}" for name, text in self.conf.items())
         yield from ("-cp", os.pathsep.join(map(str, path)), "hiveacid.Tool")
 
 

@@ -4,6 +4,7 @@
     python -m tests.interop.run --way ours --kinds flat  tables of ours in Hive, one kind
     python -m tests.interop.run --version 3.1            Hive 3.1: SELECT of our tables
     python -m tests.interop.run --way hdfs               one warehouse on HDFS, changed by both
+    python -m tests.interop.run --way s3                 one warehouse on S3, changed by both
     python -m tests.interop.run --ci                     tables of ours, one of each kind
     python -m tests.interop.run --keep DIR               leave warehouses, logs and answers there
 
@@ -23,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.interop import hive_wrote, on_hdfs, orc_tools
+from tests.interop import hive_wrote, on_servers, orc_tools
 from tests.interop.back_home import back_home
 from tests.interop.hive_tool import HiveIsMissingError, HiveTool
 from tests.interop.kinds import Kind
@@ -63,7 +64,8 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    arguments.add_argument("--way", choices=["ours", "hives", "both", "hdfs"], default="both")
+    ways = ["ours", "hives", "both", "hdfs", "s3"]
+    arguments.add_argument("--way", choices=ways, default="both")
     arguments.add_argument("--version", choices=["4.1", "3.1"], default="4.1")
     arguments.add_argument("--kinds", default="", help="names of kinds, comma between")
     arguments.add_argument("--scripts", default="", help="scripts of hive/, comma between")
@@ -77,8 +79,8 @@ def _run(scratch: Path, given: argparse.Namespace) -> int:
     started = time.monotonic()
     spark = _spark(scratch)
     ways = []
-    if given.way == "hdfs":
-        ways.append(on_hdfs.outcomes(spark, scratch / "hdfs"))
+    if given.way in ("hdfs", "s3"):
+        ways.append(on_servers.outcomes(spark, scratch / given.way, given.way))
     if given.way in ("ours", "both"):
         ways.append(_ours(spark, scratch / "ours", given))
     if given.way in ("hives", "both") and given.version == "4.1" and not given.ci:

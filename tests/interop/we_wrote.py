@@ -215,13 +215,17 @@ def _same_rows(written: Written) -> Iterator[str]:
     yield f"!snap {written.kind.name}.same_rows {twin} {written.kind.shown}"
 
 
-def known_write_ids(tables: Mapping[str, range], *, version: str) -> Iterator[str]:
-    """Rows in the metastore's database by which our write ids are committed ones, by table."""
-    end = FIRST_TXN + max(map(len, tables.values())) + 1
+def known_write_ids(
+    tables: Mapping[str, range], *, version: str, first_txn: int = FIRST_TXN
+) -> Iterator[str]:
+    """Rows in the metastore's database by which our write ids are committed ones, by table; what it
+    knows of lower ones stays. ``first_txn`` is above those of our compactions.
+    """
+    end = first_txn + max(map(len, tables.values())) + 1
     if version == "3.1":
         yield f'!db update "NEXT_TXN_ID" set "NTXN_NEXT"={end}'
     else:
-        rows = ",".join(f"({txn},'c',1,1,'us','us',0)" for txn in range(FIRST_TXN, end))
+        rows = ",".join(f"({txn},'c',1,1,'us','us',0)" for txn in range(first_txn, end))
         yield (
             '!db insert into "TXNS" ("TXN_ID","TXN_STATE","TXN_STARTED","TXN_LAST_HEARTBEAT",'
             f'"TXN_USER","TXN_HOST","TXN_TYPE") values {rows}'
@@ -229,14 +233,17 @@ def known_write_ids(tables: Mapping[str, range], *, version: str) -> Iterator[st
         yield f'!db alter table "TXNS" alter column "TXN_ID" restart with {end}'
     for table, write_ids in tables.items():
         yield f'!db delete from "NEXT_WRITE_ID" where "NWI_TABLE"=\'{table}\''
-        yield f'!db delete from "TXN_TO_WRITE_ID" where "T2W_TABLE"=\'{table}\''
+        yield (
+            f'!db delete from "TXN_TO_WRITE_ID" where "T2W_TABLE"=\'{table}\''
+            f' and "T2W_WRITEID">={write_ids.start}'
+        )
         which = f"'default','{table}'"
         yield (
             '!db insert into "NEXT_WRITE_ID" ("NWI_DATABASE","NWI_TABLE","NWI_NEXT")'
             f" values ({which},{write_ids.stop})"
         )
         rows = ",".join(
-            f"({FIRST_TXN + number},{which},{write_id})"
+            f"({first_txn + number},{which},{write_id})"
             for number, write_id in enumerate(write_ids)
         )
         if rows:

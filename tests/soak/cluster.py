@@ -5,14 +5,14 @@ The warehouse is on a server of S3, which answers one request in thirty that it 
 HDFS, whose name node is restarted with each worker that is killed; the metastore is on PostgreSQL;
 the Python of the workers has no hiveacid. Each driver changes rows of its own, in partitions that
 both write to; a model says after each statement what must be there. At the end nothing is lost,
-nothing is there twice, and after a cleaning nothing is left of what was killed. A line tells what
-was done; 1 where anything is wrong.
+nothing is there twice, and after a cleaning nothing is left of what was killed. With ``--hive`` it
+is a table that real Hive wrote there, whose rows the drivers change, too; Hive reads it in the end.
+A line tells what was done, and what S3 was asked for; 1 where anything is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import signal
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -29,10 +30,12 @@ from typing import Final
 
 from tests import standalone
 from tests.hdfs import hdfs_server
+from tests.interop.hive_tool import HiveTool
 from tests.postgres import postgres_server
-from tests.s3 import s3_server
+from tests.s3 import s3_server, variables
 from tests.s3_proxy import proxy
-from tests.soak.cluster_driver import IN_COMMIT, PARTITIONS, parents
+from tests.soak.cluster_driver import IN_COMMIT, PARTITIONS, Rows, parents
+from tests.soak.hive_table import read_by_hive, taken_over, written
 
 import hiveacid
 from hiveacid.session import Session
@@ -170,69 +173,89 @@ class Drivers:
                 process.wait()
 
 
+@dataclass(slots=True)
+class Warehouse:
+    """Where tables are, the environment that reaches it, what makes trouble there, and what Hive
+    has to know of it; ``asked`` are the requests of S3 that arrived there.
+    """
+
+    root: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    trouble: Callable[[], None] = lambda: None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def busy(self, verb: str, path: str) -> tuple[int, str] | None:
+        """A request arrives: one of some is refused for now."""
+        self.asked.append("LIST" if "list-type=" in path else verb)
+        body = "<Error><Code>SlowDown</Code><Message>busy</Message></Error>"
+        return None if len(self.asked) % _BUSY else (503, body)
+
+    def told(self) -> str:
+        """How often it was asked for what."""
+        counts = Counter(self.asked)
+        return "".join(f", {counts[verb]} {verb}" for verb in sorted(counts))
+
+
 @contextmanager
-def warehouse(place: str) -> Iterator[tuple[str, dict[str, str], Callable[[], None]]]:
-    """Where tables are, the environment that reaches it, and what makes trouble there."""
+def warehouse(place: str) -> Iterator[Warehouse]:
+    """An empty one, for as long as the block lasts."""
     if place == "hdfs":
         with hdfs_server() as address:
-            yield f"{address}/wh", {}, partial(address.admin, "restart")
+            yield Warehouse(f"{address}/wh", trouble=partial(address.admin, "restart"))
     else:
         with s3_server() as server, proxy(server.endpoint) as between:
-            numbers = itertools.count(1)
-            body = "<Error><Code>SlowDown</Code><Message>busy</Message></Error>"
-            between.rule = lambda *_: None if next(numbers) % _BUSY else (503, body)
             environment = {**server.environment, "AWS_ENDPOINT_URL": between.endpoint}
-            yield f"s3a://{server.bucket()}/wh", environment, lambda: None
+            there = Warehouse(f"s3a://{server.bucket()}/wh", environment, conf=server.hadoop)
+            between.rule = there.busy
+            yield there
             assert between.failed, "it was never too busy"
 
 
-def tried(directory: Path, *, place: str, plans: list[Plan]) -> str:
-    """What was done, in one line.
+def tried(directory: Path, *, place: str, plans: list[Plan], by_hive: bool = False) -> str:
+    """What was done, in one line; ``by_hive`` a table that real Hive wrote, and reads in the end.
 
     Raises:
         AssertionError: rows are lost, or there twice, or files are left.
     """
     with ExitStack() as stack:
         url = stack.enter_context(postgres_server()).metastore()
-        root, environment, trouble = stack.enter_context(warehouse(place))
+        there = stack.enter_context(warehouse(place))
         cluster = stack.enter_context(standalone.cluster())
         for number in range(2):
             cluster.add_worker(directory / f"worker{number}", cores=_DRIVERS)
+        stack.enter_context(variables(there.environment))
+        root = f"{there.root}/hive"
+        hive = HiveTool("4.1", directory / "hive", directory / "answers", root, there.conf)
+        with hiveacid.connect(None, url, warehouse=there.root) as acid:
+            rows: Rows = {}
+            if by_hive:
+                rows = taken_over(acid, written(hive, drivers=_DRIVERS))
+            else:
+                acid.sql(
+                    "create table t (id bigint, v bigint) partitioned by (p int)"
+                    " stored as orc tblproperties ('transactional'='true')"
+                )
         given = {
             "master": cluster.url,
             "url": url,
             "conf": {**_CONF, "spark.sql.warehouse.dir": str(directory / "spark")},
             "settings": _SETTINGS,
             "plans": plans,
+            "rows": rows,
         }
         (directory / "drivers.json").write_text(json.dumps(given))
-        stack.enter_context(_variables(environment))
-        with hiveacid.connect(None, url, warehouse=root) as acid:
-            acid.sql(
-                "create table t (id bigint, v bigint) partitioned by (p int)"
-                " stored as orc tblproperties ('transactional'='true')"
-            )
         python = standalone.make_python(directory / "python")
-        drivers = Drivers(directory, cluster, environment, python, trouble)
+        drivers = Drivers(directory, cluster, there.environment, python, there.trouble)
         stack.callback(drivers.kill_all)
         drivers.run()
         rows = check(url, directory)
         _check_struck(drivers, plans)
-        return f"{rows} rows; killed {len(drivers.struck)} in tasks, {drivers.deaths} drivers"
-
-
-@contextmanager
-def _variables(environment: Mapping[str, str]) -> Iterator[None]:
-    """Within the block they are those of this process."""
-    saved = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
-    try:
-        yield
-    finally:
-        for name, text in saved.items():
-            os.environ.pop(name)
-            if text is not None:
-                os.environ[name] = text
+        if by_hive:
+            with hiveacid.connect(None, url) as acid:
+                assert read_by_hive(hive, acid) == rows, "Hive reads something else"
+        killed = f"killed {len(drivers.struck)} in tasks, {drivers.deaths} drivers"
+        return f"{len(rows)} rows; {killed}{there.told()}"
 
 
 def _check_struck(drivers: Drivers, plans: list[Plan]) -> None:
@@ -246,11 +269,11 @@ def _check_struck(drivers: Drivers, plans: list[Plan]) -> None:
     assert wanted <= set(drivers.struck), wanted - set(drivers.struck)
 
 
-def check(url: str, directory: Path) -> int:
-    """How many rows there are, which are those of both drivers, before and after a cleaning that
-    leaves nothing of what was killed.
+def check(url: str, directory: Path) -> Rows:
+    """The rows, which are those of both drivers, before and after a cleaning that leaves nothing of
+    what was killed.
     """
-    expected: dict[int, int] = {}
+    expected: Rows = {}
     for number in range(_DRIVERS):
         rows = json.loads((directory / f"rows{number}").read_text())
         expected |= {int(id): v for id, v in rows.items()}
@@ -270,7 +293,7 @@ def check(url: str, directory: Path) -> int:
             acid.client.own.run_housekeeping(interval_s=0)
         _check_rows(acid, expected)
         _check_files(acid)
-    return len(expected)
+    return expected
 
 
 def _check_rows(acid: Session, expected: Mapping[int, int]) -> None:
@@ -285,7 +308,7 @@ def _check_rows(acid: Session, expected: Mapping[int, int]) -> None:
 
 def _check_files(acid: Session) -> None:
     """What is there is what counts."""
-    fs, path = acid.client.files.at(f"{acid.client.warehouse}/t")
+    fs, path = acid.client.files.at(acid.table("t").definition.location)
     there = [info.path for info in fs.list_recursive(path) if not info.is_directory]
     files = [name for name in there if "/bucket_" in name]
     hidden = [name for name in there if "_hiveacid" in name]
@@ -301,6 +324,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--place", choices=PLACES, nargs="+", default=PLACES)
     parser.add_argument("--short", action="store_true", help="each kind once")
+    parser.add_argument("--hive", action="store_true", help="a table that real Hive wrote")
     parser.add_argument("--keep", help="an empty directory for journals and logs")
     chosen = parser.parse_args()
     failures = 0
@@ -314,7 +338,7 @@ def main() -> int:
             directory = Path(chosen.keep or scratch) / place
             directory.mkdir(parents=True)
             try:
-                said = tried(directory, place=place, plans=plans)
+                said = tried(directory, place=place, plans=plans, by_hive=chosen.hive)
             except AssertionError as error:
                 failures, said = failures + 1, f"FAILED: {error}"
         print(f"{place:<5} {time.monotonic() - began_s:4.0f} s  {said}", flush=True)

@@ -257,17 +257,18 @@ class Driver:
         statement(step, rows)
 
 
-def recovered(driver: Driver, plan: list[tuple[str, str]]) -> tuple[int, Rows]:
-    """The step that comes next, and its rows, which are as the journal says."""
+def recovered(driver: Driver, plan: list[tuple[str, str]], rows: Rows) -> tuple[int, Rows]:
+    """The step that comes next, and its rows, which are as the journal says; ``rows`` were there
+    before the first one.
+    """
     lines = driver.journal.read_text().splitlines() if driver.journal.exists() else []
     begun = sum(line.startswith("begun") for line in lines)
     skipped = {int(line.split()[1]) for line in lines if line.startswith("undone")}
-    rows: Rows = {}
     for step in range(begun - 1):
         if step not in skipped:
             rows = after(plan[step][0], step, rows, driver=driver.number)
     if not begun:
-        assert driver.rows() == {}
+        assert driver.rows() == rows
         return 0, rows
     last, kind = begun - 1, plan[begun - 1][0]
     if f"done {last}" not in lines and kind == "stream":
@@ -294,9 +295,9 @@ def difference(found: Rows, before: Rows, then: Rows, kind: str) -> str:
     )
 
 
-def work(driver: Driver, plan: list[tuple[str, str]]) -> None:
-    """Statements, from where the last one stopped."""
-    step, rows = recovered(driver, plan)
+def work(driver: Driver, plan: list[tuple[str, str]], first: Rows) -> None:
+    """Statements, from where the last one stopped; ``first`` are the rows before all of them."""
+    step, rows = recovered(driver, plan, first)
     while step < len(plan):
         kind, victim = plan[step]
         driver.note("begun", step)
@@ -330,8 +331,9 @@ def main() -> None:
         builder = builder.config(name, text)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    rows = {int(id): v for id, v in given["rows"].items() if int(id) // OWN == number}
     with hiveacid.connect(spark, given["url"], settings=given["settings"]) as acid:
-        work(Driver(where, number, spark, acid), given["plans"][number])
+        work(Driver(where, number, spark, acid), given["plans"][number], rows)
     spark.stop()
 
 

@@ -7,6 +7,8 @@ import org.apache.hadoop.hive.conf.HiveConf;
 
 /** Hive's settings: all in one process and below one directory, ACID on, nothing in the background. */
 final class Config {
+  private static final String GIVEN = "tool.set.";
+
   private Config() {}
 
   static HiveConf load(Path directory) throws Exception {
@@ -89,6 +91,9 @@ final class Config {
       },
     };
     for (String[] group : groups) for (int n = 0; n < group.length; n += 2) site.set(group[n], group[n + 1]);
+    for (String name : System.getProperties().stringPropertyNames()) {
+      if (name.startsWith(GIVEN)) site.set(name.substring(GIVEN.length()), System.getProperty(name));
+    }
     Tool.writeSite(site);
     return new HiveConf(Tool.class);
   }

@@ -1,12 +1,16 @@
-"""One warehouse on HDFS, by Hive and by us: Hive writes tables there; we take them over where they
-are and change them; Hive reads that, and changes it; we read it back. And the same of a table that
-is ours from the beginning. What each side's changes must come to is asked of Hive, which makes them
-in copies of its own.
+"""One warehouse on HDFS or S3, by Hive and by us: Hive writes tables there; we take them over where
+they are and change them; Hive reads that, and changes it; we read it back. And the same of a table
+that is ours from the beginning. What each side's changes must come to is asked of Hive, which makes
+them in copies of its own. Requests to S3 are counted at the server.
 """
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,9 +19,11 @@ from tests.hdfs import hdfs_server
 from tests.interop.answers import HiveAnswer, Rows, differences, our_rows
 from tests.interop.hive_tool import HiveTool, statements
 from tests.interop.we_wrote import known_write_ids
+from tests.s3 import S3Server, s3_server, variables
 
 import hiveacid
 from hiveacid.model.tables import TableName
+from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 
 if TYPE_CHECKING:
@@ -32,6 +38,8 @@ TABLES: Final = {
 }
 """Columns, partition columns and buckets of the tables that Hive makes."""
 OURS: Final = "ours"
+COMPACTED: Final = "bucketed"
+"""The table that we compact and clean."""
 WRITES: Final = (
     "insert into {t} select id, name, pay{more} from numbers",
     "update {t} set pay = pay + 1 where id % 3 = 0",
@@ -51,26 +59,73 @@ BACK: Final = (
     "insert into {t} select id + 300, name, pay{more} from numbers where id < 5",
 )
 """Statements of three turns, by the one who wrote the table, by the other, and by Hive."""
+_ASKED: Final = ("GET", "LIST", "POST", "PUT")
+"""Requests of changes: POST begins and completes an upload."""
+_WAIT_S: Final = 60.0
+_READ: Final = 5
+"""So many tables are read by the changes: one by each, two by the last."""
 NUMBERS: Final = ", ".join(f"({n},'n{n % 6}',{n}.25)" for n in range(30))
+BROKEN: Final = "made to fail"
+"""What Hive says of a statement that the tool's hook has fail before its commit."""
 
 
-def outcomes(spark: SparkSession, scratch: Path) -> Iterator[tuple[str, list[str]]]:
+@dataclass(frozen=True)
+class Place:
+    """Where tables are: a URL, and what Hive's Hadoop has to know of it; the environment says it
+    to hiveacid.
+    """
+
+    root: str
+    conf: Mapping[str, str] = field(default_factory=dict)
+    server: S3Server | None = None
+
+    @contextmanager
+    def counted(self) -> Iterator[Counter[str]]:
+        """How often the server was asked for what, at the end of the block; nothing of HDFS."""
+        counts: Counter[str] = Counter()
+        if self.server is None:
+            yield counts
+            return
+        with self.server.requests() as made:
+            yield counts
+        counts.update(one.partition(" ")[0] for one in made)
+
+
+@contextmanager
+def place_on(way: str) -> Iterator[Place]:
+    """An empty one, on HDFS or S3, for as long as the block lasts.
+
+    Raises:
+        HiveIsMissingError: the server's jar cannot be fetched.
+    """
+    if way == "hdfs":
+        with hdfs_server() as address:
+            yield Place(address)
+    else:
+        with s3_server() as server, variables(server.environment):
+            yield Place(f"s3a://{server.bucket()}", server.hadoop, server)
+
+
+def outcomes(spark: SparkSession, scratch: Path, way: str) -> Iterator[tuple[str, list[str]]]:
     """Pairs of what was compared and how it differs.
 
     Raises:
         HiveIsMissingError: Hive, or the server, cannot be fetched or does not start.
     """
-    with hdfs_server() as address:
-        tool = HiveTool("4.1", scratch / "hive", scratch / "answers", root=f"{address}/hive")
+    with place_on(way) as place:
+        root = f"{place.root}/hive"
+        tool = HiveTool("4.1", scratch / "hive", scratch / "answers", root, place.conf)
         tool.prepare()
-        yield "Hive writes on HDFS", _run(tool, _hive_writes(), "written")
+        yield f"Hive writes on {way}", _run(tool, _hive_writes(), "written")
         with hiveacid.connect(
             spark,
             f"sqlite:///{scratch}/metastore.db",
-            warehouse=f"{address}/ours",
+            warehouse=f"{place.root}/ours",
             settings={
                 "hive.exec.dynamic.partition.mode": "nonstrict",
                 "hiveacid.compactor.auto": "off",
+                "hiveacid.reads.local_bytes": "0",
+                "hiveacid.retention_s": "0",
             },
         ) as acid:
             acid.sql("create table numbers (id int, name string, pay decimal(9,2)) " + _ACID)
@@ -80,11 +135,15 @@ def outcomes(spark: SparkSession, scratch: Path) -> Iterator[tuple[str, list[str
             acid.sql(f"create table {OURS} ({_COLUMNS}) partitioned by (dept string) {_ACID}")
             _take(acid, OURS, WRITES)
             for table in (*TABLES, OURS):
-                _take(acid, table, CHANGES)
+                with place.counted() as counts:
+                    _take(acid, table, CHANGES)
                 yield f"{table}: we change it", list(_same(acid, tool, table, "changed"))
-            known = {table: _write_ids(acid, table) for table in (*TABLES, OURS)}
-            place = acid.table(OURS).definition.location
-            yield "Hive goes on", _run(tool, _hive_goes_on(known, place), "back")
+                asked = ", ".join(f"{count} {verb}" for verb, count in sorted(counts.items()))
+                yield f"{table}: asked of the server: {asked or 'not counted'}", _too_many(counts)
+            yield f"{COMPACTED}: we compact and clean it", list(_compacted(acid, tool))
+            known = {table: _write_ids(acid, tool, table) for table in (*TABLES, OURS)}
+            location = acid.table(OURS).definition.location
+            yield "Hive goes on", _run(tool, _hive_goes_on(known, location), "back")
             for table in (*TABLES, OURS):
                 expected = HiveAnswer(tool.answers / f"{table}_twin.changed").rows(as_spark=True)
                 found = _values(HiveAnswer(tool.answers / f"{table}.read"))
@@ -95,6 +154,8 @@ def outcomes(spark: SparkSession, scratch: Path) -> Iterator[tuple[str, list[str
                 for step in ("back", "major"):
                     answer = HiveAnswer(tool.answers / f"{table}.{step}")
                     yield f"{table}: we read what Hive changed ({step})", list(_read_back(answer))
+            for table in (*TABLES, OURS):
+                yield f"{table}: dropped", list(_dropped(acid, table))
 
 
 def _hive_writes() -> Iterator[str]:
@@ -103,7 +164,11 @@ def _hive_writes() -> Iterator[str]:
     yield f"insert into numbers values {NUMBERS}"
     for table, (columns, keys, buckets) in TABLES.items():
         yield f"create table {table} ({columns}) {keys} {buckets} {_ACID}"
-        yield from _of(WRITES, table)
+        yield from _of(WRITES[:2], table)
+        yield "!hook fail"
+        yield from _of(WRITES[:1], table)
+        yield "!hook off"
+        yield from _of(WRITES[2:], table)
     yield "!compact flat major"
     yield "delete from flat where id = 1"
     for table in TABLES:
@@ -148,7 +213,7 @@ def _of(texts: tuple[str, ...], table: str) -> Iterator[str]:
 
 def _run(tool: HiveTool, lines: Iterator[str], name: str) -> list[str]:
     said = tool.run(statements(list(lines)), name)
-    return [line[:500] for line in said if line.startswith("ERROR")]
+    return [line[:500] for line in said if line.startswith("ERROR") and BROKEN not in line]
 
 
 def _taken_over(acid: Session, tool: HiveTool, table: str) -> Iterator[str]:
@@ -172,11 +237,40 @@ def _same(acid: Session, tool: HiveTool, table: str, step: str) -> Iterator[str]
     yield from differences(_plain(_ours(acid, table, twin)), _values(twin))
 
 
+def _too_many(counts: Counter[str]) -> list[str]:
+    """Nothing is copied, deleted or asked for by HEAD, and each statement lists each table that it
+    reads once.
+    """
+    wrong = [f"{counts[verb]} {verb}" for verb in sorted(counts) if verb not in _ASKED]
+    return [*wrong, f"{counts['LIST']} LIST"] if counts["LIST"] > _READ else wrong
+
+
+def _compacted(acid: Session, tool: HiveTool) -> Iterator[str]:
+    acid.sql(f"alter table {COMPACTED} compact 'major' and wait")
+    until = time.monotonic() + _WAIT_S
+    while not acid.clean() and time.monotonic() < until:
+        time.sleep(0.2)  # what was replaced within this second stays
+    fs, path = acid.client.files.at(acid.table(COMPACTED).definition.location)
+    yield from (
+        f"{info.path} is left"
+        for info in fs.list_recursive(path)
+        if "/base_" not in info.path or "/_tmp" in info.path
+    )
+    yield from _same(acid, tool, COMPACTED, "changed")
+
+
+def _dropped(acid: Session, table: str) -> Iterator[str]:
+    fs, path = acid.client.files.at(acid.table(table).definition.location)
+    acid.sql(f"drop table {table} purge")
+    yield from (f"{info.path} is left" for info in fs.list_recursive(path))
+
+
 def _ours(acid: Session, table: str, answer: HiveAnswer) -> Rows:
     """By the two readers of ours, which agree."""
-    without_spark = hiveacid.read_arrow(acid.table(table), row_ids=True).read_all()
     names = ", ".join(name for name, _ in answer.shape.all)
-    by_spark = acid.sql(f"select {names} from {table}").toArrow()
+    with acid.reading():
+        without_spark = hiveacid.read_arrow(acid.table(table), row_ids=True).read_all()
+        by_spark = acid.sql(f"select {names} from {table}").toArrow()
     rows = our_rows(without_spark, answer.shape)
     assert _plain(rows) == sorted(our_rows(by_spark, answer.shape)), "Spark reads something else"
     return rows
@@ -198,9 +292,13 @@ def _take(acid: Session, table: str, texts: tuple[str, ...]) -> None:
         acid.sql(text)
 
 
-def _write_ids(acid: Session, table: str) -> range:
-    name = TableName("default", table)
-    return range(1, acid.client.metastore.valid_write_ids((name,))[0].hwm + 1)
+def _write_ids(acid: Session, tool: HiveTool, table: str) -> range:
+    """Those that Hive does not know of."""
+    name, first = TableName("default", table), 1
+    if table in TABLES:
+        meta = HiveAnswer(tool.answers / f"{table}.written").meta
+        first += ValidWriteIdList.parse(meta["valid_write_id_list"]).hwm
+    return range(first, acid.client.metastore.valid_write_ids((name,))[0].hwm + 1)
 
 
 def _values(answer: HiveAnswer) -> Rows:
