@@ -181,6 +181,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.long("spark", "statements", "storage", "txn")
 def test_a_full_disk_aborts_the_statement_and_the_next_one_works(spark, tmp_path, small_disk):
     noise = os.urandom(2_500_000).hex()
     with hiveacid.connect(

@@ -137,7 +137,13 @@ def test_an_insert_and_an_update_do_not_conflict(table, sessions, rows):
     assert rows("select * from t") == [(1, 9), (2, 0), (3, 0), (4, 0)]
 
 
-@pytest.mark.parametrize(("local_bytes", "updates"), [("262144", 10), ("0", 2)])
+@pytest.mark.parametrize(
+    ("local_bytes", "updates"),
+    [
+        ("0", 2),
+        pytest.param("262144", 10, marks=pytest.mark.long("metastore", "statements", "txn")),
+    ],
+)
 def test_four_threads_that_update_rows_of_their_own_all_commit_without_a_retry(
     acid, sessions, rows, local_bytes, updates
 ):

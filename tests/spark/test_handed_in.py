@@ -286,7 +286,12 @@ def test_structs_with_other_fields_are_refused(acid: Session, spark: SparkSessio
     assert acid.sql("select v.a, v.b from t").collect() == [(1, 2)]
 
 
-@pytest.mark.parametrize("form", ["pandas", "arrow", "dicts"])
+@pytest.mark.parametrize(
+    "form",
+    sampled(
+        ["pandas", "dicts", "arrow"], *("spark", "statements", "tabular", "writing"), group=type
+    ),
+)
 def test_rows_of_the_driver_go_where_only_spark_can_check_them(
     acid: Session, spark: SparkSession, rows: Callable[[str], list[tuple[Any, ...]]], form: str
 ) -> None:

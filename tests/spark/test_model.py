@@ -20,13 +20,14 @@ PARTS = ("a", "b b", None)
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 """How a NULL partition reads in SQL, as in Hive."""
 SHAPES = {
-    "plain": f"create table t (id int, v string, p string) {ACID}",
     "partitioned and bucketed": (
         "create table t (id int, v string) partitioned by (p string)"
         f" clustered by (id) into 3 buckets {ACID}"
     ),
+    "plain": f"create table t (id int, v string, p string) {ACID}",
 }
 SEEDS = (1, 20240229)
+ROOMS = ("spark", "storage", "statements", "sql")
 STEPS = 7
 
 
@@ -115,10 +116,8 @@ class Model:
         return sorted((i, v, p) for i, (v, p) in self.rows.items())
 
 
-@pytest.mark.parametrize(
-    "seed", sampled(SEEDS, "spark", "storage", "statements", "sql", group=lambda _: None)
-)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", sampled(SEEDS, *ROOMS, group=type))
+@pytest.mark.parametrize("shape", sampled(SHAPES, *ROOMS, group=type))
 def test_any_sequence_of_statements(acid, tmp_path, shape, seed):
     acid.sql("set hive.exec.dynamic.partition.mode=nonstrict")
     acid.sql(SHAPES[shape])

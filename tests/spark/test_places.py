@@ -80,7 +80,10 @@ def rows(acid: Session, sql: str) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize(
     "clauses",
     [
-        "stored as orc tblproperties ('transactional'='true')",
+        pytest.param(
+            "stored as orc tblproperties ('transactional'='true')",
+            marks=pytest.mark.long("storage", "spark", "statements", "compaction"),
+        ),
         pytest.param(
             "clustered by (id) into 2 buckets stored as orc tblproperties ('transactional'='true')",
             marks=pytest.mark.long("storage", "spark", "compaction"),

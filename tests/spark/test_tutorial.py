@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,7 +22,14 @@ def enabled(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
     hiveacid.disable(spark)
 
 
-@pytest.mark.parametrize("step", STEPS, ids=[step.code.__name__ for step in STEPS])
+def _with_marks(step: Step) -> Any:
+    """A query of its own starts several processes; test_stream_source, _sink run in each run."""
+    is_query = step.code.__name__ == "stream_between_tables"
+    marks = [pytest.mark.long("connectors", "functions", "streaming", "tables")] if is_query else []
+    return pytest.param(step, marks=marks, id=step.code.__name__)
+
+
+@pytest.mark.parametrize("step", [*map(_with_marks, STEPS)])
 def test_a_step_of_the_tutorial(enabled: SparkSession, tmp_path: Path, step: Step) -> None:
     if int(enabled.version[0]) < step.spark or (step.here and OVER_CONNECT):
         with pytest.raises(Exception):  # noqa: B017 - ours, or Spark's that knows no such source

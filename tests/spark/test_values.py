@@ -42,6 +42,18 @@ TYPES = {
 }
 
 
+BOTH = pytest.mark.parametrize(
+    "ansi",
+    [
+        "true",
+        # the way of the session that all other tests share
+        pytest.param("false", marks=pytest.mark.long("spark", "statements", "storage")),
+    ],
+    ids=["ansi", "not ansi"],
+    indirect=True,
+)
+
+
 @pytest.fixture(params=["false", "true"], ids=["not ansi", "ansi"])
 def ansi(spark, request):
     """Both ways of Spark's casts and arithmetic."""
@@ -51,6 +63,7 @@ def ansi(spark, request):
     spark.conf.set("spark.sql.ansi.enabled", old)
 
 
+@BOTH
 def test_all_types_survive_insert_update_and_merge(acid, spark, ansi, tmp_path):
     columns = ", ".join(f"{name} {kind}" for name, (kind, _) in TYPES.items())
     acid.sql(f"create table every (id int, {columns}) {ACID}")
@@ -119,6 +132,7 @@ def test_what_does_not_fit_is_null_with_and_without_ansi(acid, rows, ansi):
     ]
 
 
+@BOTH
 def test_wide_identities_are_filtered_with_and_without_ansi(acid, rows, ansi, tmp_path):
     """Identities whose ranges need most of 63 bits, and partitions on top."""
     acid.sql(f"create table t (id int) partitioned by (p int) {ACID}")
