@@ -3,100 +3,39 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
+from tests.conformance.compaction_steps import (
+    HOUR_MS,
+    MAJOR,
+    NAME,
+    State,
+    begin,
+    claim,
+    entry_of,
+    request,
+    work,
+    write,
+)
 
 from hiveacid.errors import InvalidInputError, MetastoreError
-from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionId,
-    CompactionInfo,
     CompactionRequest,
-    CompactionState,
     CompactionType,
 )
-from hiveacid.model.tables import Column, Database, Table, TableName, TxnId, WriteId
+from hiveacid.model.tables import Column, Database, Table, TableName, WriteId
 from hiveacid.model.transactions import TxnType
 from hiveacid.model.types import parse_type
 from hiveacid.testing import ManualClock
 
-NAME = TableName("default", "t")
-MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
-State = CompactionState
-HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def queue(metastore_url: str, clock: ManualClock) -> Iterator[SqlMetastore]:
-    options = MetastoreOptions(
-        durable=False,
-        server_time=False,
-        compaction=CompactionOptions(kept_refused=2, cleaning_retry_ms=1_000),
-    )
-    with connect(metastore_url, clock=clock, options=options) as opened:
-        yield opened
-
-
-def _request(
-    queue: SqlMetastore,
-    partition: str | None = None,
-    *,
-    table: TableName = NAME,
-    kind: CompactionType = MAJOR,
-    pool: str | None = None,
-) -> CompactionId:
-    answer = queue.compact(CompactionRequest(table, partition, kind, pool=pool))
-    assert answer.accepted
-    return answer.id
-
-
-def _claim(queue: SqlMetastore, worker: str = "host-1", **pool: str) -> CompactionInfo:
-    found = queue.find_next_compaction(worker, **pool)
-    assert found is not None
-    return found
-
-
-def _write(queue: SqlMetastore, table: TableName = NAME) -> None:
-    (txn,) = queue.open_txns(1, user="u", host="h")
-    queue.allocate_write_ids([txn], table)
-    queue.commit_txn(txn)
-
-
-def _begin(queue: SqlMetastore, kind: TxnType = TxnType.COMPACTION) -> TxnId:
-    (txn,) = queue.open_txns(1, user="u", host="h", txn_type=kind)
-    return txn
-
-
-def _work(
-    queue: SqlMetastore, partition: str | None = None, *, highest: int = 1
-) -> tuple[CompactionInfo, TxnId]:
-    """An entry whose result is published, its transaction open."""
-    _request(queue, partition)
-    entry = _claim(queue)
-    txn = _begin(queue)
-    queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(highest))
-    queue.mark_compacted(entry.id, txn=txn)
-    return entry, txn
-
-
-def _entry(queue: SqlMetastore, compaction: CompactionId) -> CompactionInfo:
-    (found,) = queue.show_compactions(compaction=compaction)
-    return found
-
 
 def test_workers_at_once_never_get_the_same_entry(queue: SqlMetastore) -> None:
-    wanted = {_request(queue, f"p={number}") for number in range(40)}
+    wanted = {request(queue, f"p={number}") for number in range(40)}
     together = threading.Barrier(4)
 
     def work(name: str) -> list[CompactionId]:
@@ -111,7 +50,9 @@ def test_workers_at_once_never_get_the_same_entry(queue: SqlMetastore) -> None:
     everything = [one for each in claimed for one in each]
     assert len(everything) == 40
     assert set(everything) == wanted
-    assert all(_entry(queue, one).worker == "abcd"[at] for at, e in enumerate(claimed) for one in e)
+    assert all(
+        entry_of(queue, one).worker == "abcd"[at] for at, e in enumerate(claimed) for one in e
+    )
 
 
 def test_requests_at_once_for_one_object_make_one_entry(queue: SqlMetastore) -> None:
@@ -128,8 +69,8 @@ def test_requests_at_once_for_one_object_make_one_entry(queue: SqlMetastore) -> 
 
 
 def test_the_oldest_request_comes_first(queue: SqlMetastore) -> None:
-    ids = [_request(queue, f"p={one}") for one in "zax"]
-    assert [_claim(queue).id for _ in ids] == ids
+    ids = [request(queue, f"p={one}") for one in "zax"]
+    assert [claim(queue).id for _ in ids] == ids
     assert queue.find_next_compaction("host-1") is None
 
 
@@ -168,35 +109,35 @@ def test_what_the_queue_has_no_room_for_is_refused(queue: SqlMetastore) -> None:
 def test_pools_keep_to_themselves_until_they_wait_too_long(
     queue: SqlMetastore, clock: ManualClock
 ) -> None:
-    big = _request(queue, "p=1", pool="big")
-    plain = _request(queue, "p=2")
+    big = request(queue, "p=1", pool="big")
+    plain = request(queue, "p=2")
     assert queue.find_next_compaction("w", pool="other") is None
-    assert _claim(queue, pool="big").id == big
+    assert claim(queue, pool="big").id == big
     assert queue.find_next_compaction("w", pool="big") is None
-    assert _claim(queue).id == plain
-    waits = _request(queue, "p=3", pool="big")
+    assert claim(queue).id == plain
+    waits = request(queue, "p=3", pool="big")
     assert queue.find_next_compaction("w") is None
     clock.advance_ms(12 * HOUR_MS + 1)
-    assert _claim(queue).id == waits
+    assert claim(queue).id == waits
 
 
 def test_show_has_what_waits_first_then_the_latest(queue: SqlMetastore, clock: ManualClock) -> None:
-    first, second, third, fourth = (_request(queue, f"p={n}") for n in range(4))
+    first, second, third, fourth = (request(queue, f"p={n}") for n in range(4))
     clock.advance_ms(10)
-    queue.mark_failed(_claim(queue), "broken")
+    queue.mark_failed(claim(queue), "broken")
     clock.advance_ms(10)
-    _claim(queue)
+    claim(queue)
     assert [one.id for one in queue.show_compactions()] == [third, fourth, second, first]
-    other = _request(queue, table=TableName("default", "other"))
+    other = request(queue, table=TableName("default", "other"))
     assert other not in [one.id for one in queue.show_compactions(table=NAME)]
 
 
 def test_abort_compactions_says_what_became_of_each(queue: SqlMetastore) -> None:
-    working = _request(queue, "p=1")
-    _claim(queue)
-    waiting = _request(queue, "p=2")
-    failed = _request(queue, "p=3", pool="x")
-    queue.mark_failed(_claim(queue, pool="x"), "broken")
+    working = request(queue, "p=1")
+    claim(queue)
+    waiting = request(queue, "p=2")
+    failed = request(queue, "p=3", pool="x")
+    queue.mark_failed(claim(queue, pool="x"), "broken")
     answers = queue.abort_compactions([waiting, working, failed, CompactionId(99)])
     assert answers == {
         working: ("Error", "Error while aborting compaction as compaction is in state-working"),
@@ -204,17 +145,17 @@ def test_abort_compactions_says_what_became_of_each(queue: SqlMetastore) -> None
         failed: ("Error", "Error while aborting compaction as compaction is in state-failed"),
         99: ("Error", "No Such Compaction Id Available"),
     }
-    assert _entry(queue, waiting).state is State.ABORTED
+    assert entry_of(queue, waiting).state is State.ABORTED
     assert queue.find_next_compaction("w") is None
 
 
 def test_the_history_keeps_the_newest_of_each_kind(queue: SqlMetastore) -> None:
     for _ in range(3):
         for partition in ("p=1", "p=2"):
-            _request(queue, partition)
-            queue.mark_refused(_claim(queue), "nothing to do")
+            request(queue, partition)
+            queue.mark_refused(claim(queue), "nothing to do")
     for _ in range(4):
-        queue.abort_compactions([_request(queue, "p=1")])
+        queue.abort_compactions([request(queue, "p=1")])
     queue.run_housekeeping(interval_s=0)
     left = [(one.partition, one.state, one.id) for one in queue.show_compactions()]
     assert sorted((partition, one) for partition, state, one in left if state is State.REFUSED) == [
@@ -226,108 +167,8 @@ def test_the_history_keeps_the_newest_of_each_kind(queue: SqlMetastore) -> None:
     assert [one for _, state, one in left if state is State.ABORTED] == [9, 10]
 
 
-@pytest.mark.parametrize("published", [False, True])
-def test_an_entry_whose_worker_is_gone_waits_again(queue: SqlMetastore, published: bool) -> None:
-    _request(queue)
-    entry, txn = _claim(queue), _begin(queue)
-    queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1))
-    if published:
-        queue.mark_compacted(entry.id, txn=txn)
-    queue.abort_txn(txn)
-    given_back = _entry(queue, entry.id)
-    assert (given_back.state, given_back.worker, given_back.txn) == (State.INITIATED, None, None)
-    assert _claim(queue, "host-2").id == entry.id
-    with pytest.raises(MetastoreError, match="by another worker"):  # the first one wakes up
-        queue.mark_compacted(entry.id, txn=txn)
-    with pytest.raises(MetastoreError, match="No record with CQ_ID=1 "):
-        queue.mark_failed(entry, "late")
-    assert _entry(queue, entry.id).worker == "host-2"
-
-
-def test_who_lost_an_entry_takes_nothing_from_who_has_it(queue: SqlMetastore) -> None:
-    """Neither while the other one works, nor when that one has marked it."""
-    _request(queue)
-    lost, txn = _claim(queue), _begin(queue)
-    queue.set_compactor_txn(lost.id, txn, highest_write_id=WriteId(1), worker=lost.worker)
-    queue.abort_txn(txn)
-    _claim(queue, "host-2")
-    with pytest.raises(MetastoreError, match="by another worker"):
-        queue.set_compactor_txn(lost.id, txn, highest_write_id=WriteId(1), worker=lost.worker)
-    others = _begin(queue)
-    queue.set_compactor_txn(lost.id, others, highest_write_id=WriteId(1), worker="host-2")
-    queue.mark_compacted(lost.id, txn=others)
-    for entry in (lost, replace(lost, txn=txn)):
-        with pytest.raises(MetastoreError, match="No record with CQ_ID=1 "):
-            queue.mark_failed(entry, "late")
-    queue.commit_txn(others)
-    assert _entry(queue, lost.id).state is State.READY_FOR_CLEANING
-
-
-def test_who_has_marked_an_entry_may_still_fail(queue: SqlMetastore) -> None:
-    _request(queue)
-    entry, txn = _claim(queue), _begin(queue)
-    queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1), worker=entry.worker)
-    queue.mark_compacted(entry.id, txn=txn)
-    queue.mark_failed(replace(entry, txn=txn), "commit refused")
-    assert _entry(queue, entry.id).error == "commit refused"
-
-
-def test_an_entry_that_costs_too_many_workers_fails(
-    queue: SqlMetastore, clock: ManualClock
-) -> None:
-    wanted = _request(queue)
-    for lost in range(3):
-        entry, txn = _claim(queue), _begin(queue)
-        queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1))
-        queue.abort_txn(txn)  # it gave up by itself, which does not count
-        entry, txn = _claim(queue), _begin(queue)
-        queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1))
-        assert _entry(queue, wanted).retry_retention_ms == lost
-        clock.advance_ms(300_001)
-        assert queue.perform_timeouts() == (txn,)
-    failed = _entry(queue, wanted)
-    assert failed.state is State.FAILED
-    assert failed.error == "3 workers were lost while they worked on it"
-
-
-def test_lost_workers_count_no_more_once_it_is_done(
-    queue: SqlMetastore, clock: ManualClock
-) -> None:
-    _request(queue)
-    _claim(queue)
-    clock.advance_ms(1000)
-    assert queue.revoke_workers(without_txn_ms=999) == 1
-    entry, txn = _claim(queue), _begin(queue)
-    queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1))
-    queue.mark_compacted(entry.id, txn=txn)
-    assert _entry(queue, entry.id).retry_retention_ms == 0
-
-
-def test_an_aborted_transaction_of_another_kind_touches_no_entry(queue: SqlMetastore) -> None:
-    _request(queue)
-    entry, txn = _claim(queue), _begin(queue, TxnType.DEFAULT)
-    queue.abort_txn(txn)
-    assert _entry(queue, entry.id).state is State.WORKING
-
-
-def test_workers_are_revoked_by_host_and_age(queue: SqlMetastore, clock: ManualClock) -> None:
-    for partition, worker in (("p=1", "ha-1"), ("p=2", "hab-1"), ("p=3", "h%-1"), ("p=4", "hc-1")):
-        _request(queue, partition)
-        _claim(queue, worker)
-    assert queue.revoke_workers(host="ha") == 1
-    assert queue.revoke_workers(host="h%") == 1
-    clock.advance_ms(1000)
-    queue.set_compactor_txn(CompactionId(4), _begin(queue), highest_write_id=WriteId(1))
-    assert queue.revoke_workers(without_txn_ms=999) == 1
-    assert [one.worker for one in queue.show_compactions() if one.state is State.WORKING] == [
-        "hc-1"
-    ]
-    assert queue.revoke_workers(older_than_ms=1001) == 0
-    assert queue.revoke_workers(older_than_ms=999) == 1
-
-
 def test_nothing_is_cleaned_before_it_is_committed(queue: SqlMetastore, clock: ManualClock) -> None:
-    entry, txn = _work(queue)
+    entry, txn = work(queue)
     clock.advance_ms(2000)
     assert queue.find_ready_to_clean() == ()
     assert [one.id for one in queue.find_ready_to_clean(uncommitted=True)] == [entry.id]
@@ -346,12 +187,12 @@ def test_a_reader_that_may_need_the_inputs_keeps_them(
 ) -> None:
     options = MetastoreOptions(durable=False, server_time=False, use_min_history_level=history)
     with connect(metastore_url, clock=clock, options=options) as queue:
-        before = _begin(queue, TxnType.READ_ONLY) if when == "before" else None
-        _, txn = _work(queue)
-        reader = before or _begin(queue, TxnType.READ_ONLY)
+        before = begin(queue, TxnType.READ_ONLY) if when == "before" else None
+        _, txn = work(queue)
+        reader = before or begin(queue, TxnType.READ_ONLY)
         queue.commit_txn(txn)
         clock.advance_ms(5000)
-        after = _begin(queue, TxnType.READ_ONLY)
+        after = begin(queue, TxnType.READ_ONLY)
         assert queue.find_ready_to_clean() == ()
         queue.commit_txn(reader)
         (ready,) = queue.find_ready_to_clean()
@@ -367,12 +208,12 @@ def test_a_cleaner_does_not_see_a_later_compaction_that_a_reader_does_not(
 ) -> None:
     options = MetastoreOptions(durable=False, server_time=False, use_min_history_level=history)
     with connect(metastore_url, clock=clock, options=options) as queue:
-        _, txn = _work(queue, highest=5)
+        _, txn = work(queue, highest=5)
         queue.commit_txn(txn)
         clock.advance_ms(2000)
-        _write(queue)
-        later, later_txn = _work(queue, highest=9)
-        reader = _begin(queue, TxnType.READ_ONLY)
+        write(queue)
+        later, later_txn = work(queue, highest=9)
+        reader = begin(queue, TxnType.READ_ONLY)
         queue.commit_txn(later_txn)
         clock.advance_ms(2000)
         (ready,) = queue.find_ready_to_clean()
@@ -389,11 +230,11 @@ def test_a_cleaner_does_not_see_a_later_compaction_that_a_reader_does_not(
 def test_of_one_object_the_compaction_that_saw_least_is_cleaned_first(
     queue: SqlMetastore, clock: ManualClock
 ) -> None:
-    first, txn = _work(queue, highest=5)
+    first, txn = work(queue, highest=5)
     queue.commit_txn(txn)
-    second, txn = _work(queue, highest=7)
+    second, txn = work(queue, highest=7)
     queue.commit_txn(txn)
-    other, txn = _work(queue, "p=1", highest=9)
+    other, txn = work(queue, "p=1", highest=9)
     queue.commit_txn(txn)
     clock.advance_ms(2000)
     ready = queue.find_ready_to_clean()
@@ -405,7 +246,7 @@ def test_of_one_object_the_compaction_that_saw_least_is_cleaned_first(
 def test_a_failed_cleaning_is_tried_again_ever_later(
     queue: SqlMetastore, clock: ManualClock
 ) -> None:
-    entry, txn = _work(queue)
+    entry, txn = work(queue)
     queue.commit_txn(txn)
     clock.advance_ms(HOUR_MS)
     for pause_ms in (1_000, 2_000, 4_000, 8_000, 16_000):
@@ -416,17 +257,17 @@ def test_a_failed_cleaning_is_tried_again_ever_later(
         clock.advance_ms(1)
     (ready,) = queue.find_ready_to_clean()
     queue.retry_cleaning(ready, "no permission at all")
-    failed = _entry(queue, entry.id)
+    failed = entry_of(queue, entry.id)
     assert (failed.state, failed.error) == (State.FAILED, "no permission at all")
 
 
 def test_a_rebalance_is_stamped_too(queue: SqlMetastore, clock: ManualClock) -> None:
-    _request(queue, kind=CompactionType.REBALANCE)
-    entry, txn = _claim(queue), _begin(queue, TxnType.REBALANCE_COMPACTION)
+    request(queue, kind=CompactionType.REBALANCE)
+    entry, txn = claim(queue), begin(queue, TxnType.REBALANCE_COMPACTION)
     queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1))
     queue.mark_compacted(entry.id, txn=txn)
     queue.commit_txn(txn)
-    found = _entry(queue, entry.id)
+    found = entry_of(queue, entry.id)
     assert (found.next_txn, found.committed_ms) == (txn, clock.now_ms())
 
 
@@ -462,9 +303,9 @@ def test_a_failed_compaction_is_forgotten_apart_from_writers(queue: SqlMetastore
     given = queue.allocate_write_ids([writer], NAME)
     queue.add_dynamic_partitions(writer, given[writer], NAME, [None], None)
     queue.abort_txn(writer)
-    _, failed = _work(queue, highest=given[writer])
+    _, failed = work(queue, highest=given[writer])
     queue.abort_txn(failed)
-    entry, txn = _claim(queue), _begin(queue)
+    entry, txn = claim(queue), begin(queue)
     queue.set_compactor_txn(entry.id, txn, highest_write_id=given[writer])
     queue.mark_compacted(entry.id, txn=txn)
     queue.commit_txn(txn)
@@ -473,7 +314,7 @@ def test_a_failed_compaction_is_forgotten_apart_from_writers(queue: SqlMetastore
         return {row["TC_TXNID"] for row in queue.database.table_rows("TXN_COMPONENTS")}
 
     assert known() == {writer, failed}
-    queue.mark_cleaned(_entry(queue, entry.id))
+    queue.mark_cleaned(entry_of(queue, entry.id))
     assert known() == {failed}, "its result may be there still"
     (rest,) = queue.find_aborts_to_clean(threshold=0, age_ms=-1)
     queue.mark_cleaned(rest, aborted_write_ids=[given[writer]], failed_compactions=[writer])
@@ -483,9 +324,9 @@ def test_a_failed_compaction_is_forgotten_apart_from_writers(queue: SqlMetastore
 
 
 def test_cleaned_twice_counts_once(queue: SqlMetastore) -> None:
-    entry, txn = _work(queue)
+    entry, txn = work(queue)
     queue.commit_txn(txn)
-    queue.mark_cleaned(_entry(queue, entry.id))
+    queue.mark_cleaned(entry_of(queue, entry.id))
     before = queue.show_compactions()
     queue.mark_cleaned(entry)
     assert queue.show_compactions() == before
@@ -496,14 +337,14 @@ def test_entries_go_with_their_table_and_are_renamed_with_it(queue: SqlMetastore
     queue.create_database(Database("default", "/w"), if_not_exists=True)
     table = Table(NAME, (Column("a", parse_type("int")),), "/w/t")
     queue.create_table(table)
-    _request(queue)
-    queue.mark_refused(_claim(queue), "no")
-    _request(queue)
-    entry, renamed = _claim(queue), TableName("default", "renamed")
+    request(queue)
+    queue.mark_refused(claim(queue), "no")
+    request(queue)
+    entry, renamed = claim(queue), TableName("default", "renamed")
     queue.alter_table(NAME, lambda now: Table(renamed, now.columns, now.location))
     assert {one.table for one in queue.show_compactions()} == {renamed}
     assert len(queue.show_compactions(table=renamed)) == 2
-    txn = _begin(queue)
+    txn = begin(queue)
     queue.set_compactor_txn(entry.id, txn, highest_write_id=WriteId(1))
     queue.drop_table(renamed)
     assert queue.show_compactions() == ()
