@@ -39,7 +39,7 @@ from hiveacid.sql import (
     without_literals,
 )
 from hiveacid.statements.analyze import Analyze
-from hiveacid.statements.arguments import checked
+from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.context import Bound, ExecutionContext, spark_errors_mapped
 from hiveacid.statements.create_as import create
@@ -90,8 +90,8 @@ def _any(bound: object) -> None:
 
 @checked
 def connect(
-    spark: SparkSession | None,
-    url: str | PathLike[str],
+    spark: SparkSession | str | PathLike[str] | None,
+    url: str | PathLike[str] | None = None,
     *,
     warehouse: str | PathLike[str] | None = None,
     settings: Settings | Mapping[str, object] | None = None,
@@ -100,7 +100,7 @@ def connect(
 
     ``warehouse`` is where new databases and tables go: an absolute path or a URL, needed for a new
     metastore; one that exists knows its own, and refuses another. ``settings`` is a ``Settings`` or
-    names and texts as SQL's SET takes them.
+    names and texts as SQL's SET takes them. ``connect(url)`` alone goes without Spark.
 
     Example:
         >>> acid = connect(spark, "sqlite:///metastore.db", warehouse="/data/wh")  # doctest: +SKIP
@@ -111,6 +111,12 @@ def connect(
         InvalidInputError: a wrong URL, location or setting.
         SparkNeededError: a package that Spark needs is not installed.
     """
+    if url is None and isinstance(spark, str | PathLike):
+        spark, url = None, spark
+    if url is None:
+        raise wrong_argument("url", "where the metastore is, as sqlite:///path", url)
+    if isinstance(spark, str | PathLike):
+        raise wrong_argument("spark", "a SparkSession or None", spark)
     chosen = settings if isinstance(settings, Settings) else Settings.of(settings or {})
     root = None if warehouse is None else fspath(warehouse)
     session = Session(open_client(fspath(url), warehouse=root, settings=chosen))

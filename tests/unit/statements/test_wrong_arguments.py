@@ -50,3 +50,14 @@ def test_values_that_spark_must_cast_ask_for_it_where_pyspark_is_missing(
         acid.create_table("t", "id int")
         with pytest.raises(SparkNeededError):
             acid.sql(f"insert into t values ({value})")
+
+
+def test_a_url_alone_goes_without_spark(tmp_path: Path) -> None:
+    url, warehouse = f"sqlite:///{tmp_path}/m.db", tmp_path / "wh"
+    with hiveacid.connect(url, warehouse=warehouse) as acid:
+        assert acid.sql("show tables") is not None
+        with pytest.raises(SparkNeededError):
+            acid.spark  # noqa: B018 - asking is what fails
+    for arguments, name in ((None, None), "url"), ((url, url), "spark"):
+        with pytest.raises(InvalidInputError, match=f"{name} is "):
+            hiveacid.connect(*arguments)
