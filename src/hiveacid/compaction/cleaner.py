@@ -49,7 +49,7 @@ from hiveacid.model.tables import (
     TableName,
     WriteId,
 )
-from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.filesystem import FileInfo, FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.txn.manager import retained_until_ms, retention_s
 
@@ -166,7 +166,7 @@ class Cleaner:
         for table in self.all_tables() if tables is None else tables:
             partitions = self._store.list_partitions(table.name)
             locations = (table.location, *(one.location for one in partitions))
-            removed += self._sweep_locations(locations, orphans)
+            removed += self._sweep_locations(table, locations, orphans)
         return tuple(removed)
 
     def all_tables(self) -> Iterator[Table]:
@@ -223,7 +223,8 @@ class Cleaner:
         locations = self._locations(table) if partition is None else (partition.location,)
         if _of_aborts(entry):
             done = self._remove_from(entry, table, locations, aborted_only=True)
-            swept = self._sweep_locations((table.location, *locations), Orphans.now(self._client))
+            orphans = Orphans.now(self._client)
+            swept = self._sweep_locations(table, (table.location, *locations), orphans)
             return replace(done, removed=(*done.removed, *swept))
         return self._remove_from(entry, table, locations, aborted_only=partition is None)
 
@@ -366,11 +367,15 @@ class Cleaner:
         gone = {path.removeprefix(above) for path in self._gone if path.startswith(above)}
         return tuple(one for one in entries if not is_below(one.path, gone))
 
-    def _sweep_locations(self, locations: Collection[str], orphans: Orphans) -> list[str]:
+    def _sweep_locations(
+        self, table: Table, locations: Collection[str], orphans: Orphans
+    ) -> list[str]:
         removed = []
         for location in dict.fromkeys(locations):
             fs, root = self._client.files.at(location)
-            for info in filter(orphans.has, fs.list_directory(root)):
+            found = fs.list_directory(root)
+            left = self._left_by_hive(table, fs, filter(orphans.may_be_hives, found), orphans)
+            for info in (*filter(orphans.has, found), *left):
                 path = info.path.rpartition("/")[2]
                 entry = Entry(path, info.size_bytes, is_directory=info.is_directory)
                 self._remove(fs, root, path, (entry,))
@@ -378,6 +383,22 @@ class Cleaner:
         if not self._dry:
             self._end_uploads(sorted(f"{one.rstrip('/')}/" for one in locations), orphans)
         return removed
+
+    def _left_by_hive(
+        self, table: Table, fs: FileSystem, found: Iterable[FileInfo], orphans: Orphans
+    ) -> list[FileInfo]:
+        """Which of these directories of manifests are of statements that are over."""
+        infos = tuple(found)
+        if not infos:
+            return []
+        txns = self._store.valid_txns()
+        lists = Lists(self._store.cleaner_write_ids(table.name, txns).for_cleaner(), txns)
+        left = []
+        for info in infos:  # an object store tells no time of directories
+            within = (info, *fs.list_directory(info.path))
+            if orphans.has_hives(info, max(one.modified_ns for one in within), lists):
+                left.append(info)
+        return left
 
     def _end_uploads(self, locations: Sequence[str], orphans: Orphans) -> None:
         """What tasks sent to an object store that nobody completed costs storage, and no more."""

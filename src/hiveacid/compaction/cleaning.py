@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from hiveacid.client import Client
-from hiveacid.layout.compaction import CleaningPlan, keep_pinned, plan_cleaning
-from hiveacid.layout.directories import STAGING_PREFIX, parse_staging_name
+from hiveacid.layout.compaction import CleaningPlan, has_ended, keep_pinned, plan_cleaning
+from hiveacid.layout.directories import STAGING_PREFIX, parse_manifests_name, parse_staging_name
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionInfo
@@ -124,12 +124,32 @@ class Orphans:
         grace_ms = int(client.settings.compactor_aborts_age_s * 1000)
         return cls(frozenset(found.open), found.hwm, (oldest_ms - grace_ms) * 1_000_000)
 
+    def may_be_hives(self, info: FileInfo) -> bool:
+        """Whether it holds manifests of a statement of Hive's, which only its write id can tell to
+        be over.
+        """
+        return info.is_directory and parse_manifests_name(_name(info)) is not None
+
+    def has_hives(self, info: FileInfo, changed_ns: int, lists: Lists) -> bool:
+        """Whether manifests are left by a statement that is over, and so for a while: one whose
+        transaction was timed out may still be at work. ``changed_ns`` is when the last of them
+        changed, ``lists`` are those of its table.
+        """
+        name = parse_manifests_name(_name(info))
+        if name is None or not 0 < changed_ns < self.unnamed_before_ns:
+            return False
+        return has_ended(name, lists.valid, lists.txns)
+
     def has(self, info: FileInfo) -> bool:
         """Whether an entry of a table's or partition's directory is an orphan."""
-        name = info.path.rpartition("/")[2]
+        name = _name(info)
         if not name.startswith(STAGING_PREFIX):
             return False
         txn = parse_staging_name(name)
         if txn is None:
             return 0 < info.modified_ns < self.unnamed_before_ns
         return txn <= self.hwm and txn not in self.open
+
+
+def _name(info: FileInfo) -> str:
+    return info.path.rpartition("/")[2]

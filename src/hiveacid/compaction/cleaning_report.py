@@ -17,7 +17,7 @@ from hiveacid.compaction.cleaner import Cleaned, Cleaner, bytes_below, is_below
 from hiveacid.compaction.cleaning import keeps_all, lists_of
 from hiveacid.errors import NotFoundError
 from hiveacid.layout.compaction import Kept
-from hiveacid.layout.directories import STAGING_PREFIX, partition_name
+from hiveacid.layout.directories import SWEPT_PREFIXES, partition_name
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionInfo,
@@ -134,7 +134,7 @@ class _Explained:
         if keys or table.acid_mode is AcidMode.NONE:
             fs, root = self.client.files.at(table.location)
             names = (info.path.rpartition("/")[2] for info in fs.list_directory(root))
-            staged = [name for name in names if name.startswith(STAGING_PREFIX)]
+            staged = [name for name in names if name.startswith(SWEPT_PREFIXES)]
             if staged:
                 remove = tuple(name for name in staged if f"{root}/{name}" in gone)
                 keep = _not_ours(staged, remove)
@@ -150,7 +150,7 @@ class _Explained:
         staged = {
             entry.path.partition("/")[0]
             for entry in entries
-            if entry.path.startswith(STAGING_PREFIX)
+            if entry.path.startswith(SWEPT_PREFIXES)
         }
         data = tuple(entry for entry in entries if entry.path.partition("/")[0] not in staged)
         nothing = CompactionInfo(

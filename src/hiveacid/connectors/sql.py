@@ -31,6 +31,7 @@ from hiveacid.connectors.namespaces import both, is_of_both
 from hiveacid.errors import AcidError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
+from hiveacid.spark.conf import check_strings
 from hiveacid.spark.jobs import own_calls
 from hiveacid.sql import parse_one, with_arguments
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, tokenize
@@ -178,6 +179,7 @@ def _carried_out(
     Raises:
         _SparksError: it is Spark's after all.
     """
+    check_strings(acid.spark, text)
     if args:
         text = with_arguments(text, _named_in(text, args))
     formatter = _formatter(acid.spark) if kwargs else None

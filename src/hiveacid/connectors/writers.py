@@ -16,6 +16,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.session import Session
+from hiveacid.spark.conf import check_strings
 from hiveacid.sql import parse_table_name
 from hiveacid.table import AcidTable
 
@@ -91,9 +92,11 @@ def replace_where(
 
     Raises:
         InvalidInputError: a row to insert does not.
+        UnsupportedError: a text means one thing to Spark and another to Hive.
     """
     from pyspark.sql import functions as F
 
+    check_strings(frame.sparkSession, where)
     condition = F.expr(where) if isinstance(where, str) else where
     if frame.filter(~F.coalesce(condition, F.lit(False))).limit(1).count():
         raise InvalidInputError(f"A row to write does not meet the condition {where}")

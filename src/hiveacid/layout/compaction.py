@@ -271,11 +271,11 @@ def _left_empty(
         for path in empty
         if not any(is_hidden(part) for part in path.split("/"))
         and (name := named[path]) is not None
-        and _has_ended(name, valid, valid_txns)
+        and has_ended(name, valid, valid_txns)
     )
 
 
-def _has_ended(name: DirectoryName, valid: ValidWriteIdList, valid_txns: ValidTxnList) -> bool:
+def has_ended(name: DirectoryName, valid: ValidWriteIdList, valid_txns: ValidTxnList) -> bool:
     """Whether whoever makes a directory of this name has committed or aborted."""
     if name.visibility_txn:
         txn = name.visibility_txn

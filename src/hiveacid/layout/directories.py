@@ -50,8 +50,12 @@ NAMES_MAX: Final = 4_096
 """So many names are remembered as what they say: the partitions of a table have the same ones."""
 STAGING_PREFIX: Final = "_hiveacid_staging_"
 """What the hidden directories begin with in which files wait for publication."""
-HIDDEN_PREFIXES: Final = ("_", ".", "-tmp.")
-"""What hidden names begin with; the last those of the manifests of Hive's statements under way."""
+MANIFESTS_PREFIX: Final = "-tmp."
+"""What the directories begin with in which a statement of Hive lists its files until it commits."""
+HIDDEN_PREFIXES: Final = ("_", ".", MANIFESTS_PREFIX)
+"""What hidden names begin with."""
+SWEPT_PREFIXES: Final = (STAGING_PREFIX, MANIFESTS_PREFIX)
+"""What the directories begin with that go once their transaction is over."""
 
 
 _STAGING = re.compile(r"_hiveacid_staging_([0-9]+)_.+", re.ASCII | re.DOTALL)
@@ -217,6 +221,14 @@ def is_hidden(name: str) -> bool:
     return name.startswith(HIDDEN_PREFIXES) and not is_marker(name)
 
 
+def may_be_partition(name: str) -> bool:
+    """Whether a directory of this name may be that of a partition, whose column may have any name;
+    to Spark, too, an underscore hides no ``_x=1``.
+    """
+    hidden = name.startswith((".", MANIFESTS_PREFIX, STAGING_PREFIX))
+    return "=" in name and not hidden and not looks_acid(name)
+
+
 def is_marker(name: str) -> bool:
     """Whether the file makes its directory visible without being data."""
     return name.startswith((METADATA_FILE, VERSION_FILE))
@@ -298,6 +310,13 @@ def parse_staging_name(name: str) -> TxnId | None:
     """The transaction whose files wait in a hidden directory, None for any other name."""
     found = _STAGING.fullmatch(name)
     return None if found is None or int(found[1]) > LONG_MAX else TxnId(int(found[1]))
+
+
+def parse_manifests_name(name: str) -> DirectoryName | None:
+    """The base or delta whose files are listed in a directory, None for any other name."""
+    if not name.startswith(MANIFESTS_PREFIX):
+        return None
+    return parse_directory(name.removeprefix(MANIFESTS_PREFIX))
 
 
 def _long(value: int) -> str:

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hiveacid.errors import ConversionError
+from hiveacid.errors import ConversionError, UnsupportedError
+from hiveacid.spark.text import single_quoted
 from hiveacid.storage.arrow_types import arrow_type, hive_type
 from hiveacid.storage.filesystem import root_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
 _LOG: Final = logging.getLogger(__name__)
 _UTC = frozenset({"UTC", "Z", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu"})
+_QUOTED_NAMES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 _REACHED: weakref.WeakKeyDictionary[SparkSession, dict[str, bool]] = weakref.WeakKeyDictionary()
 _JVM_ZONES: weakref.WeakKeyDictionary[SparkSession, str] = weakref.WeakKeyDictionary()
 _NAMES_LOCAL_TIMES: weakref.WeakKeyDictionary[SparkSession, bool] = weakref.WeakKeyDictionary()
@@ -117,6 +119,22 @@ def is_ansi(spark: SparkSession) -> bool:
     """
     # with a default given, an unset name would answer that default, not Spark's
     return spark.conf.get("spark.sql.ansi.enabled") == "true"
+
+
+def check_strings(spark: SparkSession, text: str | Column) -> None:
+    """Text of a user of Spark's own calls, whose session may take ``"x"`` for a name.
+
+    Raises:
+        UnsupportedError: it does, and there is such a one.
+    """
+    if not isinstance(text, str) or '"' not in text or single_quoted(text) == text:
+        return
+    if is_ansi(spark) and spark.conf.get(_QUOTED_NAMES, "") == "true":
+        raise UnsupportedError(
+            f"{_QUOTED_NAMES} is set: what stands in double quotes is a name for Spark, and a "
+            "string for Hive",
+            note="Write strings as 'x' and names as `x`.",
+        )
 
 
 def driver_memory(spark: SparkSession) -> int:

@@ -8,6 +8,11 @@ from typing import Final
 ROW_ID_COLUMN: Final = "ROW__ID"
 _AS_IT_IS: Final = re.compile(r"[A-Za-z0-9 ,.;:_/#@%&*()=<>!?|~^+-]*")
 """Texts of which no setting of Spark's takes a part for something else."""
+_STRING: Final = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\b[rR]"[^"]*"|"((?:[^"\\]|\\.)*)\"""",
+    re.DOTALL,
+)
+_IN_STRING: Final = re.compile(r"\\.|'", re.DOTALL)
 
 
 def quoted(*names: str) -> str:
@@ -29,3 +34,17 @@ def constant(value: str | None) -> str:
     if value is None or _AS_IT_IS.fullmatch(value):
         return literal(value)
     return f"cast(X'{value.encode().hex()}' as string)"
+
+
+def single_quoted(text: str) -> str:
+    """A text of Hive's with its strings in single quotes: with Spark's
+    ``spark.sql.ansi.doubleQuotedIdentifiers`` what stands in double quotes is a name.
+    """
+
+    def one(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        inside = _IN_STRING.sub(lambda part: "\\'" if part[0] == "'" else part[0], found[1])
+        return f"'{inside}'"
+
+    return _STRING.sub(one, text) if '"' in text else text

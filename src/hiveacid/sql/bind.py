@@ -27,7 +27,7 @@ from hiveacid.sql.needs import (
 )
 from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
 from hiveacid.sql.splice import Names, Splicer
-from hiveacid.statements.constraints import column_default
+from hiveacid.statements.constraints import default_expression
 from hiveacid.statements.ddl.tables import CreateTable
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.describe import Explain
@@ -128,8 +128,7 @@ def _query(fragment: Fragment, splicer: Splicer) -> Query:
 def _value(expression: ParsedExpression, column: str | None, table: Table, splicer: Splicer) -> str:
     """Text of an expression; DEFAULT becomes the column's default, NULL where it has none."""
     if isinstance(expression, DefaultKeyword):
-        default = None if column is None else column_default(table, column)
-        return "null" if default is None else default
+        return "null" if column is None else default_expression(table, column)
     return splicer.text(expression)
 
 

@@ -14,7 +14,7 @@ from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.history import AsOf, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
-from hiveacid.spark.text import quoted
+from hiveacid.spark.text import quoted, single_quoted
 from hiveacid.sql.cursor import Cursor, tokenize
 from hiveacid.sql.expressions import Edit, Fragment, Relation, Scope, Star, VirtualName
 from hiveacid.sql.needs import Conditions, columns_of_statement
@@ -63,7 +63,7 @@ class Splicer:
 
     def text(self, fragment: Fragment) -> str:
         """The fragment as Spark SQL."""
-        return _spliced(fragment, self._edits(fragment.scope, fragment.source))
+        return single_quoted(_spliced(fragment, self._edits(fragment.scope, fragment.source)))
 
     def qualify(self, name: TableName) -> TableName:
         """The name with the current database where it has none."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Column, Table
+from hiveacid.spark.text import single_quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,15 @@ def column_default(table: Table, column: str) -> str | None:
     return table.properties.get(f"{_DEFAULT}{column}")
 
 
+def default_expression(table: Table, column: str) -> str:
+    """The column's default for Spark; ``null`` where it has none."""
+    return single_quoted(column_default(table, column) or "null")
+
+
 def checks(table: Table) -> tuple[str, ...]:
-    """The conditions that every row must meet (a NULL result meets it)."""
-    return tuple(text for key, text in sorted(table.properties.items()) if key.startswith(_CHECK))
+    """The conditions that every row must meet (a NULL result meets it), for Spark."""
+    found = sorted(table.properties.items())
+    return tuple(single_quoted(text) for key, text in found if key.startswith(_CHECK))
 
 
 def not_null_constraints(table: Table) -> dict[str, str]:

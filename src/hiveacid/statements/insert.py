@@ -38,7 +38,7 @@ from hiveacid.statements.arrow_rows import (
 )
 from hiveacid.statements.checks import check, check_has_columns, check_width, insert_width
 from hiveacid.statements.constraints import checks as constraints
-from hiveacid.statements.constraints import column_default, not_null_columns
+from hiveacid.statements.constraints import column_default, default_expression, not_null_columns
 from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locations import owns_files
@@ -300,7 +300,7 @@ class InsertWork(Work):
             *[
                 F.col(given[c.name])
                 if c.name in given
-                else F.expr(column_default(self.table, c.name) or "null")
+                else F.expr(default_expression(self.table, c.name))
                 for c in self.stored_columns
             ]
         )

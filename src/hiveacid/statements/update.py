@@ -18,7 +18,7 @@ from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.text import ROW_ID_COLUMN, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events
 from hiveacid.statements.checks import check
-from hiveacid.statements.constraints import checks, column_default, not_null_columns
+from hiveacid.statements.constraints import checks, default_expression, not_null_columns
 from hiveacid.statements.context import locked_partitions
 from hiveacid.statements.few_rows import delete_here, update_here
 from hiveacid.statements.job import Job, Work, with_views
@@ -138,7 +138,7 @@ class UpdateWork(Work):
 def assigned(value: Expression, table: Table, column: str) -> Expression:
     """The value, or the column's default for the keyword DEFAULT (NULL where it has none)."""
     if isinstance(value, str) and value.strip().lower() == "default":
-        return column_default(table, column) or "null"
+        return default_expression(table, column)
     return value
 
 

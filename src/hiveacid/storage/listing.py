@@ -22,6 +22,7 @@ from hiveacid.layout.directories import (
     SnapshotPart,
     is_hidden,
     looks_acid,
+    may_be_partition,
     parse_directory,
     parse_partition_name,
 )
@@ -172,7 +173,7 @@ def _walk(
     nested = [
         name
         for name in (info.path.rpartition("/")[2] for info in children if info.is_directory)
-        if "=" in name and not is_hidden(name) and not looks_acid(name)
+        if may_be_partition(name)
     ]
     for name in nested:
         _walk(fs, root, f"{relative}/{name}" if relative else name, leaves)

@@ -239,6 +239,21 @@ def test_by_path_partition_values_are_text_and_conditions_work_too(emp: AcidTabl
         ids(path, filter="year = 1995")
 
 
+def test_by_path_partition_columns_may_begin_with_an_underscore(acid: Session) -> None:
+    acid.sql("""create table t (id int) partitioned by (`_p` int, `_q` string) stored as orc
+        tblproperties ('transactional'='true')""")
+    table = acid.table("t")
+    table.write_arrow(pa.table({"id": [1, 2], "_p": [1, 2], "_q": ["_a", ".b"]}))
+    path = Path(table.definition.location)
+    for name in ("_hiveacid_staging_9_p=1", ".p=1", "-tmp.p=1", "_tmp_1"):
+        (path / name / "delta_0000001_0000001").mkdir(parents=True)
+    found = read_arrow(str(path)).read_all().to_pylist()
+    assert sorted(found, key=str) == [
+        {"id": 1, "_p": "1", "_q": "_a"},
+        {"id": 2, "_p": "2", "_q": ".b"},
+    ]
+
+
 def test_by_path_a_number_is_compared_with_text_as_a_number(emp: AcidTable) -> None:
     path = emp.definition.location
     assert ids(path, filter="year = 1995") == [1, 2]

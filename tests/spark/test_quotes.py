@@ -1,0 +1,81 @@
+"""Strings in double quotes, as Hive has them, in a session of Spark that takes them for names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import hiveacid
+from hiveacid.errors import UnsupportedError
+from hiveacid.session import Session
+from hiveacid.spark.conf import session_conf
+
+NAMES = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+}
+Rows = Callable[[str], list[tuple[Any, ...]]]
+
+
+@pytest.fixture(autouse=True)
+def names(spark: SparkSession) -> Iterator[None]:
+    with session_conf(spark, NAMES):
+        yield
+
+
+@pytest.fixture
+def table(acid: Session) -> str:
+    acid.sql("""create table t (id int, a string, b string default "b's", check (a <> "no"))
+        stored as orc tblproperties ('transactional'='true')""")
+    acid.sql("""insert into t values (1, "a", default), (2, "b", "b"), (3, "c", "it's \\"b\\"")""")
+    return "t"
+
+
+CHANGES = {
+    """delete from t where a = "b" """: {1, 3},
+    """delete from t where "b" = a or length(b) = 100""": {1, 3},
+    """delete from t where a in ("b", 'c')""": {1},
+    """delete from t where concat(b, "") = "it's " '"b"' -- "b" """: {1, 2},
+    """merge into t using (select "b" as k) s on t.a = s.k when matched then delete""": {1, 3},
+}
+
+
+@pytest.mark.parametrize("text", CHANGES)
+def test_a_condition_means_the_same_with_and_without_spark(
+    acid: Session, table: str, rows: Rows, text: str
+) -> None:
+    acid.sql(text)
+    assert {one for (one,) in rows("select id from t")} == CHANGES[text]
+
+
+def test_queries_views_defaults_and_checks_have_strings(
+    acid: Session, table: str, rows: Rows
+) -> None:
+    assert rows("""select id, "a" || `a` from t where a = "a" """) == [(1, "aa")]
+    acid.sql("""create view v as select id, "b" as c from t where b = "b's" """)
+    assert rows("select * from v") == [(1, "b")]
+    acid.sql("""update t set b = default where a like "b%" """)
+    assert rows("""select id from t where b = "b's" """) == [(1,), (2,)]
+    acid.table("t").update({"b": '"a"'}, where='a = "c"')
+    assert rows("select b from t where id = 3") == [("a",)]
+
+
+def test_texts_of_spark_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    off = {"hiveacid.compactor.auto": "off"}
+    hiveacid.enable(spark, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/wh", settings=off)
+    try:
+        spark.sql("create table t (a string, b string) using hiveacid")
+        spark.sql("insert into t values ('a', 'b')")
+        for text in ('delete from t where "a" = "b"', 'select "a" from t'):
+            with pytest.raises(UnsupportedError, match="double quotes"):
+                spark.sql(text)
+        rows = spark.sql("select * from t")
+        with pytest.raises(UnsupportedError, match="double quotes"):
+            rows.write.mode("overwrite").option("replaceWhere", '"a" = "b"').saveAsTable("t")
+        assert spark.sql("select a from t where a = '\"'  or `b` = 'b'").collect() == [("a",)]
+    finally:
+        hiveacid.disable(spark)
