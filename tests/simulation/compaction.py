@@ -15,7 +15,7 @@ from tests.simulation.world import SimulatedClient, World
 from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.compaction.initiator import Initiator
 from hiveacid.compaction.rewrites import rewrite
-from hiveacid.compaction.worker import Worker
+from hiveacid.compaction.worker import CompactionResult, Outcome, Step, Worker
 from hiveacid.errors import AcidError
 from hiveacid.model.compactions import CompactionRequest, CompactionState, CompactionType
 from hiveacid.model.tables import TableName
@@ -37,7 +37,9 @@ class Compaction:
         self._world = world
         self._store = connection.own
         how = partial(rewrite, settings=client.settings)
-        self._worker = Worker(connection, how, name=f"{client.name}-1-1")
+        self._worker = Worker(connection, how, name=f"{client.name}-1-1", reached=self._reached)
+        self._other = Worker(connection, how, name=f"{client.name}-1-2")
+        self._pauses: Random | None = None
         self._cleaner = Cleaner(connection)
         self._initiator = Initiator(connection, name=f"{client.name}-1-initiator")
 
@@ -51,7 +53,7 @@ class Compaction:
                     kind = random.choice((CompactionType.MINOR, CompactionType.MAJOR))
                     self.request(*random.choice(PLACES), kind)
             with suppress(AcidError):
-                self.work()
+                self.work(pauses=random)
             self._world.client_clock.sleep_s(random.choice((0, 2, 2, 20)))
             with suppress(AcidError):
                 self.clean()
@@ -62,12 +64,30 @@ class Compaction:
         """As ALTER TABLE ... COMPACT."""
         self._store.compact(CompactionRequest(TableName("default", table), partition, kind))
 
-    def work(self) -> bool:
+    def work(self, pauses: Random | None = None) -> bool:
         """One compaction of the queue; whether there was one."""
+        self._pauses = pauses
         done = self._worker.run_next()
-        if done is not None:
-            self._world.note(f"compaction: {done.outcome.value} {done.directories} {done.message}")
+        self._note(done)
         return done is not None
+
+    def _note(self, done: CompactionResult | None) -> None:
+        if done is None:
+            return
+        self._world.note(f"compaction: {done.outcome.value} {done.directories} {done.message}")
+        if done.outcome is Outcome.COMPACTED:
+            self._world.compacted.add(done.compaction.id)
+
+    def _reached(self, step: Step) -> None:
+        """Now and then it stands still for so long that its work is given to others."""
+        random = self._pauses
+        if random is None or step is Step.COMMITTED or random.random() > 0.15:
+            return
+        self._store.revoke_workers(older_than_ms=0)
+        if random.random() < 0.5:
+            self._note(self._other.run_next())
+        else:
+            self._world.client_clock.sleep_s(random.choice((1, 3, 30)))
 
     def clean(self) -> None:
         """One cycle of the cleaner, and what killed writers left."""
@@ -101,8 +121,12 @@ class Compaction:
         for place, names in found.items():
             kept = [name for name in names if name not in ("g=0", "g=1")]
             assert len(kept) <= 1, f"obsolete directories stay in {place}: {kept}"
-        left = [one for one in self._store.show_compactions() if one.state in _ENDED]
+        entries = self._store.show_compactions()
+        left = [one for one in entries if one.state in _ENDED]
         assert not left, f"compactions are left: {left}"
+        failed = [one for one in entries if one.state is CompactionState.FAILED]
+        wrong = [one for one in failed if one.id in self._world.compacted]
+        assert not wrong, f"compactions that count are told as failed: {wrong}"
 
 
 def _files_of(world: World, table: str, partition: str | None) -> tuple:  # type: ignore[type-arg]

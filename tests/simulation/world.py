@@ -23,6 +23,7 @@ from tests.simulation.scheduler import Killed, Scheduler
 from hiveacid.client import Client
 from hiveacid.clock import NoThreads
 from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.model.compactions import CompactionId
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.retries import Retries
@@ -88,6 +89,8 @@ class World:
             self, _Requests(self, seed), retries=Retries(20.0, self.client_clock)
         )
         self.clients: list[SimulatedClient] = []
+        self.compacted: set[CompactionId] = set()
+        """whose workers were told that they count"""
         self.healthy = SimulatedClient("-", Settings(retention_s=0, compactor_auto="off"))
         self.metastore = connect_faulty(
             url,
