@@ -336,7 +336,7 @@ class CompactionMethods(HealthMethods):
 
         Raises:
             NotFoundError: no such table.
-            InvalidInputError: ``retain_hours`` is shorter than a table's retention.
+            InvalidInputError: ``retain_hours`` is shorter than a table's retention, or below 0.
         """
         name = None if table is None else self.table_name(table)
         return cast("tuple[CleanedPath, ...]", self.execute(Clean.of(name, dry_run, retain_hours)))

@@ -98,7 +98,7 @@ class TableHealth:
         the rest stays. What was replaced within ``retain_hours`` stays, too.
 
         Raises:
-            InvalidInputError: ``retain_hours`` is shorter than the table's retention.
+            InvalidInputError: ``retain_hours`` is shorter than the table's retention, or below 0.
         """
         value = Clean.of(self.name, dry_run, retain_hours)
         return cast("tuple[CleanedPath, ...]", self.session.execute(value))

@@ -61,6 +61,18 @@ def test_old_records_go_and_versions_below_are_an_error(made: World) -> None:
     assert _known(made) == [4]
 
 
+def test_an_aborted_write_whose_transaction_is_forgotten_is_no_commit(made: World) -> None:
+    for _ in range(2):
+        txn = made.client.transactions.begin()
+        txn.write_id(TableName("default", "t"))
+        txn.abort("")
+        reader = made.client.transactions.begin()  # what was begun since keeps its write id
+        made.clock.advance_ms(5_000)
+        made.client.metastore.clean_empty_txns()
+        assert _known(made) == [1, 2, 3, 4]
+        reader.abort("")
+
+
 def test_a_tag_and_a_consumer_keep_what_they_need(made: World) -> None:
     acid, own = made.acid, made.client.own
     name = TableName("default", "t")

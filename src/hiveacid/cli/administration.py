@@ -253,7 +253,11 @@ def compact(
 @app.command()
 @click.argument("table", required=False)
 @click.option("--dry-run", is_flag=True, help="Only say what would go, and why the rest stays.")
-@click.option("--retain-hours", type=float, help="What was replaced within these hours stays, too.")
+@click.option(
+    "--retain-hours",
+    type=click.FloatRange(0),
+    help="What was replaced within these hours stays, too.",
+)
 @metastore_option
 @json_option
 def clean(

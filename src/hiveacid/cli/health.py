@@ -120,12 +120,12 @@ def consumers(table: str | None, url: str | None, as_json: bool) -> None:
 
 def _print_pins(kind: str, table: str | None, url: str | None, *, as_json: bool) -> None:
     from hiveacid.model.history import PinKind
-    from hiveacid.statements.pins import ShowPins, pins_listing
+    from hiveacid.statements.pins import ShowPins, pin_rows
 
     with open_session(url) as session:
         name = None if table is None else session.table(table).name
-        found = pins_listing(session.client, ShowPins(PinKind(kind), name))
-    print_answer(found.columns, found.rows, as_json=as_json)
+        names, rows = pin_rows(session.client, ShowPins(PinKind(kind), name))
+    print_answer(names, rows, as_json=as_json)
 
 
 @app.command()

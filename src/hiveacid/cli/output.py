@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
@@ -50,13 +50,23 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], *, form: 
 
 
 def print_answer(names: Sequence[str], rows: Iterable[Sequence[object]], *, as_json: bool) -> None:
-    """Print rows as one JSON list of objects, or as a table, times and durations for people."""
+    """Print rows as one JSON list of objects, times in epoch milliseconds, or as a table, times and
+    durations for people.
+    """
     if as_json:
-        print(to_json([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+        plain = ([_epoch_ms(cell) for cell in row] for row in rows)
+        print(to_json([dict(zip(names, row, strict=True)) for row in plain], indent=1))
         return
     shown = [_SHOWN_AS.get(name) for name in names]
     told = ([_told(cell, as_) for cell, as_ in zip(row, shown, strict=True)] for row in rows)
     print_rows(names, tuple(told), form=Format.TABLE)
+
+
+def _epoch_ms(cell: object) -> object:
+    """The cell; a time, which has its zone, as epoch milliseconds."""
+    if not isinstance(cell, datetime):
+        return cell
+    return (cell - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
 
 
 def _told(cell: object, as_: Callable[[int], str | None] | None) -> object:
@@ -68,10 +78,11 @@ def _told(cell: object, as_: Callable[[int], str | None] | None) -> object:
 _TIMES: Final = (
     *("startedtime", "lastheartbeattime", "last_heartbeat", "acquired_at"),
     *("enqueuetime", "starttime", "committime"),
+    *("made", "expires", "behind since", "pinned until"),
 )
 _SHOWN_AS: Final[Mapping[str, Callable[[int], str | None]]] = {
     **dict.fromkeys(_TIMES, moment),
-    "duration": duration,
+    **dict.fromkeys(("duration", "pin age"), duration),
 }
 """Columns of epoch milliseconds, and of milliseconds."""
 
@@ -206,8 +217,10 @@ def spelled(text: str, options: Mapping[str, str], *, in_sql: bool) -> str:
     for pattern, command in _PHRASES if in_sql else (*_NOT_IN_SQL, *_PHRASES):
         text = re.sub(pattern, command, text)
     for name, option in options.items():
-        if not in_sql and "_" in name:
-            text = re.sub(rf"(?<![\w.-]){name}(?:=True)?(?![\w.])", option, text)
+        if not in_sql:
+            given = r"=(?:True|\.\.\.|(?= ))"  # a name of one word alone may be any word
+            tail = rf"(?:{given})?(?![\w.=])" if "_" in name else given
+            text = re.sub(rf"(?<![\w.-]){name}{tail}", option, text)
     return text
 
 

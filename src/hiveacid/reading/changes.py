@@ -114,11 +114,16 @@ def change_range(
     """
     if retain is not None and consumer is None:
         raise InvalidInputError("retain= is of a consumer: consumer=... names it")
-    is_needed = consumer is None
-    for name, value in (("since", since), ("until", until)):
-        if (value is not None or (name == "since" and is_needed)) and (
-            not isinstance(value, int) or isinstance(value, bool)
-        ):
+    if since is None and consumer is None:
+        raise InvalidInputError(
+            "changes since when? since= names the version (write id) after which they are told; 0"
+            " is before the first",
+            argument="since",
+            note="DESCRIBE HISTORY lists versions; consumer=... goes on from where it has read to.",
+        )
+    given: dict[str, object] = {"since": since, "until": until}
+    for name, value in given.items():
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise InvalidInputError(f"{name} is a version, a whole number, not {value!r}")
     if bounds not in _BOUNDS:
         raise InvalidInputError(f"bounds is one of {', '.join(_BOUNDS)}, not {bounds!r}")

@@ -108,7 +108,16 @@ class Clean(Command):
 
     @classmethod
     def of(cls, name: TableName | None, dry_run: bool, retain_hours: float | None) -> Clean:
-        """The same with hours."""
+        """The same with hours.
+
+        Raises:
+            InvalidInputError: they are below 0.
+        """
+        if retain_hours is not None and retain_hours < 0:
+            raise InvalidInputError(
+                f"retain_hours is a number of hours, 0 or more, not {retain_hours:g}",
+                argument="retain_hours",
+            )
         return cls(name, dry_run, None if retain_hours is None else retain_hours * 3600)
 
 

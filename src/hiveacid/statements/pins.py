@@ -4,7 +4,9 @@ a name, and how far each has come. Cleaners keep the files of both.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 from hiveacid.client import Client
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -27,6 +29,10 @@ _CONSUMER_COLUMNS = (
     "pin age",
     "pinned until",
 )
+_SHOWN_AS: Final[Mapping[str, Callable[[Any], str | None]]] = {
+    **dict.fromkeys(("made", "expires", "behind since", "pinned until"), moment),
+    "pin age": duration,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +137,27 @@ def pins_listing(client: Client, value: ShowPins) -> Listing:
     Raises:
         NotFoundError: there is no such table.
     """
+    names, rows = pin_rows(client, value)
+    shown = [_SHOWN_AS.get(name, str) for name in names]
+    texts = (
+        tuple(None if cell is None else as_(cell) for cell, as_ in zip(row, shown, strict=True))
+        for row in rows
+    )
+    return Listing(names, tuple(texts))
+
+
+def pin_rows(
+    client: Client, value: ShowPins
+) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
+    """Columns and rows of tags or consumers, times in epoch milliseconds.
+
+    Raises:
+        NotFoundError: there is no such table.
+    """
     if value.kind is PinKind.TAG:
         found = pins(client.metastore, value.kind, value.name)
-        return Listing(_TAG_COLUMNS, tuple(map(_tag_row, found)))
-    return Listing(_CONSUMER_COLUMNS, tuple(map(_consumer_row, consumers(client, value.name))))
+        return _TAG_COLUMNS, tuple(map(_tag_row, found))
+    return _CONSUMER_COLUMNS, tuple(map(_consumer_row, consumers(client, value.name)))
 
 
 def check_moves(wanted: ChangeRange, *, read_only: bool) -> None:
@@ -176,12 +199,10 @@ def _unread(seen: ValidWriteIdList, now: ValidWriteIdList) -> int:
     return len(new) + max(0, now.hwm - seen.hwm) - holes
 
 
-def _tag_row(pin: Pin) -> tuple[str | None, ...]:
-    expires = None if pin.expires_ms is None else moment(pin.expires_ms)
-    return pin.name, str(pin.table), str(pin.write_id), moment(pin.made_ms or None), expires
+def _tag_row(pin: Pin) -> tuple[object, ...]:
+    return pin.name, str(pin.table), int(pin.write_id), pin.made_ms or None, pin.expires_ms
 
 
-def _consumer_row(one: Consumer) -> tuple[str | None, ...]:
-    since, until = moment(one.behind_since_ms), moment(one.pinned_until_ms)
-    age = duration(one.pin_age_ms)
-    return one.name, str(one.table), str(one.version), str(one.behind), since, age, until
+def _consumer_row(one: Consumer) -> tuple[object, ...]:
+    times = one.behind_since_ms, one.pin_age_ms, one.pinned_until_ms
+    return one.name, str(one.table), one.version, one.behind, *times

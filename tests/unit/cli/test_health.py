@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 from tests.unit.cli.running import run
@@ -39,9 +40,10 @@ def test_tags_are_listed_and_in_the_way_of_a_purge(tmp_path: Path) -> None:
     assert (tag["tag"], tag["table"], tag["version"], tag["expires"]) == (
         "q3",
         "default.t",
-        "1",
+        1,
         None,
     )
+    assert abs(tag["made"] / 1000 - time.time()) < 86_400
     refused = run("purge", "t", "--metastore", url)
     assert (refused.returncode, "tag q3 (version 1)" in refused.stderr) == (1, True)
     assert run("purge", "t", "--drop-pins", "--metastore", url).returncode == 0
@@ -93,6 +95,8 @@ def test_a_row_is_explained_and_its_transaction_undone(tmp_path: Path) -> None:
         True,
     )
     listed = json.loads(run("history", "t", "--metastore", url, "--json").stdout)
+    assert isinstance(listed[0]["timestamp"], int)
+    assert abs(listed[0]["timestamp"] / 1000 - time.time()) < 86_400
     assert (listed[0]["version"], listed[0]["operation"]) == (3, "UNDO")
     metrics = run("metrics", "--metastore", url)
     assert 'hiveacid_kept_bytes{reason="retention"} 0.0' in metrics.stdout

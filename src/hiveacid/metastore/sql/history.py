@@ -247,7 +247,12 @@ class SqlHistory(Past):
             known, written = (one.rows() for one in asked)
         kinds = {write_id: _KINDS.get(kind, "") for write_id, _, kind in written}
         rows = {write_id: (txn, None, None, None) for write_id, txn, _ in written}
-        rows |= {write_id: (txn, begun, user, host) for write_id, txn, begun, user, host in known}
+        # what is known of neither way may have been aborted and forgotten
+        rows |= {
+            write_id: (txn, begun, user, host)
+            for write_id, txn, begun, user, host in known
+            if begun is not None or write_id in rows
+        }
         return tuple(
             UnrecordedCommit(
                 TxnId(txn),
