@@ -24,7 +24,7 @@ from hiveacid.model.tables import Isolation, Table, TableName
 from hiveacid.past import PastMethods, TagMethods
 from hiveacid.progress import statement_shown
 from hiveacid.settings import Settings
-from hiveacid.spark.jobs import jobs_described, own_calls
+from hiveacid.spark.jobs import jobs_described, jobs_described_once_asked, own_calls
 from hiveacid.sql import (
     Arguments,
     Statement,
@@ -314,17 +314,18 @@ class Session(
         on_spark = handler.needs_spark(statement)
         if self._spark is None and on_spark:
             raise spark_needed(title_of(statement), instead=without_spark(statement))
-        spark = self._spark
-        context = self._context(spark=spark, isolation=isolation)
+        context = self._context(isolation=isolation)
         context = replace(context, statement=None if text is None else without_literals(text))
-        what = f"hiveacid: {title_of(statement)}"
+        what = title_of(statement)
+        # The jobs of a query are those of whoever asks for its rows.
+        named = None if isinstance(statement, Query) else self._spark
         with (
             own_calls(),
-            jobs_described(spark, what),
-            statement_shown(self._client, spark if on_spark else None, title_of(statement)),
+            jobs_described_once_asked(named, f"hiveacid: {what}") as describe,
+            statement_shown(self._client, self._spark if on_spark else None, what),
             spark_errors_mapped(statement),
         ):
-            answer = handler.carry_out(context, bound)
+            answer = handler.carry_out(replace(context, describe_jobs=describe), bound)
         if isinstance(answer, Listing) and self._spark is not None:
             with own_calls():
                 return listing_frame(self._spark, answer)
@@ -356,13 +357,11 @@ class Session(
 
         return self._carry_out(bind_to)
 
-    def _context(
-        self, *, spark: SparkSession | None = None, isolation: Isolation | None = None
-    ) -> ExecutionContext:
+    def _context(self, *, isolation: Isolation | None = None) -> ExecutionContext:
         return ExecutionContext(
             client=self._client,
             owner=self,
-            spark=spark or self._spark,
+            spark=self._spark,
             settings=self.settings,
             database=self._database,
             unit=self._control.unit,

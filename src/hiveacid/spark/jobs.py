@@ -12,7 +12,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
@@ -66,6 +66,28 @@ def jobs_described(spark: SparkSession | None, text: str) -> Iterator[None]:
         yield
     finally:
         context.setLocalProperty(_DESCRIPTION, before)
+
+
+@contextmanager
+def jobs_described_once_asked(
+    spark: SparkSession | None, text: str
+) -> Iterator[Callable[[], None]]:
+    """As ``jobs_described``, from the first call of what it gives to the end of the block: a
+    statement that needs no job calls no JVM.
+    """
+    with ExitStack() as stack:
+        begun = False
+
+        def begin() -> None:
+            nonlocal begun
+            if not begun:
+                begun = True
+                stack.enter_context(jobs_described(spark, text))
+
+        try:
+            yield begin
+        finally:
+            begun = True
 
 
 @contextmanager

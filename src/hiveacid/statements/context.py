@@ -108,6 +108,10 @@ class OpenSession(Protocol):
         """Carry out PURGE."""
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
     """What a statement runs with; ``spark`` is None in a session for metadata only."""
@@ -123,15 +127,18 @@ class ExecutionContext:
     """That of the statement's own transaction; None: as the settings say."""
     statement: str | None = None
     """Its text without literals; None for what was built in Python."""
+    describe_jobs: Callable[[], None] = field(default=_nothing, repr=False)
+    """Lets Spark call jobs after the statement, from here on."""
 
     def session(self) -> SparkSession:
-        """The Spark session.
+        """The Spark session, whose jobs are called after the statement from now on.
 
         Raises:
             SparkNeededError: there is none.
         """
         if self.spark is None:
             raise spark_needed("This statement")
+        self.describe_jobs()
         return self.spark
 
     @property

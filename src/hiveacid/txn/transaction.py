@@ -425,8 +425,9 @@ class Transaction:
     ) -> TxnId | None:
         """Wait for the locks; whoever committed meanwhile what makes the snapshot outdated."""
         _ = self.valid_txns
-        for table in footprint.written_tables:
-            self._allocate(table)
+        for table in (tables := footprint.written_tables):
+            # what is to be written is recorded by the last: one wait for the disk less
+            self._allocate(table, writes=components if table == tables[-1] else ())
         self._records.asked = True
         granted = wait_for_lock(self._manager, components, txn=self._id)
         self._records.note_locks(components)
@@ -440,15 +441,14 @@ class Transaction:
             by_row=by_row and not self._reads.is_serializable,
         )
 
-    def _allocate(self, table: TableName) -> WriteId:
-        found = self._write_ids.get(table)
-        if found is None:
+    def _allocate(self, table: TableName, *, writes: Sequence[LockComponent] = ()) -> WriteId:
+        if (found := self._write_ids.get(table)) is None:
             if self.is_read_only:
                 raise TransactionError(
                     f"Transaction {self._id} is read-only", txn=self._id, table=str(table)
                 )
             _ = self.valid_txns
-            found = self._store.allocate_write_ids((self._id,), table)[self._id]
+            found = self._store.allocate_write_ids((self._id,), table, writes=writes)[self._id]
             self._write_ids[table] = found
         return found
 

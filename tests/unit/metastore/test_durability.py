@@ -19,6 +19,8 @@ from hiveacid.metastore.sql import sqlite
 from hiveacid.model.tables import TableName, TxnId
 from hiveacid.model.transactions import LockComponent, LockState, LockType, OperationType, TxnType
 
+TRANSACTIONAL = "tblproperties ('transactional'='true')"
+
 if not hasattr(os, "fdatasync"):
     pytest.skip("SQLite syncs by itself", allow_module_level=True)
 
@@ -116,6 +118,34 @@ def test_only_what_somebody_relies_on_after_a_power_failure_waits_for_the_disk(
     assert syncs(lambda: lock(writer, OperationType.INSERT))[0] == 0  # it stands there already
     assert syncs(lambda: lock(writer, OperationType.DELETE))[0] == 1
     assert syncs(lambda: metastore.commit_txn(writer))[0] == 1
+
+
+def test_a_statement_that_writes_waits_for_the_disk_at_its_write_id_and_its_commit(
+    path: Path, at_sync: Callable[[Callable[[int], None]], None]
+) -> None:
+    """What it is to write, whose files nobody may see if it dies, is recorded by the first."""
+    with hiveacid.connect(None, f"sqlite:///{path}", warehouse=path.parent) as acid:
+        recorded: list[list[str]] = []
+
+        def look(file: int) -> None:
+            del file
+            rows = acid.client.metastore.database.table_rows("TXN_COMPONENTS")
+            recorded.append([row["TC_TABLE"] for row in rows])
+
+        for name in "tu":
+            acid.sql(f"create table {name} (id int) stored as orc {TRANSACTIONAL}")
+        at_sync(look)
+        acid.sql("insert into t values (1)")
+        assert recorded == [["t"], []]
+        recorded.clear()
+        acid.sql("start transaction")
+        acid.sql("insert into t values (2)")
+        acid.sql("insert into u values (2)")
+        assert recorded == [["t"], ["t", "u"]]
+        acid.sql("insert into t values (3)")
+        assert len(recorded) == 2
+        acid.sql("commit")
+        assert len(recorded) == 3
 
 
 def test_of_transactions_of_a_stream_only_the_commit_waits_for_the_disk(

@@ -21,7 +21,7 @@ ROWS = 60_000
 @pytest.mark.parametrize(
     ("clause", "properties", "least", "most"),
     [
-        ("clustered by (k) into 1 buckets", "", 1, 15_000),
+        ("clustered by (k) into 1 buckets", "", 1, 6_000),
         ("clustered by (k) into 1 buckets", ", 'Orc.Stripe.Size'='67108864'", ROWS, ROWS),
         ("", "", ROWS, ROWS),
     ],
@@ -82,7 +82,7 @@ def test_changes_decode_the_stripes_of_deleted_rows_and_open_the_deltas_of_their
         table.write_arrow([{"k": ROWS + number, "v": "new"}])
     monkeypatch.setattr(BucketFileReader, "_read_stripe", spy)
     assert hiveacid.read_changes(table, since=1, until=2).read_all().num_rows == 2
-    assert 0 < sum(decoded) <= 15_000
+    assert 0 < sum(decoded) <= 6_000
     decoded.clear()
     assert hiveacid.read_changes(table, since=19).read_all().num_rows == 3
     assert decoded == [1, 1, 1]
