@@ -156,8 +156,9 @@ class Drivers:
         if victim == "driver":
             os.killpg(process.pid, signal.SIGKILL)
         elif executor:
-            _, worker, *_ = parents(executor)
-            os.kill(executor if victim == "executor" else worker, signal.SIGKILL)
+            _, *above = parents(executor)  # none where its worker was killed before it
+            is_worker = victim != "executor" and above
+            os.kill(above[0] if is_worker else executor, signal.SIGKILL)
             if victim == "worker":
                 self.trouble()
                 another = self.where / f"worker{len(self.struck) + _DRIVERS}"
