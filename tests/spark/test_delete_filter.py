@@ -17,16 +17,16 @@ Rows = Callable[[str], list[tuple[Any, ...]]]
 SPANS = "select id, cast(id * 17 % 11 as int) from range({}, {}, 1, 2)"
 
 
-@pytest.fixture
-def changed(acid: Session) -> Session:
+@pytest.fixture(scope="module")
+def changed(lasting: Session) -> Session:
     """A table of four partitions: deleted from and updated several times, the last never."""
-    acid.sql(f"create table t (k bigint, v int) partitioned by (p int) {ACID}")
+    lasting.sql(f"create table t (k bigint, v int) partitioned by (p int) {ACID}")
     for p in range(4):
-        acid.sql(f"insert into t partition (p = {p}) {SPANS.format(p * 500, p * 500 + 3000)}")
-    acid.sql("delete from t where p < 3 and k % 7 = p")
-    acid.sql("update t set v = -1 where p < 2 and k % 10 = 3")
-    acid.sql("delete from t where p = 1 and v = -1 and k > 1000")
-    return acid
+        lasting.sql(f"insert into t partition (p = {p}) {SPANS.format(p * 500, p * 500 + 3000)}")
+    lasting.sql("delete from t where p < 3 and k % 7 = p")
+    lasting.sql("update t set v = -1 where p < 2 and k % 10 = 3")
+    lasting.sql("delete from t where p = 1 and v = -1 and k > 1000")
+    return lasting
 
 
 def expected() -> dict[int, tuple[int, int, int]]:
@@ -60,11 +60,11 @@ BITS = [(f"{bits} bits", {"RUN_BITS": (bits,)}) for bits in delete_filter.RUN_BI
     ],
 )  # fmt: skip
 def test_the_rows_left_are_the_same_however_the_deleted_ones_are_told(
-    limits: dict[str, Any], changed: Session, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    limits: dict[str, Any], changed: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, limit in limits.items():
         monkeypatch.setattr(delete_filter, name, limit)
-    found = rows("select p, count(*), sum(k), sum(v) from t group by p")
+    found = changed.sql("select p, count(*), sum(k), sum(v) from t group by p").collect()
     assert {p: tuple(rest) for p, *rest in found} == expected()
 
 

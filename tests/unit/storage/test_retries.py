@@ -192,7 +192,10 @@ def test_a_token_that_expires_in_the_middle_is_told(tmp_path: Path) -> None:
         (404, "NoSuchBucket", "no-bucket"),
     ],
 )
-def test_the_library_and_we_say_the_same_of_a_refusal(status: int, code: str, detail: str) -> None:
+def test_the_library_and_we_say_the_same_of_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, status: int, code: str, detail: str
+) -> None:
+    monkeypatch.setattr("hiveacid.storage.stores._ATTEMPTS", 1)  # it pauses before each other one
     steps: list[Callable[[FileSystem, str], object]] = [
         lambda fs, path: fs.write_bytes(path, data=b"1"),
         lambda fs, path: fs.list_directory(path),
