@@ -28,6 +28,15 @@ def slow_rows(
     return spark.range(0, rows, 1, tasks).mapInArrow(sleeping, "id int")
 
 
+def jobs_begun(spark: SparkSession) -> int:
+    """How many jobs Spark has begun, by its scheduler: what listens to it comes late, and forgets.
+
+    A test may look behind the gateway.
+    """
+    context = spark.sparkContext._jsc.sc()  # type: ignore[attr-defined, union-attr]
+    return int(context.dagScheduler().numTotalJobs())
+
+
 def wait_for(happened: Callable[[], bool], *, seconds: float = 300) -> None:
     """Returns when it has happened.
 

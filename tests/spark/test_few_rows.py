@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.spark.running import jobs_begun
 
 from hiveacid.session import Session
 
@@ -83,14 +84,10 @@ def test_a_key_is_changed_without_spark(acid: Session, rows: Rows, spark_writes:
 @pytest.mark.jvm
 def test_it_starts_no_job(acid: Session) -> None:
     make(acid, "t")
-    store = acid.spark._jsc.sc().statusStore()  # type: ignore[attr-defined, union-attr]
-    bus = acid.spark._jsc.sc().listenerBus()  # type: ignore[attr-defined, union-attr]
-    bus.waitUntilEmpty()
-    before = store.jobsList(None).size()
+    before = jobs_begun(acid.spark)
     acid.sql("update t set v = 7 where k = 5")
     acid.sql("delete from t where k = 6")
-    bus.waitUntilEmpty()
-    assert store.jobsList(None).size() == before
+    assert jobs_begun(acid.spark) == before
 
 
 def test_what_a_table_demands_of_its_rows_is_sparks(acid: Session, spark_writes: list[str]) -> None:

@@ -81,7 +81,7 @@ def test_a_statement_is_taken_back_and_the_session_goes_on(
     acid.sql(f"create table t (id int) {ACID}")
     acid.sql("insert into t values (1)")
     before = _files(tmp_path / "wh", "t")
-    rows = slow_rows(spark, tmp_path, sleep_s=20)
+    rows = slow_rows(spark, tmp_path, sleep_s=120)
     interrupted(lambda: acid.table("t").insert(rows))
     assert _open(acid) == []
     assert acid.sql("show locks").collect() == []
@@ -97,7 +97,7 @@ def test_within_a_transaction_only_the_statement_is_taken_back(
     interrupted: Interrupted,
 ) -> None:
     acid.sql(f"create table t (id int) {ACID}")
-    rows = slow_rows(spark, tmp_path, sleep_s=20)
+    rows = slow_rows(spark, tmp_path, sleep_s=120)
     with acid.transaction() as txn:
         txn.sql("insert into t values (1)")
         interrupted(lambda: txn.table("t").insert(rows))
@@ -116,7 +116,7 @@ def test_a_with_block_that_ctrl_c_leaves_is_rolled_back(
     interrupted: Interrupted,
 ) -> None:
     acid.sql(f"create table t (id int) {ACID}")
-    rows = slow_rows(spark, tmp_path, sleep_s=20)
+    rows = slow_rows(spark, tmp_path, sleep_s=120)
 
     def block() -> None:
         with acid.transaction() as txn:
@@ -143,7 +143,7 @@ def test_a_query_is_interrupted(
 ) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     acid.sql("insert into t values (1)")
-    slow_rows(spark, tmp_path, sleep_s=20).createOrReplaceTempView("slow")
+    slow_rows(spark, tmp_path, sleep_s=120).createOrReplaceTempView("slow")
     interrupted(lambda: acid.sql("select * from t join slow on t.id = slow.id").collect())
     assert acid.sql("show locks").collect() == []
     assert acid.sql("select count(*) from t").collect()[0][0] == 1

@@ -183,7 +183,7 @@ def test_the_source_is_one_job(acid: Session, spark: SparkSession) -> None:
     context.setLocalProperty("spark.jobGroup.id", "one merge")
     result = merged(acid, "one", clauses, source)
     context.setLocalProperty("spark.jobGroup.id", None)
-    context._jsc.sc().listenerBus().waitUntilEmpty()
+    context._jsc.sc().listenerBus().waitUntilEmpty(300_000)
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("one merge")]
     assert [len(job.stageIds) for job in jobs if job is not None] == [1]

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pyspark
 import pytest
+from tests.spark.running import jobs_begun
 
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.statements.job import Reader
@@ -80,11 +81,10 @@ def test_a_key_of_a_bucketed_table_is_one_file_of_each_partition(bucketed, acid,
 @here
 @pytest.mark.jvm
 def test_a_lookup_runs_no_job(bucketed, acid, routes, spark):
-    before = spark._jsc.sc().statusStore().jobsList(None).size()
+    before = jobs_begun(spark)
     assert acid.sql("select v from b where k = 77 and p = 2").collect() == [("v77",)]
     assert acid.sql("select v from b where k = 73").collect() == []
-    spark._jsc.sc().listenerBus().waitUntilEmpty()
-    assert spark._jsc.sc().statusStore().jobsList(None).size() == before
+    assert jobs_begun(spark) == before
     assert routes == ["in_driver", "in_driver"]
 
 
@@ -388,14 +388,10 @@ def test_aggregates_over_all_come_from_metadata_where_it_is_exact(acid, rows, sp
     text = "count(*), count(i), min(i), max(d), min(x), max(p)"
     expected = acid.sql(f"select {text} from g where rand() >= 0").collect()
 
-    def jobs():
-        spark._jsc.sc().listenerBus().waitUntilEmpty()
-        return spark._jsc.sc().statusStore().jobsList(None).size()
-
-    before = jobs()
+    before = jobs_begun(spark)
     frame = acid.sql(f"select {text} from g")
     assert frame.collect() == expected
-    assert jobs() == before
+    assert jobs_begun(spark) == before
     assert frame.columns == ["count(1)", "count(i)", "min(i)", "max(d)", "min(x)", "max(p)"]
     assert frame.dtypes == acid.sql(f"select {text} from g where rand() >= 0").dtypes
     acid.sql("delete from g where i = -7")

@@ -24,7 +24,7 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partitions
 
 FULL = "stored as orc tblproperties ('transactional'='true')"
-LONG_S = 60.0
+LONG_S = 300.0
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from hiveacid.storage.merge import merge_read
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 
 ACID = "stored as orc tblproperties ('transactional'='true', 'orc.stripe.size'='65536')"
-LONG_S = 60.0
+LONG_S = 300.0
 
 
 @pytest.fixture
