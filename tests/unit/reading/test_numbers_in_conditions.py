@@ -115,6 +115,10 @@ def _ids(acid: Session, condition: str) -> list[int]:
 
 def test_digits_of_negative_numbers_are_kept(acid: Session) -> None:
     number = "-12345678901234567890.123456789012345678"
-    acid.sql(f"insert into t (id, d) values (6, {number})")
-    found = hiveacid.read_arrow(acid.table("t"), filter=f"d = {number}").read_all()
+    acid.sql(
+        "create table negative (d decimal(38,18)) stored as orc"
+        " tblproperties ('transactional'='true')"
+    )
+    acid.sql(f"insert into negative values ({number})")
+    found = hiveacid.read_arrow(acid.table("negative"), filter=f"d = {number}").read_all()
     assert [str(value) for value in found.column("d").to_pylist()] == [number]
