@@ -5,14 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.postgres import PostgresServer
 
 from hiveacid.client import Client, open_client
 from hiveacid.errors import LockError
-from hiveacid.model.tables import LockId, TableName
+from hiveacid.metastore.sql import locks
+from hiveacid.metastore.sql.engine import Unit
+from hiveacid.model.tables import Column, LockId, Table, TableName, TxnId
 from hiveacid.model.transactions import SESSION_PREFIX, LockComponent, LockState, LockType, TxnState
+from hiveacid.model.types import parse_type
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, alter_table, use_table
 from hiveacid.txn.manager import TransactionManager
@@ -183,3 +189,34 @@ def test_a_statement_that_has_not_looked_since_its_session_got_the_lock_is_no_de
     assert store.check_lock(mine).state is LockState.ACQUIRED
     assert store.break_deadlock() == ()
     assert store.check_lock(found.lock_id, held=[mine]).state is LockState.ACQUIRED
+
+
+@pytest.mark.long("metastore", "txn")
+def test_who_waits_for_a_table_that_is_renamed_meanwhile_goes_on_waiting(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table takes its locks along while one of them is looked at again; on SQLite only one of
+    the two can write.
+    """
+    with ExitStack() as ends:
+        first, second = (
+            ends.enter_context(closing(open_client(url, warehouse=str(tmp_path))))
+            for url in [postgres.metastore()] * 2
+        )
+        store, beat = first.metastore, locks.heartbeat_txn
+        store.create_table(Table(A, (Column("id", parse_type("int")),), str(tmp_path / "a")))
+        lock = second.transactions.lock(alter_table(A))
+        (txn,) = store.open_txns(1, user="u", host="h")
+        write = [LockComponent(LockType.SHARED_WRITE, "default", "a")]
+        waiting = store.lock(write, txn=txn, user="u", host="h")
+
+        def renamed_before(unit: Unit, of: TxnId) -> None:
+            monkeypatch.setattr(locks, "heartbeat_txn", beat)
+            second.metastore.alter_table(A, lambda now: replace(now, name=B))
+            beat(unit, of)
+
+        monkeypatch.setattr(locks, "heartbeat_txn", renamed_before)
+        for _ in range(2):
+            assert store.check_lock(waiting.lock_id).state is LockState.WAITING
+        second.transactions.unlock(lock)
+        assert store.check_lock(waiting.lock_id).state is LockState.ACQUIRED

@@ -89,12 +89,21 @@ _INSERT: Final = insert(HIVE_LOCKS).values(
 )
 _REQUEST: Final = select(*_COLUMNS).where(_OF_REQUEST).order_by(_L.HL_LOCK_INT_ID)
 _COUNTS: Final = or_(
-    _L.HL_LOCK_EXT_ID < bindparam("lock"),
+    _L.HL_LOCK_EXT_ID <= bindparam("lock"),
     and_(_L.HL_LOCK_EXT_ID > bindparam("lock"), _L.HL_LOCK_STATE == LockState.ACQUIRED.value),
 )
 _OTHERS: Final = (
     select(*_COLUMNS)
     .where(_L.HL_DB == bindparam("db"), _COUNTS)
+    .order_by(_L.HL_LOCK_EXT_ID, _L.HL_LOCK_INT_ID)
+)
+_MINE = HIVE_LOCKS.alias("mine")
+_BESIDE: Final = (
+    select(*_COLUMNS)
+    .where(
+        _L.HL_DB.in_(select(_MINE.c.HL_DB).where(_MINE.c.HL_LOCK_EXT_ID == bindparam("lock"))),
+        _COUNTS,
+    )
     .order_by(_L.HL_LOCK_EXT_ID, _L.HL_LOCK_INT_ID)
 )
 _EVERYWHERE: Final = select(*_COLUMNS).where(_COUNTS).order_by(_L.HL_LOCK_EXT_ID, _L.HL_LOCK_INT_ID)
@@ -186,7 +195,8 @@ class SqlLocks(OwnDatabase, LockManager):
                 )
                 for at, one in enumerate(components, start=1)
             ]
-            blocked = _blocked(unit, request, others, semantics=semantics, held=held)
+            infos = [_info(row) for one in others for row in one.rows()]
+            blocked = _blocked(unit, request, infos, semantics=semantics, held=held)
             if blocked is not None:
                 refusal = _refusal(*blocked, zero_wait_read=zero_wait_read, ctas=exclusive_ctas)
                 if refusal is not None:
@@ -200,10 +210,9 @@ class SqlLocks(OwnDatabase, LockManager):
     def check_lock(self, lock: LockId, *, held: Collection[LockId] = ()) -> LockResponse:
         with self._db.write() as unit:
             unit.outlives_a_crash = False
-            rows = unit.rows(_REQUEST, lock=lock)
-            if not rows:
+            request, others = _seen(unit, lock, everywhere=bool(held))
+            if not request:
                 raise no_such_lock(lock)
-            request = [_info(row) for row in rows]
             txn = request[0].txn_id
             if txn:
                 heartbeat_txn(unit, txn)
@@ -211,7 +220,6 @@ class SqlLocks(OwnDatabase, LockManager):
                 heartbeat_lock(unit, lock)
             if all(one.state is LockState.ACQUIRED for one in request):
                 return _response(lock, None)
-            others = _ask_others(unit, lock, {one.database for one in request}, held)
             semantics = self._db.options.lock_semantics
             blocked = _blocked(unit, request, others, semantics=semantics, held=held)
             if blocked is None:
@@ -317,24 +325,32 @@ def _ask_others(
     return [unit.ask(_OTHERS, lock=lock, db=database) for database in sorted(databases)]
 
 
+def _seen(unit: Unit, lock: LockId, *, everywhere: bool) -> tuple[list[LockInfo], list[LockInfo]]:
+    """A request's components, none where they are not stored, and the others that count; all of one
+    moment: a table or partition that is renamed takes its locks along.
+    """
+    rows = unit.rows(_EVERYWHERE if everywhere else _BESIDE, lock=lock)
+    seen = [_info(row) for row in rows]
+    return [one for one in seen if one.lock_id == lock], [o for o in seen if o.lock_id != lock]
+
+
 def _blocked(
     unit: Unit,
     request: Sequence[LockInfo],
-    asked: Sequence[Answer],
+    others: list[LockInfo],
     *,
     semantics: LockSemantics,
     held: Collection[LockId],
 ) -> tuple[LockInfo, LockInfo] | None:
     """The first component that has to wait, and for whom; None where nothing has to."""
-    others = [_info(row) for one in asked for row in one.rows()]
     if held:
         others = _without_own(others, semantics, held=held)
     lock, txn = request[0].lock_id, request[0].txn_id
     blocked = first_blocked(request, others, semantics=semantics)
     if blocked is not None and txn and blocked[1].state is LockState.WAITING:
-        everybody = [_info(row) for row in unit.rows(_EVERYWHERE, lock=lock)]
+        stored, everybody = _seen(unit, lock, everywhere=True)
         others = _without_own(everybody, semantics, held=held, txn=txn)
-        blocked = first_blocked(request, others, semantics=semantics)
+        blocked = first_blocked(stored or request, others, semantics=semantics)
     return blocked
 
 
