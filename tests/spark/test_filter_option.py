@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyspark
@@ -32,11 +31,12 @@ def planned(session: Session, text: str, **options: str) -> tuple[Any, Any]:
     return reader, plan
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Any:
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A session without Spark, with a table of two partitions, of two stripes each."""
-    url = f"sqlite:///{tmp_path}/metastore.db"
-    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as session:
+    root = tmp_path_factory.mktemp("alone")
+    url = f"sqlite:///{root}/metastore.db"
+    with hiveacid.connect(None, url, warehouse=root / "wh") as session:
         session.sql(f"create table t (id int, c char(4)) partitioned by (p int) {ACID}")
         session.sql("alter table t set tblproperties ('orc.stripe.size'='65536')")
         rows = [

@@ -5,6 +5,7 @@ VALUES; which columns a scan reads, and why it is pinned.
 from __future__ import annotations
 
 import pytest
+from tests.spark.running import jobs_begun
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
@@ -16,20 +17,18 @@ class Meter:
     """Spark's own account of what ran (a test may look behind the gateway)."""
 
     def __init__(self, spark):
+        self._spark = spark
         self._bus = spark._jsc.sc().listenerBus()
         self._executions = spark._jsparkSession.sharedState().statusStore()
-        self._jobs = spark._jsc.sc().statusStore()
         self.reset()
 
     def _ran(self):
-        """Ids of the executions that ran jobs (making a view is one without), and of all jobs."""
-        self._bus.waitUntilEmpty()
-        jobs, found = self._jobs.jobsList(None), self._executions.executionsList()
+        """Ids of the executions that ran jobs (making a view is one without), how many jobs."""
+        self._bus.waitUntilEmpty(300_000)
+        found = self._executions.executionsList()
         executions = [found.apply(i) for i in range(found.size())]
-        return (
-            {one.executionId() for one in executions if one.jobs().size()},
-            {jobs.apply(i).jobId() for i in range(jobs.size())},
-        )
+        with_jobs = {one.executionId() for one in executions if one.jobs().size()}
+        return with_jobs, jobs_begun(self._spark)
 
     def reset(self):
         self._before = self._ran()
@@ -40,7 +39,7 @@ class Meter:
 
     @property
     def jobs(self):
-        return len(self._ran()[1] - self._before[1])
+        return self._ran()[1] - self._before[1]
 
     def scanned(self):
         """Rows put out by each scan of ORC files in the last action."""
@@ -55,6 +54,9 @@ class Meter:
                     text = values.get(metric.accumulatorId())
                     rows.append(int(text.get().replace(",", "")) if text.isDefined() else 0)
         return sorted(rows)
+
+
+LONG = pytest.mark.long("spark", "statements", "storage")
 
 
 @pytest.fixture
@@ -84,13 +86,13 @@ def test_values_and_statements_about_metadata_run_no_job(acid, meter):
 @pytest.mark.parametrize(
     ("statement", "shuffles"),
     [
-        ("insert into t select id, v from u", 0),
+        pytest.param("insert into t select id, v from u", 0, marks=LONG),
         ("insert overwrite table t select id, v from u", 0),
         ("insert into b select id, v from u", 1),
         ("update t set v = 'new' where id % 3 = 0", 1),
-        ("delete from t where id % 3 = 0", 1),
+        pytest.param("delete from t where id % 3 = 0", 1, marks=LONG),
         ("delete from t", 0),
-        ("truncate table t", 0),
+        pytest.param("truncate table t", 0, marks=LONG),
     ],
 )
 def test_one_action_for_each_statement(acid, table, meter, statement, shuffles):
