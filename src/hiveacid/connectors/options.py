@@ -100,7 +100,9 @@ class Options:
             MetastoreError: it cannot be opened.
         """
         from hiveacid.session import connect
+        from hiveacid.spark.jobs import settle
 
+        settle()
         return connect(None, self._url(), settings=dict(self.settings))
 
     def flag(self, name: str) -> bool | None:

@@ -48,6 +48,7 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.directories import staging_name
 from hiveacid.model.tables import MAX_BUCKET_ID, AcidMode, StatementId, Table
+from hiveacid.spark.jobs import settle
 from hiveacid.statements.arrow_rows import lower_names, refuse_what_needs_spark, stored_arrays
 from hiveacid.statements.checks import check_has_partition_columns, extra_columns
 from hiveacid.statements.driver_write import in_places
@@ -215,6 +216,7 @@ def _kept_alive(work: Work) -> Iterator[None]:
         yield
     finally:
         stop()
+        settle()
 
 
 def _beat(work: Work) -> None:
@@ -256,6 +258,7 @@ def commit(work: Work, written: Sequence[Written], *, batch: tuple[str, int] | N
             _tell_done(work, batch)  # another driver was quicker
         finally:
             _drop_staging(work)
+            settle()
 
 
 _LASTING: Final[dict[str, Session]] = {}

@@ -25,6 +25,7 @@ from hiveacid.model.types import CharType
 from hiveacid.spark.assign import keys_from, stored_type
 from hiveacid.spark.conf import takes_arrow, without_rows
 from hiveacid.spark.inline import InlineColumn, rows_text
+from hiveacid.spark.jobs import settle
 from hiveacid.spark.text import ROW_ID_COLUMN, quoted
 from hiveacid.spark.types import ROW_ID_TYPE, spark_type
 from hiveacid.spark.workers import make_ready
@@ -224,6 +225,7 @@ class ArrowScanTask:
         """The rows of some units."""
         for _, rows in self.reader.rows_of(units):
             yield _for_spark(rows, self.reader)
+        settle()
 
 
 def _for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:

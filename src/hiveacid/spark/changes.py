@@ -23,6 +23,7 @@ from hiveacid.model.types import CharType
 from hiveacid.spark.arrow_read import table_columns
 from hiveacid.spark.assign import stored_type
 from hiveacid.spark.conf import takes_arrow, without_rows
+from hiveacid.spark.jobs import settle
 from hiveacid.spark.text import quoted
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.change_pairs import in_order, paired
@@ -104,6 +105,7 @@ class ChangesTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self.read(number)
+        settle()
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
         """The events of one unit, chars without blanks as Spark's own readers give them."""
@@ -128,6 +130,7 @@ class PairTask:
         collected = list(batches)
         if collected:
             yield from self.finished(collected, collected[0].schema).to_batches()
+        settle()
 
     def finished(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
         """The events in order."""
