@@ -134,9 +134,11 @@ def _started(system: System, acid: Session | None, mode: str, work: Path) -> Str
         .trigger(processingTime="1 second")
     )
     if mode == "upsert":
-        by_key = acid and hiveacid.foreach_batch(acid, "t", mode="upsert", on="id")
-        write = by_key or partial(_merge, system.named("t"))
-        return writer.foreachBatch(lambda batch, number: write(_last(batch), number)).start()
+        if acid is not None:
+            by_key = hiveacid.foreach_batch(acid, "t", mode="upsert", on="id", order_by="at")
+            return writer.foreachBatch(by_key).start()
+        merge = partial(_merge, system.named("t"))
+        return writer.foreachBatch(lambda batch, number: merge(_last(batch), number)).start()
     if isinstance(system, FlatOrc):
         place = str(system.path("t"))
         return writer.format("orc").option("compression", "zstd").start(place)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.errors import CardinalityError, ConflictError, InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
-from hiveacid.spark.text import quoted
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.newest import SEVERAL
+from hiveacid.statements.values import Few, Insert, Newest
 from hiveacid.table import AcidTable, equal_columns
 
 if TYPE_CHECKING:
@@ -29,13 +28,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _MODES: Final = ("append", "upsert", "cdc")
 _QUERY_ID: Final = "sql.streaming.queryId"
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-_PARTS: Final = 8
-"""A micro-batch is small; in streaming queries Spark does not join partitions that are."""
-_NEWEST: Final = "__hiveacid_is_newest"
-_SEVERAL: Final = (
-    "order_by does not say which of several rows of one key in a micro-batch is the newest"
-)
+FEW: Final = 50_000
+"""Rows of a micro-batch up to which the driver writes it."""
+_PAUSE_MAX: Final = 63
+"""Batches at most that Spark's workers write before the driver tries again whether one is small."""
 
 Also = Callable[["AcidTransaction", "DataFrame", int], None]
 """What else belongs to a batch: gets its transaction, its rows and its number."""
@@ -121,6 +117,9 @@ class ForeachBatch:
     also: Also | None
     settings: Settings = field(repr=False)
     session: Session | None = field(repr=False)
+    _waits: int = field(default=0, init=False, repr=False)
+    """How many batches are yet for Spark's workers, without a try."""
+    _pause: int = field(default=0, init=False, repr=False)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write the batch, unless it is there.
@@ -148,7 +147,7 @@ class ForeachBatch:
                 clock.sleep_s(pause_s)
                 pause_s *= 2
             except InvalidInputError as error:
-                if error.message.startswith(_SEVERAL):
+                if error.message.startswith(SEVERAL):
                     raise CardinalityError(error.message) from error
                 raise
             else:
@@ -165,58 +164,46 @@ class ForeachBatch:
                 self._tell_done(app_id, batch_id)
                 return
             table = txn.table(self.table)
-            if self.on is None:
-                table.insert(rows, evolve=self.evolve)
-            else:
-                newest = self._newest(rows, table)
-                merge = table.merge(newest, on=self.on, evolve=self.evolve)
-                new = None
-                if self.delete_where is not None:
-                    merge = merge.when_matched_delete(where=self.delete_where)
-                    new = f"not coalesce(({self.delete_where}), false)"
-                merge.when_matched_update_all().when_not_matched_insert_all(where=new).run()
+            few = None if self._waits else Few(FEW)
+            write = self._insert if self.on is None else self._merge
+            write(table, rows, few)
             if self.also is not None:
                 self.also(txn, rows, batch_id)
+        if few is None:
+            self._waits -= 1
+        else:
+            self._pause = 0 if few.fits else min(2 * self._pause + 1, _PAUSE_MAX)
+            self._waits = self._pause
 
-    def _newest(self, rows: DataFrame, table: AcidTable) -> DataFrame:
-        """One row of each key; a key with a NULL is equal to none. Columns that only ``order_by``
-        names are not written.
+    def _insert(self, table: AcidTable, rows: DataFrame, few: Few | None) -> None:
+        insert = Insert(table.name, rows, by_name=True, evolve=self.evolve, few=few)
+        table.session.execute(insert)
+
+    def _merge(self, table: AcidTable, rows: DataFrame, few: Few | None) -> None:
+        assert self.on is not None
+        merge = table.merge(rows, on=self.on, evolve=self.evolve)
+        new = None
+        if self.delete_where is not None:
+            merge = merge.when_matched_delete(where=self.delete_where)
+            new = f"not (({self.delete_where}) <=> true)"
+        merge = merge.when_matched_update_all().when_not_matched_insert_all(where=new)
+        statement = replace(merge.statement, newest=self._newest(table), few=few)
+        table.session.execute(statement)
+
+    def _newest(self, table: AcidTable) -> Newest | None:
+        """How one row of each key is chosen. Columns that only ``order_by`` names are not
+        written.
         """
         if not self.keys:
-            return rows
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        keys = [F.col(quoted(name)) for name in self.keys]
-        order = [F.col(quoted(name)).desc_nulls_last() for name in self.order_by]
-        within = Window.partitionBy(*keys).orderBy(*order or [F.lit(0)])
-        text = F.concat(
-            F.lit(f"hiveacid.errors.InvalidInputError: {_SEVERAL}: "), F.to_json(F.struct(*keys))
-        )
-        is_tied = (F.rank().over(within) == 1) & (F.row_number().over(within) > 1)
-        is_newest = (
-            F.when(reduce(or_, (key.isNull() for key in keys)), True)
-            .when(is_tied, F.raise_error(text).cast("boolean"))
-            .otherwise(F.rank().over(within) == 1)
-        )
-        placed = rows.repartition(_parts(rows), *keys).withColumn(_NEWEST, is_newest)
+            return None
         written = {column.name for column in table.definition.all_columns}
-        others = [
-            name
-            for name in self.order_by
-            if name.lower() not in written and name.lower() not in (self.delete_where or "").lower()
-        ]
-        return placed.where(_NEWEST).drop(_NEWEST, *others)
+        where = (self.delete_where or "").lower()
+        order = [name.lower() for name in self.order_by]
+        dropped = [name for name in order if name not in written and name not in where]
+        return Newest(self.keys, self.order_by, tuple(dropped))
 
     def _tell_done(self, app_id: str, batch_id: int) -> None:
         _LOG.warning("Batch %d of %s is in %s already: left out", batch_id, app_id, self.table)
-
-
-def _parts(rows: DataFrame) -> int:
-    """How many partitions rows are parted into by their keys: as many as Spark has cores."""
-    context = getattr(rows.sparkSession, "_sc", None)
-    cores = 0 if context is None else context.defaultParallelism
-    return min(int(str(rows.sparkSession.conf.get(_PARTITIONS))), max(cores, _PARTS))
 
 
 def _query_id(rows: DataFrame) -> str:

@@ -244,7 +244,25 @@ def collected(spark: SparkSession, frame: DataFrame, *, at: Reach) -> pa.Table |
     Raises:
         AcidError: whatever failed in Spark, as it was.
     """
-    with session_conf(spark, _TRANSFER), jobs_end_with(spark):
+    with session_conf(spark, _TRANSFER):
+        return _collected(spark, frame, at=at)
+
+
+def few_collected(spark: SparkSession, frame: DataFrame, few: int, *, at: Reach) -> pa.Table | None:
+    """The rows where they are no more than ``few``, else None, as ``collected``; of more this
+    process never has but one, and Spark stops there.
+
+    Raises:
+        AcidError: whatever failed in Spark, as it was.
+    """
+    if not hasattr(frame, "toArrow"):  # PySpark 3.5
+        return None
+    found = _collected(spark, frame.limit(few + 1), at=at)
+    return None if found is None or found.num_rows > few else found
+
+
+def _collected(spark: SparkSession, frame: DataFrame, *, at: Reach) -> pa.Table | None:
+    with jobs_end_with(spark):
         try:
             return frame.toArrow()
         except Exception as error:  # as in staged_by_spark

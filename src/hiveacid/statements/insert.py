@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ from hiveacid.model.tables import (
     TableName,
     WriteId,
 )
+from hiveacid.model.types import INTEGER_BITS
 from hiveacid.spark.text import quoted
 from hiveacid.statements.arrow_rows import (
     literal_columns,
@@ -59,6 +60,7 @@ from hiveacid.statements.values import (
     Query,
     Staged,
 )
+from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.target import (
     FileKind,
     WriteResult,
@@ -73,6 +75,9 @@ from hiveacid.txn.view import Look, is_same
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_PLAIN_KEYS: Final = {*INTEGER_BITS, "string", "date", "boolean"}
 
 
 def plan(statement: Insert, look: Look) -> InsertWork:
@@ -245,7 +250,29 @@ class InsertWork(Work):
             ],
             checks=constraints(self.table),
         )
-        return write_rows(spark, rows, target=target)
+        few = self._write_few(job, rows, target)
+        return write_rows(spark, rows, target=target) if few is None else few
+
+    def _write_few(self, job: Job, rows: DataFrame, target: WriteTarget) -> WriteResult | None:
+        """Few rows, by the driver: no Python worker; None where they are more, or their partitions
+        have texts that only Spark knows.
+        """
+        from hiveacid.spark.write import few_collected
+        from hiveacid.statements.driver_write import write_arrow
+
+        few, keys = self.statement.few, self.table.partition_columns
+        if few is None or any(str(column.type) not in _PLAIN_KEYS for column in keys):
+            return None
+        found = few_collected(job.context.session(), rows, few.rows, at=job.files.at)
+        if found is None:
+            few.fits = False
+            return None
+        types = [arrow_type(column.type) for column in self.stored_columns]
+        arrays = [
+            column.combine_chunks().cast(kind)
+            for column, kind in zip(found.columns, types, strict=True)
+        ]
+        return write_arrow(arrays, target=target)
 
     def _is_ansi(self, job: Job) -> bool:
         handed_in = not isinstance(self.statement.source, Query | Literals)

@@ -36,6 +36,7 @@ from hiveacid.statements.driver_merge import merge_rows
 from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.merge_here import source_here
+from hiveacid.statements.newest import newest_frame
 from hiveacid.statements.select import query_frame, read_names
 from hiveacid.statements.update import (
     assigned,
@@ -121,10 +122,15 @@ class MergeWork(Work):
         target = self.changes_target(job)
         plan = job.plan(self.table, predicate=self.statement.predicate)
         source = _source(job, self.statement.source)
-        check_source(self.statement, source.columns, self.table)
+        newest = self.statement.newest
+        dropped = () if newest is None else newest.dropped
+        written = [name for name in source.columns if name.lower() not in dropped]
+        check_source(self.statement, written, self.table)
         here = source_here(job, plan, self.statement, source)
         if here is not None:
             return merge_rows(job, self.table, here, target=target, planned=plan)
+        if newest is not None:
+            source = newest_frame(source, newest)
         if self.table.acid_mode is not AcidMode.FULL:  # rows are inserted, nothing else
             return write_rows(spark, merge_events(job, plan, self.statement, source), target=target)
         # Spark takes the bytes of files for those of the rows, and with them the target for a small

@@ -23,15 +23,17 @@ from hiveacid.spark.assign import stored_type
 from hiveacid.spark.conf import driver_memory, is_ansi
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
-from hiveacid.spark.write import collected, estimated_bytes
+from hiveacid.spark.write import collected, estimated_bytes, few_collected
 from hiveacid.statements.arrow_rows import typed_column, what_needs_spark
 from hiveacid.statements.constraints import not_null_columns
 from hiveacid.statements.driver_merge import SourceRows
-from hiveacid.statements.values import MatchedDelete, MatchedUpdate, Merge, NotMatchedInsert
+from hiveacid.statements.newest import newest_rows
+from hiveacid.statements.values import Few, MatchedDelete, MatchedUpdate, Merge, NotMatchedInsert
 from hiveacid.storage.stage import DELETE, TOUCH, UPDATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
 
     from hiveacid.statements.job import Job
     from hiveacid.storage.plan.scan_plan import ScanPlan
@@ -46,6 +48,7 @@ _TOKEN: Final = re.compile(
 )
 _KEYS: Final = {*INTEGER_BITS, "string", "date", "boolean"}
 _VALUES: Final = {*_KEYS, "float", "double", "timestamp", "binary"}
+_ORDERED: Final = (*sorted(_KEYS), "timestamp", "decimal")
 _MATCHED, _NEW = "__hiveacid_matched", "__hiveacid_new"
 TARGET_LEAST_BYTES = 8 << 20
 """Spark's own join of less costs no more than asking for the size of the source."""
@@ -76,7 +79,8 @@ def source_here(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) -
     limit, table = job.context.settings.merge_local_bytes, plan.snapshot.table
     if not limit or not hasattr(source, "toArrow") or not _is_plain(statement, table):
         return None
-    if not TARGET_LEAST_BYTES <= plan.amount.bytes <= limit * TARGET_FACTOR:
+    least = TARGET_LEAST_BYTES if statement.few is None else 0
+    if not least <= plan.amount.bytes <= limit * TARGET_FACTOR:
         return None
     alias = statement.alias or table.name.table
     source_alias = statement.source_alias or "source"
@@ -93,19 +97,48 @@ def source_here(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) -
     pairs = [pair for part in parts for pair in part.items()]
     if any(fields[name].dataType != spark_type(columns[target].type) for target, name in pairs):
         return None
+    order = _order(statement, fields)
+    if order is None:
+        return None
     names = sorted({name for _, name in pairs})
     kinds = {name: stored_type(columns[target].type).simpleString() for target, name in pairs}
     texts = [
         f"cast({quoted(source_alias, fields[name].name)} as {kinds[name]}) as {quoted(name)}"
         for name in names
     ]
+    texts += [f"{quoted(source_alias, name)} as {new}" for name, new in order.items()]
     frame = source.alias(source_alias).selectExpr(*texts, *_choices(statement))
+    rows = _collected(job, frame, statement.few, limit)
+    if rows is not None and statement.newest is not None:
+        rows = newest_rows(rows, statement.newest.keys, list(order.values()))
+    return None if rows is None else _source_rows(statement, columns, way, rows)
+
+
+def _collected(job: Job, frame: DataFrame, few: Few | None, limit: int) -> pa.Table | None:
+    """The rows; None where they are too many, or too much."""
     spark = job.context.session()
+    if few is not None:
+        found = few_collected(spark, frame, few.rows, at=job.files.at)
+        few.fits = found is not None
+        return found
     estimate = estimated_bytes(spark, frame)
     if estimate is None or estimate > min(limit, driver_memory(spark) // _HEAP_SHARE):
         return None
-    rows = collected(spark, frame, at=job.files.at)
-    return None if rows is None else _source_rows(statement, columns, way, rows)
+    return collected(spark, frame, at=job.files.at)
+
+
+def _order(statement: Merge, fields: Mapping[str, StructField]) -> Mapping[str, str] | None:
+    """The columns that say which row of a key is the newest, with the names they get; None where
+    their order, or what is a key, is only known to Spark.
+    """
+    newest = statement.newest
+    if newest is None:
+        return {}
+    names = {name.lower(): f"__hiveacid_o{i}" for i, name in enumerate(newest.order_by)}
+    if not {key.lower() for key in newest.keys} | names.keys() <= fields.keys():
+        return None
+    kinds = [fields[name].dataType.simpleString() for name in names]
+    return names if all(kind.startswith(_ORDERED) for kind in kinds) else None
 
 
 def _is_plain(statement: Merge, table: Table) -> bool:

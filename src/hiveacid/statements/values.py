@@ -147,6 +147,8 @@ class Insert:
     added: tuple[Column, ...] = ()
     whole: bool = False
     """An overwrite also empties the partitions that get no rows."""
+    few: Few | None = field(default=None, compare=False)
+    """A DataFrame of few rows is evaluated into the driver, which writes them."""
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -266,6 +268,31 @@ class Merge:
     predicate: Predicate = field(default=ANYTHING, compare=False)
     evolve: bool = False
     added: tuple[Column, ...] = ()
+    newest: Newest | None = None
+    few: Few | None = field(default=None, compare=False)
+    """A source of few rows is evaluated into the driver, which joins them."""
+
+
+@dataclass(slots=True)
+class Few:
+    """How many rows are few; ``fits`` becomes False where there were more: Spark has evaluated so
+    many in vain.
+    """
+
+    rows: int
+    fits: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Of several rows of a DataFrame that are equal in ``keys``, none of them NULL, the one that is
+    highest in ``order_by`` counts; NULL is lowest, and two that are highest are an error. What is
+    in ``dropped`` only orders.
+    """
+
+    keys: tuple[str, ...]
+    order_by: tuple[str, ...]
+    dropped: tuple[str, ...]
 
 
 DmlStatement = Insert | Inserts | Update | Delete | Merge
