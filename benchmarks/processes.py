@@ -6,7 +6,6 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -16,12 +15,13 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 @dataclass(frozen=True, slots=True)
 class Process:
     """A line of /proc; ``ticks`` are user and system time, its own and that of children which ended
-    and were waited for, with theirs.
+    and were waited for, with theirs; ``waited`` those of the children alone.
     """
 
     pid: int
     parent: int
     ticks: int
+    waited: int
     resident_bytes: int
 
 
@@ -47,14 +47,21 @@ def family() -> list[Process]:
 class CpuClock:
     """CPU seconds that the family has used so far, in user and in system mode; never goes back.
 
-    A process that has ended counts in the one that waited for it, however short it was.
+    A process that has ended counts in the one that waited for it, however short it was; where
+    nobody waits, as for idle workers of Spark's, with what the call before saw of it.
     """
 
     def __init__(self) -> None:
-        self._ticks = 0
+        self._seen: dict[int, Process] = {}
+        self._lost = self._ticks = 0
 
     def __call__(self) -> float:
-        self._ticks = max(self._ticks, sum(process.ticks for process in family()))
+        before, self._seen = self._seen, {process.pid: process for process in family()}
+        ended = [process for pid, process in before.items() if pid not in self._seen]
+        for parent in {process.parent for process in ended} & self._seen.keys():
+            ticks = sum(process.ticks for process in ended if process.parent == parent)
+            self._lost += max(ticks + before[parent].waited - self._seen[parent].waited, 0)
+        self._ticks = max(self._ticks, self._lost + sum(one.ticks for one in self._seen.values()))
         return self._ticks / _TICKS_PER_S
 
 
@@ -78,12 +85,7 @@ class PeakMemory:
         self._watcher.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._done.set()
         self._watcher.join()
 
@@ -104,6 +106,7 @@ def _read(entry: Path) -> Process | None:
     return Process(
         pid=int(entry.name),
         parent=int(fields[1]),
-        ticks=sum(int(one) for one in fields[11:15]),
+        ticks=sum(map(int, fields[11:15])),
+        waited=sum(map(int, fields[13:15])),
         resident_bytes=int(fields[21]) * _PAGE,
     )
