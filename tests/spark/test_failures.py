@@ -64,6 +64,22 @@ def test_a_stage_whose_results_die_with_their_executors_is_such_a_failure():
     assert statement_error(other, at=Files().at) is other
 
 
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        ("java.net.ConnectException: Call From a to b:8020 failed: Connection refused", "Storage"),
+        ("java.net.SocketTimeoutException: 60000 millis timeout", "Storage"),
+        ("org.apache.hadoop.hdfs.BlockMissingException: Could not obtain block", "Storage"),
+        ("org.apache.orc.FileFormatException: Malformed ORC file hdfs://b/f.", "Format"),
+    ],
+)
+def test_a_place_that_does_not_answer_says_nothing_of_its_files(cause, kind):
+    said = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file hdfs://b/f. {cause}"
+    found = statement_error(RuntimeError(f"{said}\n\tat org.apache.hadoop.ipc.Client"), at=None)
+    assert type(found).__name__ == f"{kind}Error"
+    assert kind == "Format" or cause in str(found)
+
+
 def test_a_worker_that_dies_fails_the_statement_and_leaves_nothing(acid, rows, spark):
     acid.sql("create table t (n int) stored as orc tblproperties ('transactional'='true')")
 

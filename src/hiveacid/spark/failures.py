@@ -60,6 +60,10 @@ _UNREADABLE: Final = re.compile(
     r"|org\.apache\.orc\.(?:protobuf\.Invalid|FileFormatException|impl\.\S+Exception)"
     rf"|{FOREIGN_FILE_MARK}"
 )
+_UNREACHED: Final = re.compile(
+    r"java\.net\.\w+Exception[^\n]*|\S+\.(?:Standby|SafeMode|BlockMissing)Exception[^\n]*"
+)
+"""The place of a file did not answer, or not yet: nothing is known of the file."""
 _DIED: Final = re.compile(
     "ExecutorLostFailure|Python worker exited unexpectedly|maximum allowable number of times"
 )
@@ -155,6 +159,9 @@ def _file_error(text: str, at: Reach | None) -> AcidError | None:
     path = _local(given)
     if "Permission denied" in text:
         return StorageError(f"{path} cannot be read: permission denied", path=path)
+    unreached = _UNREACHED.search(text)
+    if unreached:
+        return StorageError(f"{path} cannot be read: {unreached[0].strip()}", path=path)
     return FormatError(f"{path} cannot be read as an ORC file", path=path)
 
 
