@@ -57,6 +57,43 @@ def test_a_lookup_decodes_a_small_stripe_where_rows_are_looked_up_by_key(
     assert least <= sum(decoded) <= most
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_lookup_reads_the_delete_files_that_reach_its_stripe_once(
+    compacted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    original = BucketFileReader._open_orc
+
+    def spy(self: BucketFileReader) -> Any:
+        opened.append(self.path)
+        return original(self)
+
+    acid = hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "wh"))
+    acid.sql(
+        "create table t (k bigint, v string) clustered by (k) into 2 buckets stored as orc"
+        " tblproperties ('transactional'='true', 'orc.compress'='NONE')"
+    )
+    table = acid.table("t")
+    wide = pa.array([f"{number:0100}" for number in range(ROWS)])
+    table.write_arrow(pa.table({"k": range(ROWS), "v": wide}))
+    if compacted:
+        table.delete_arrow("k = 1")
+        acid.sql("alter table t compact 'major' and wait")
+    deleted = [number * (ROWS // 30) for number in range(30)]
+    for number in deleted:
+        table.delete_arrow(f"k = {number}")
+    monkeypatch.setattr(BucketFileReader, "_open_orc", spy)
+    for number in deleted:
+        keys = f"k in ({number}, {number + 3}, {number + 4})"
+        rows = hiveacid.read_arrow(table, columns=["k"], filter=keys).read_all()
+        assert sorted(rows.column("k").to_pylist()) == [number + 3, number + 4]
+        deletes = [path for path in opened if "delete_delta" in path]
+        assert 0 < len(deletes) <= 12
+        assert len(deletes) == len(set(deletes))
+        opened.clear()
+    assert hiveacid.read_arrow(table).read_all().num_rows == ROWS - len(deleted) - compacted
+
+
 def test_changes_decode_the_stripes_of_deleted_rows_and_open_the_deltas_of_their_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ from hiveacid.storage.merge.delete_set import (
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch, Identities
 from hiveacid.storage.orc.statistics import integer_range, only_inserts
 from hiveacid.storage.orc.tail import OrcTail
-from hiveacid.storage.orc.tails import CACHED_TAILS, event_tail
+from hiveacid.storage.orc.tails import CACHED_TAILS, event_tail, tail_of
 from hiveacid.storage.plan.scan_plan import Selection
 
 Key = tuple[int, int, int]
@@ -119,11 +119,11 @@ class DirectorySources:
         kept = self._kept.pop(file.path, None)
         if kept is not None:
             return kept
+        tail = self._tails.get(file.path)
+        if tail is None and not self.fs.is_object_store and file.size_bytes and file.modified_ns:
+            tail = None if file.logical_bytes == 0 else tail_of(self.fs, self._location, file)
         reader = BucketFileReader(
-            self._opener,
-            self.path(file),
-            logical_bytes=file.logical_bytes,
-            tail=self._tails.get(file.path),
+            self._opener, self.path(file), logical_bytes=file.logical_bytes, tail=tail
         )
         if reader.tail is not None and len(self._tails) < CACHED_TAILS:
             self._tails[file.path] = reader.tail
@@ -211,7 +211,7 @@ class DirectorySources:
         return self._foreign
 
     def _of_several(self, file: DataFile) -> bool:
-        if self.fs.is_object_store and file.size_bytes:  # a plan has read its tail, as a rule
+        if file.size_bytes and file.logical_bytes != 0:  # a plan has read its tail, as a rule
             tail = event_tail(self.fs, self._location, file)
             known = integer_range(tail, tail.types[0].children[_IDENTITY.index(BUCKET) + 1])
             return _one_bucket(known, self.path(file)) != file.bucket

@@ -98,17 +98,22 @@ def only_inserts(tail: OrcTail) -> bool:
     return found == (Operation.INSERT, Operation.INSERT)
 
 
-def integer_range(tail: OrcTail, number: int) -> tuple[int, int] | None:
-    """Least and greatest value of the column ``number`` in the file, which holds whole numbers;
-    None where the file does not say.
+def integer_range(
+    tail: OrcTail, number: int, *, stripes: Sequence[int] | None = None
+) -> tuple[int, int] | None:
+    """Least and greatest value of the column ``number``, which holds whole numbers, in the file, or
+    in ``stripes``; None where the file does not say.
     """
-    statistics = tail.footer.statistics
-    if tail.row_index_stride == 0 or number >= len(statistics):
+    told: Sequence[Sequence[Any]] = [tail.footer.statistics]
+    if stripes is not None:
+        of_stripes = tail.stripe_statistics()
+        told = [of_stripes[one] for one in stripes] if len(of_stripes) == len(tail.stripes) else []
+    if tail.row_index_stride == 0 or not told or any(number >= len(one) for one in told):
         return None
-    found = statistics[number].intStatistics
-    if not (found.HasField("minimum") and found.HasField("maximum")):
+    found = [one[number].intStatistics for one in told]
+    if not all(one.HasField("minimum") and one.HasField("maximum") for one in found):
         return None
-    return int(found.minimum), int(found.maximum)
+    return min(int(one.minimum) for one in found), max(int(one.maximum) for one in found)
 
 
 def _same(found: HiveType, wanted: HiveType) -> bool:

@@ -74,7 +74,7 @@ _Place = tuple[FileSystem, str]
 _Map = Callable[..., Iterable[Any]]
 """What ``map`` does, here or by threads."""
 _JAVA: Final = 0
-_ORIGINAL_TRANSACTION, _BUCKET = 2, 3
+_ORIGINAL_TRANSACTION, _BUCKET, _ROW_ID = 2, 3, 4
 """ORC column numbers (format.md 4.1)."""
 
 
@@ -202,11 +202,13 @@ def _plan_part(
     if not places:
         return None
     kept = tuple(file for file in chosen if file.path in places)
-    deletes = _delete_files(table, place, part.directory, kept, each)
+    row_ids = {path: _row_ids(tails.get(path), stripes) for path, stripes in places.items()}
+    deletes = _delete_files(table, place, part.directory, kept, row_ids, each)
+    deletes_of = sum(len(delta.files) for delta in part.directory.delete_deltas)
     selection = Selection(
         files=places,
         predicate=left,
-        delete_files=None if len(kept) == len(files) else frozenset(f.path for f in deletes),
+        delete_files=None if len(deletes) == deletes_of else frozenset(f.path for f in deletes),
     )
     return PartPlan(part, selection, deletes, total + amount)
 
@@ -373,36 +375,62 @@ def _size(file: DataFile) -> int:
 # -------------------------------------------------------------------- delete files
 
 
+_Range = tuple[int, int]
+"""Least and greatest."""
+_ANY: Final[_Range] = (-(2**63), 2**63 - 1)
+_REACHES_MAX: Final = 16
+
+
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """What the chosen rows of a bucket number can be: lowest and highest original write id."""
+    """What the chosen rows of a file can be: original write ids, row ids."""
 
-    low: int
-    high: int
+    write_ids: _Range
+    row_ids: _Range
+
+
+def _row_ids(tail: OrcTail | None, stripes: Sequence[int] | None) -> Callable[[], _Range]:
+    """What tells the row ids of a file with events, whose tail was read; ``stripes`` are those
+    chosen, None for all.
+    """
+
+    def found() -> _Range:
+        if tail is None or not events.is_event_schema([name for name, _ in tail.root.fields]):
+            return _ANY
+        return integer_range(tail, _ROW_ID, stripes=stripes) or _ANY
+
+    return found
 
 
 def _delete_files(
-    table: Table, place: _Place, directory: AcidDirectory, chosen: Sequence[DataFile], each: _Map
+    table: Table,
+    place: _Place,
+    directory: AcidDirectory,
+    chosen: Sequence[DataFile],
+    row_ids: Mapping[str, Callable[[], _Range]],
+    each: _Map,
 ) -> tuple[DataFile, ...]:
     """The delete files that may hold an event for a row of the chosen files.
 
-    Told by bucket number and by the range of original write ids. A table without buckets written
-    by Hive 3.0 has events in files of other numbers (format.md 7.2): their statistics tell.
+    Told by bucket number and by the ranges of original write ids and row ids. A table without
+    buckets written by Hive 3.0 has events in files of other numbers (format.md 7.2): their
+    statistics tell.
     """
     files = [file for delta in directory.delete_deltas for file in delta.files]
     if not files:
         return ()
-    reach = _reach(directory, chosen)
-    whole = _Reach(min(r.low for r in reach.values()), max(r.high for r in reach.values()))
+    reach = _reach(directory, chosen, row_ids)
+    whole = _few([one for of_bucket in reach.values() for one in of_bucket])
+    reach = {bucket: _few(of_bucket) for bucket, of_bucket in reach.items()}
 
     def may_delete(file: DataFile) -> bool:
         if -1 in reach or file.bucket < 0:
-            near: _Reach | None = whole
+            near = whole
         elif table.bucket is not None or file.bucket in reach:
-            near = reach.get(file.bucket)
+            near = reach.get(file.bucket, [])
         else:
-            near = whole if _may_be_of(place, file, reach) else None
-        return near is not None and _meets(place, file, near)
+            near = whole if _may_be_of(place, file, reach) else []
+        return bool(near) and _meets(place, file, near)
 
     kept = each(may_delete, files)
     return tuple(file for file, is_kept in zip(files, kept, strict=True) if is_kept)
@@ -419,26 +447,51 @@ def _may_be_of(place: _Place, file: DataFile, buckets: Iterable[int]) -> bool:
     return any(first.bucket_id <= bucket <= last.bucket_id for bucket in buckets)
 
 
-def _reach(directory: AcidDirectory, chosen: Sequence[DataFile]) -> Mapping[int, _Reach]:
+def _reach(
+    directory: AcidDirectory,
+    chosen: Sequence[DataFile],
+    row_ids: Mapping[str, Callable[[], _Range]],
+) -> Mapping[int, list[_Reach]]:
+    """That of the chosen files, by bucket number."""
     paths = {file.path for file in chosen}
-    found: dict[int, _Reach] = {}
+    found: dict[int, list[_Reach]] = {}
 
-    def widen(files: Sequence[DataFile], low: int, high: int) -> None:
+    def add(files: Sequence[DataFile], low: int, high: int) -> None:
         for file in files:
             if file.path in paths:
-                known = found.get(file.bucket, _Reach(low, high))
-                found[file.bucket] = _Reach(min(known.low, low), max(known.high, high))
+                one = _Reach((low, high), row_ids[file.path]())
+                found.setdefault(file.bucket, []).append(one)
 
-    widen(directory.originals, 0, 0)
+    add(directory.originals, 0, 0)
     if directory.base is not None:
         # that of originals alone is base_-9223372036854775808; their rows have write id 0
-        widen(directory.base.files, 0, max(0, directory.base.name.write_id))
+        add(directory.base.files, 0, max(0, directory.base.name.write_id))
     for delta in directory.insert_deltas:
-        widen(delta.files, delta.name.min_write_id, delta.name.max_write_id)
+        add(delta.files, delta.name.min_write_id, delta.name.max_write_id)
     return found
 
 
-def _meets(place: _Place, file: DataFile, near: _Reach) -> bool:
-    """Whether the original write ids of a delete file's events can be those of the rows."""
-    known = integer_range(tail_of(*place, file), _ORIGINAL_TRANSACTION)
-    return known is None or (known[0] <= near.high and known[1] >= near.low)
+def _few(found: list[_Reach]) -> list[_Reach]:
+    """The same, or, where they are many, one for all."""
+    if len(found) <= _REACHES_MAX:
+        return found
+    write_ids, row_ids = [one.write_ids for one in found], [one.row_ids for one in found]
+    return [_Reach(_widest(write_ids), _widest(row_ids))]
+
+
+def _widest(ranges: Sequence[_Range]) -> _Range:
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def _meets(place: _Place, file: DataFile, near: Sequence[_Reach]) -> bool:
+    """Whether the events of a delete file can be about the rows, by what its tail tells."""
+    tail = tail_of(*place, file)
+    write_ids = integer_range(tail, _ORIGINAL_TRANSACTION) or _ANY
+    row_ids = integer_range(tail, _ROW_ID) or _ANY
+    return any(
+        _overlap(write_ids, one.write_ids) and _overlap(row_ids, one.row_ids) for one in near
+    )
+
+
+def _overlap(one: _Range, other: _Range) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
