@@ -57,6 +57,7 @@ _LOG = logging.getLogger(__name__)
 _UNFINISHED: Final = (CompactionState.INITIATED, CompactionState.WORKING)
 _READY: Final = CompactionState.READY_FOR_CLEANING
 _LISTINGS: Final[Mapping[type, Callable[[Any], Listing]]] = {
+    Compact: compactions_listing,
     ShowCompactions: compactions_listing,
     AbortCompactions: aborts_listing,
     DescribeDetail: detail_listing,

@@ -209,24 +209,26 @@ class _Purge:
         if value.where is None:
             return None
         if isinstance(value.where, Fragment) and self._has_spark:
-            body = Delete(self._table.name, cast("Any", value.where), value.alias)
+            body = Delete(self._table.name, cast("Any", value.where), value.alias, purges=True)
             found = session.run(Statement(value.where.text, 1, body))
         elif self._has_spark:
-            found = session.execute(Delete(self._table.name, condition_given(value.where)))
+            found = session.execute(
+                Delete(self._table.name, condition_given(value.where), purges=True)
+            )
         else:
             found = self._delete_here()
         return cast("DeleteResult", found)
 
     def _delete_here(self) -> DeleteResult:
         """Without Spark."""
-        from hiveacid.writing import delete_arrow
+        from hiveacid.writing import deleted
 
         where = self._value.where
         text: Any = where.text if isinstance(where, Fragment) else where
         if self._value.alias is not None:
             raise spark_needed("An alias in PURGE")
         try:
-            return delete_arrow(self._session.table(_quoted(self._table)), text)
+            return deleted(self._session.table(_quoted(self._table)), text, purges=True)
         except UnsupportedError as error:
             raise spark_needed("This condition of PURGE") from error
 

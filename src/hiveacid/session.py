@@ -194,7 +194,7 @@ class Session(
         return self._control.has_written
 
     def close(self) -> None:
-        """Rolls open transactions back, ends background work, gives connections back; once."""
+        """Rolls back what is open, gives back compactions that take long, disconnects; once."""
         if not self._closed:
             self._closed = True
             self._control.close()

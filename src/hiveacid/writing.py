@@ -90,6 +90,15 @@ def delete_arrow(table: SessionTable, keys_or_filter: object) -> DeleteResult:
         NotFoundError: a column that the table does not have.
         InvalidInputError: 10297, 10414 as Hive; a filter that does not fit.
     """
+    return deleted(table, keys_or_filter)
+
+
+def deleted(table: SessionTable, keys_or_filter: object, *, purges: bool = False) -> DeleteResult:
+    """``delete_arrow``; ``purges`` says that it is part of a PURGE.
+
+    Raises:
+        NotFoundError, InvalidInputError: as there.
+    """
     is_filter = isinstance(keys_or_filter, str | pc.Expression)
     rows = None if is_filter else arrow_table(keys_or_filter)
 
@@ -99,7 +108,7 @@ def delete_arrow(table: SessionTable, keys_or_filter: object) -> DeleteResult:
         columns = definition.all_columns
         if rows is None:
             condition = condition_of(keys_or_filter, columns, table=definition.name)
-            return ArrowDelete(definition.name, condition)
+            return ArrowDelete(definition.name, condition, purges=purges)
         _refuse_unknown(rows, {column.name for column in columns}, definition)
         if not rows.schema.names:
             raise InvalidInputError("the keys of the rows to delete have no columns")

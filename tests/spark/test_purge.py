@@ -23,6 +23,7 @@ def test_a_condition_with_a_function_a_subquery_and_an_alias(acid: Any) -> None:
     )
     assert isinstance(found, PurgeReport)
     assert (found.rows_deleted, found.rows_sought, found.rows_found) == (2, 2, 0)
+    assert acid.table("emp").history()[0].facts.kind == "PURGE"
     assert [tuple(row) for row in acid.sql("select id, k from emp").collect()] == [(3, "y")]
     files = [one.read_bytes().lower() for one in root.rglob("*") if one.is_file()]
     assert not any(b"secret" in data for data in files)

@@ -17,7 +17,7 @@ from hiveacid.client import Client
 from hiveacid.compaction.cleaner import is_below
 from hiveacid.compaction.cleaning import keeps_all
 from hiveacid.compaction.initiator import Examined, Initiator, Verdict
-from hiveacid.layout.directories import AcidDirectory, DataFile, parse_directory
+from hiveacid.layout.directories import AcidDirectory, DataFile, is_hidden, parse_directory
 from hiveacid.layout.resolve import resolve
 from hiveacid.layout.written import WrittenFiles
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
@@ -138,7 +138,7 @@ def table_detail(client: Client, initiator: Initiator, table: Table) -> TableDet
         kept_files=figures.kept_files,
         kept_bytes=figures.kept_bytes,
         aborted_bytes=figures.aborted_bytes,
-        last_write_ms=figures.written_ns // 1_000_000 or None,
+        last_write_ms=figures.written_ms(),
         last_compaction_ms=max((at for at in done if at is not None), default=None),
         verdicts=asked,
         why_none=None if asked else _why_none(figures.verdicts),
@@ -193,12 +193,18 @@ class _Figures:
             self._add_kept(found, directory)
 
     def _note_written(self, found: Examined) -> None:
-        """A write's directory has no suffix of a compaction."""
+        """A write's directory has no suffix of a compaction; what lies in none is a write's."""
         for entry in found.entries:
             if entry.modified_ns > self.written_ns and not entry.is_directory:
-                name = parse_directory(entry.path.partition("/")[0])
-                if name is not None and not name.visibility_txn:
+                first = entry.path.partition("/")[0]
+                name = parse_directory(first)
+                if not is_hidden(first) if name is None else not name.visibility_txn:
                     self.written_ns = entry.modified_ns
+
+    def written_ms(self) -> int | None:
+        """When the last write was, by the files that are there and the commits that are known."""
+        recorded = self._client.own.commits(self._table.name, limit=1, latest=True)
+        return max([self.written_ns // 1_000_000, *(one.committed_ms for one in recorded)]) or None
 
     def missing_files(self) -> Iterable[tuple[Commit, int]]:
         """Commits of whose files fewer are there than they wrote, with how many are: of those that

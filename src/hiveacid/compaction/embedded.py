@@ -130,7 +130,11 @@ class EmbeddedCompactor:
         loop.end()
         if not loop.wait(timeout_s=timeout_s):
             count = self._make().give_back()
-            _LOG.info("%s compactions were given back to the queue", count)
+            _LOG.info(
+                "%s compactions were given back to the queue; what is rewritten of them still"
+                " ends by itself, and is published nowhere",
+                count,
+            )
 
     def _start(self) -> None:
         if self._loop is None and not self._ends:

@@ -65,16 +65,29 @@ class PoliteRewrite:
 
         Raises:
             FormatError, MissingFileError, StorageError, UnsupportedError: as ``rewrite``.
-            CompactionError: a process was stopped or has died.
+            CompactionError: it was stopped, or a process has died.
         """
         settings, spark = self._settings(), self._spark()
         method = choose_method(plan, spark=spark is not None, settings=settings)
         if method is Method.SPARK or input_bytes(plan) <= settings.compactor_process_bytes:
-            return rewrite(fs, plan, settings=settings, spark=spark, method=method)
+            files = rewrite(fs, plan, settings=settings, spark=spark, method=method)
+            self._check_goes_on(plan)
+            return files
         return whole_result(fs, plan, self._in_processes(fs, plan, method, settings))
 
+    def _check_goes_on(self, plan: RewritePlan) -> None:
+        """Raises: CompactionError: what was staged is for nobody, and not to be published."""
+        if self._stopped:
+            raise CompactionError(
+                f"The rewrite of {plan.table.name} has ended after its session",
+                table=str(plan.table.name),
+                location=plan.location,
+            )
+
     def stop(self) -> None:
-        """End the processes; what they have staged counts for nobody."""
+        """End the processes; what they have staged counts for nobody. What is rewritten in a thread
+        ends by itself, and is not published.
+        """
         with self._mutex:
             self._stopped = True
             running = tuple(self._running)

@@ -145,6 +145,12 @@ def open_rows(
         raise InvalidInputError(
             f"{name or table.location} is not a full ACID table: its rows have no row ids"
         )
+    if row_ids and ROW_ID_NAME in schema.names:
+        raise InvalidInputError(
+            f"{name or table.location} has a column {ROW_ID_NAME} of its own: row_ids=True would"
+            " give another one",
+            argument="row_ids",
+        )
     condition = condition_of(filter, table.all_columns, table=name)
     chosen = chosen_expression(partitions, table.partition_columns, table=name)
     wanted = condition.columns.union(output.names)

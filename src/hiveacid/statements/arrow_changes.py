@@ -46,12 +46,13 @@ class WhenMatched(Enum):
 @dataclass(frozen=True, slots=True)
 class ArrowDelete:
     """DELETE the rows that meet ``condition`` and, where ``keys`` are given, have the same values
-    in all columns of one of them (typed as the table's).
+    in all columns of one of them (typed as the table's); ``purges`` as in ``Delete``.
     """
 
     table: TableName
     condition: Condition
     keys: pa.Table | None = None
+    purges: bool = False
 
 
 @dataclass(frozen=True, slots=True)

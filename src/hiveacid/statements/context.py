@@ -461,6 +461,8 @@ def define(context: ExecutionContext, bound: Bound, plan: Plan) -> Any:
 
 def kind_of(value: object) -> str:
     """What kind of statement or work a value is: ``DROP PARTITIONS``."""
+    if getattr(getattr(value, "statement", value), "purges", False):
+        return "PURGE"
     name = type(value).__name__.removesuffix("Work")
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
 

@@ -39,13 +39,14 @@ from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_dele
 from hiveacid.statements.job import Job
 from hiveacid.statements.matching import Keys, Places
 from hiveacid.storage.early import in_order
-from hiveacid.storage.merge.merge_read import ROW_ID_NAME
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.read import TableReader, Unit
 from hiveacid.storage.stage import DELETE, UPDATE, make_staging
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result
 
+ROW_IDS: Final = "\0row__id"
+"""The column of row ids beside a table's own, which may have that name without the mark."""
 _LISTED_KEYS_MAX: Final = 200
 """Up to so many different keys the table's places are chosen by each, else by the range."""
 _ROWS_A_FILE: Final = 100_000
@@ -131,10 +132,10 @@ class Gone:
         return self._count
 
     def add(self, partition: Values, rows: pa.Table) -> None:
-        """The rows of one partition, with ``row__id``."""
+        """The rows of one partition, with ``ROW_IDS``."""
         if rows.num_rows:
             self._count += rows.num_rows
-            self._parts.setdefault(partition, []).extend(rows.column(ROW_ID_NAME).chunks)
+            self._parts.setdefault(partition, []).extend(rows.column(ROW_IDS).chunks)
 
     def keys(self) -> Iterator[tuple[Values, DeleteKeys]]:
         """The identities as numbers."""
@@ -240,7 +241,7 @@ def target_rows(
     planned: ScanPlan | None = None,
 ) -> Iterator[tuple[Values, pa.Table]]:
     """The live rows of the table, or of what is ``planned`` of it, that may meet the predicate,
-    partition by partition: ``columns``, and of a full ACID table ``row__id``.
+    partition by partition: ``columns``, and of a full ACID table ``ROW_IDS``, last.
     """
     has_ids = table.acid_mode is AcidMode.FULL
     wanted = frozenset(columns)
@@ -263,7 +264,13 @@ def target_rows(
         for one in plan.parts
     ]
     for partition, batch in reader.rows_of(units):
-        yield partition.values, pa.Table.from_batches([batch])
+        yield partition.values, with_row_ids(batch) if has_ids else pa.Table.from_batches([batch])
+
+
+def with_row_ids(batch: pa.RecordBatch) -> pa.Table:
+    """Rows as a reader gives them, row ids last, with those under a name of their own."""
+    rows = pa.Table.from_batches([batch])
+    return rows.rename_columns([*rows.schema.names[:-1], ROW_IDS])
 
 
 def key_predicate(keys: pa.Table | None, table: Table) -> Predicate:
@@ -294,7 +301,7 @@ def _check_once(rows: pa.Table, at: Places, on: Sequence[str]) -> None:
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):
         place = int(twice[0])
-        first = rows.column(ROW_ID_NAME)[place].as_py()
+        first = rows.column(ROW_IDS)[place].as_py()
         row = [first["writeid"], first["bucketid"], first["rowid"]]
         raise cardinality_error(row, {name: rows.column(name)[place].as_py() for name in on})
 

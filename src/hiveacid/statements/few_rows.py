@@ -20,7 +20,7 @@ from hiveacid.spark.arrow_read import ROWS_MAX, RowsHere, is_for_driver
 from hiveacid.spark.known_rows import known_rows
 from hiveacid.statements.arrow_rows import literal_columns
 from hiveacid.statements.constraints import checks, not_null_columns
-from hiveacid.statements.driver_merge import Gone, stored
+from hiveacid.statements.driver_merge import Gone, stored, with_row_ids
 from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.storage.plan.arrow_conditions import expression_of, filtered
 from hiveacid.storage.read import TableReader, parts_of
@@ -146,7 +146,7 @@ def _rows(
     found: list[Part] = []
     count = 0
     for partition, batch in reader.rows_of(parts_of(plan)):
-        rows = pa.Table.from_batches([batch])
+        rows = with_row_ids(batch)
         if expression is not None:
             rows = filtered(rows, expression)
         count += rows.num_rows

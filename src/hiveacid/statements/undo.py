@@ -30,7 +30,7 @@ from hiveacid.statements.arrow_rows import check_not_null
 from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.checks import check_row_changes
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.driver_merge import Gone, key_predicate, stored, target_rows
+from hiveacid.statements.driver_merge import ROW_IDS, Gone, key_predicate, stored, target_rows
 from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.statements.history import UndoTransaction
 from hiveacid.statements.insert import TruncateWork
@@ -39,7 +39,6 @@ from hiveacid.statements.matching import Keys
 from hiveacid.statements.values import UndoResult
 from hiveacid.storage.change_pairs import row_groups
 from hiveacid.storage.changes import CHANGE_FIELDS, INSERT
-from hiveacid.storage.merge.merge_read import ROW_ID_NAME
 from hiveacid.storage.orc.tails import unit_to_write
 from hiveacid.storage.read import TableReader
 from hiveacid.storage.target import WriteResult, WrittenFile, write_result
@@ -259,7 +258,7 @@ class UndoWork(Work):
 
     def _is_mine(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
         """Which rows have the transaction's write id."""
-        ids = rows[ROW_ID_NAME].combine_chunks().field("writeid")
+        ids = rows[ROW_IDS].combine_chunks().field("writeid")
         found: npt.NDArray[np.bool_] = ids.to_numpy() == int(self.commit.write_id)
         return found
 

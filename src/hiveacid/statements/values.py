@@ -184,7 +184,8 @@ class Update:
 @dataclass(frozen=True, slots=True)
 class Delete:
     """DELETE FROM table [AS alias] [WHERE condition]; ``predicate`` and ``exact`` as in ``Update``,
-    ``columns`` are those that the condition needs (None: perhaps all).
+    ``columns`` are those that the condition needs (None: perhaps all). ``purges`` says that it is
+    part of a PURGE.
     """
 
     table: TableName
@@ -194,6 +195,7 @@ class Delete:
     predicate: Predicate = field(default=ANYTHING, compare=False)
     exact: Predicate | None = field(default=None, compare=False)
     columns: frozenset[str] | None = field(default=None, compare=False)
+    purges: bool = False
 
 
 @dataclass(frozen=True, slots=True)

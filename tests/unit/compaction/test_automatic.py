@@ -29,8 +29,9 @@ from hiveacid.clock import DaemonThreads, NoThreads
 from hiveacid.compaction.compactor import CompactionService, Compactor, ServiceOptions, run_once
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED
+from hiveacid.compaction.process import PoliteRewrite
 from hiveacid.compaction.rewrites import rewrite
-from hiveacid.compaction.worker import Outcome
+from hiveacid.compaction.worker import Outcome, Step, Worker
 from hiveacid.layout.compaction import RewritePlan
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.tables import TableName
@@ -162,6 +163,25 @@ def test_what_does_not_end_with_the_session_is_given_back(url: str, tmp_path: Pa
     with session_of(url, tmp_path) as acid:
         assert [name for name in names_of(acid) if name in before] == before
         assert rows_of(acid) == list(range(DELTAS))
+
+
+def test_what_is_rewritten_after_the_end_of_its_session_is_not_published(
+    url: str, tmp_path: Path
+) -> None:
+    with session_of(url, tmp_path) as acid:
+        write(acid)
+        acid.table("t").compact("major")
+        before = names_of(acid)
+    with _client(url, tmp_path) as client:
+        rewrite = PoliteRewrite(lambda: client.settings, spark=lambda: None)
+        rewrite.stop()
+        published: list[Step] = []
+        worker = Worker(client, rewrite, name="w", version="1", reached=published.append)
+        done = worker.run_next()
+        assert done is not None and "ended after its session" in (done.message or "")
+        assert published == [Step.CLAIMED]
+    with session_of(url, tmp_path) as acid:
+        assert names_of(acid) == before
 
 
 def test_a_table_is_looked_at_again_only_after_a_pause(url: str, tmp_path: Path) -> None:

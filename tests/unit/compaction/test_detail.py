@@ -49,7 +49,24 @@ def test_detail_counts_what_readers_read_and_what_was_deleted(acid: Session) -> 
     assert (found.kept_files, found.kept_bytes, found.holders) == (0, 0, ())
     assert found.last_compaction_ms is None
     newest = max(one.stat().st_mtime_ns for one in root.rglob("*") if one.is_file())
-    assert found.last_write_ms == newest // 1_000_000
+    (last,) = acid.table("t").history(limit=1)
+    assert found.last_write_ms == last.committed_ms >= newest // 1_000_000
+
+
+def test_the_last_write_is_known_whatever_is_left_of_it(acid: Session) -> None:
+    acid.sql(f"create table t (id int) {ACID}")
+    assert acid.table("t").detail().last_write_ms is None
+    acid.sql("insert into t values (1)")
+    written_ms = acid.table("t").history()[0].committed_ms
+    acid.table("t").compact("major", wait=True)
+    acid.table("t").clean()
+    assert acid.table("t").detail().last_write_ms == written_ms
+    acid.table("t").purge(where="id in (1)")
+    assert acid.table("t").history()[0].facts.kind == "PURGE"
+    assert (acid.table("t").detail().last_write_ms or 0) > written_ms
+    acid.sql("create table plain (id int) stored as orc")
+    acid.sql("insert into plain values (1)")
+    assert acid.table("plain").detail().last_write_ms is not None
 
 
 def test_what_is_due_is_the_verdict_that_why_compact_gives(acid: Session) -> None:

@@ -66,8 +66,9 @@ def _shown(acid: Session, text: str) -> list[dict[str, str | None]]:
 def test_a_major_compaction_that_is_waited_for_makes_a_base_of_the_same_rows(acid: Session) -> None:
     _fill(acid)
     before = _rows(acid)
-    acid.sql("alter table t compact 'major' and wait")
+    (told,) = _shown(acid, "alter table t compact 'major' and wait")
     (entry,) = acid.compactions("t")
+    assert (told["compactionid"], told["state"]) == (str(entry.id), "ready for cleaning")
     assert entry.state is CompactionState.READY_FOR_CLEANING
     assert f"base_0000004_v{entry.txn:07d}" in _directories(acid)
     assert _rows(acid) == before

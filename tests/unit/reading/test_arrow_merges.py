@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from hiveacid import read_arrow
+from hiveacid.errors import InvalidInputError
 from hiveacid.session import Session
 from hiveacid.statements import driver_merge
 from hiveacid.storage.read import TableReader
@@ -98,3 +99,18 @@ def test_nan_stays_where_it_is(acid: Session, place: str) -> None:
     changed = pa.table({"id": [1, 2], "v": [10, 20], "x": pa.array([float("nan"), None])})
     assert acid.table("n").merge_arrow(changed, on="id").updated == 2
     assert sorted(read_arrow(acid.table("n"), columns="v").read_all()["v"].to_pylist()) == [10, 20]
+
+
+def test_a_data_column_may_be_called_row__id(acid: Session) -> None:
+    acid.sql("""create table r (id int, `row__id` string) stored as orc
+        tblproperties ('transactional'='true')""")
+    table = acid.table("r")
+    table.write_arrow([{"id": n, "row__id": text} for n, text in enumerate("abcd")])
+    assert table.delete_arrow("row__id = 'b'").rows == 1
+    assert table.delete_arrow([{"row__id": "c"}]).rows == 1
+    table.merge_arrow([{"id": 3, "row__id": "x"}], on="id")
+    acid.undo(table.history(limit=1)[0].txn, key="id")
+    found = read_arrow(table, filter="row__id <> 'z'").read_all().to_pylist()
+    assert sorted(found, key=str) == [{"id": 0, "row__id": "a"}, {"id": 3, "row__id": "d"}]
+    with pytest.raises(InvalidInputError, match="column row__id of its own"):
+        read_arrow(table, row_ids=True)
