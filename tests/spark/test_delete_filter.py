@@ -41,24 +41,24 @@ def expected() -> dict[int, tuple[int, int, int]]:
     return found
 
 
-BITS = [(f"{bits} bits", {"RUN_BITS": (bits,)}) for bits in delete_filter.RUN_BITS]
+LONG = pytest.mark.long("spark", "storage")
+BITS = [
+    pytest.param({"RUN_BITS": (bits,)}, id=f"{bits} bits", marks=[LONG] if at else [])
+    for at, bits in enumerate(delete_filter.RUN_BITS)
+]
 
 
 @pytest.mark.parametrize(
     "limits",
     [
-        *(limits for _, limits in BITS),
-        {"_PACKED_BITS": 0},
-        {"EVENTS_HERE_MAX": 10},
-        {"FILES_HERE_MAX": 2},
-        {"BITMAP_BYTES_MAX": 100},
-        {"EVENTS_HERE_MAX": 10, "_PACKED_BITS": 0},
+        *BITS,
+        pytest.param({"_PACKED_BITS": 0}, id="bits by columns"),
+        pytest.param({"EVENTS_HERE_MAX": 10}, id="too many events"),
+        pytest.param({"FILES_HERE_MAX": 2}, id="too many files", marks=LONG),
+        pytest.param({"BITMAP_BYTES_MAX": 100}, id="too many bytes", marks=LONG),
+        pytest.param({"EVENTS_HERE_MAX": 10, "_PACKED_BITS": 0}, id="by columns"),
     ],
-    ids=[
-        *(name for name, _ in BITS),
-        "bits by columns", "too many events", "too many files", "too many bytes", "by columns",
-    ],
-)  # fmt: skip
+)
 def test_the_rows_left_are_the_same_however_the_deleted_ones_are_told(
     limits: dict[str, Any], changed: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

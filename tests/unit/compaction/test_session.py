@@ -411,7 +411,7 @@ def test_an_embedded_compactor_does_what_the_session_asks_for_and_cleans(tmp_pat
         _fill(acid)
         before = _rows(acid)
         (entry,) = acid.table("t").compact("major", pool="mine")
-        assert entry.state in (CompactionState.INITIATED, CompactionState.WORKING)
+        assert entry.pool == "mine"  # it may be done by now
         _until(lambda: acid.compactions(status="succeeded"))
         (done,) = acid.compactions("t")
         assert _directories(acid) == [f"base_0000004_v{done.txn:07d}"]
