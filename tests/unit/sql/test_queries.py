@@ -119,7 +119,7 @@ TEXTS = {
         "select id /* from x */ -- order by y\n from P0 as `t`"
     ),
     "select /*+ broadcast(t) */ 'from t', \"order by\" from t": (
-        "select /*+ broadcast(t) */ 'from t', \"order by\" from P0 as `t`"
+        "select /*+ broadcast(t) */ 'from t', 'order by' from P0 as `t`"
     ),
     "select e.x from t lateral view outer explode(a) e as x, y where x > 1": (
         "select e.x from P0 as `t` lateral view outer explode(a) e as x, y where x > 1"
