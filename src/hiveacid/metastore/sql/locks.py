@@ -327,7 +327,7 @@ def _ask_others(
 
 def _seen(unit: Unit, lock: LockId, *, everywhere: bool) -> tuple[list[LockInfo], list[LockInfo]]:
     """A request's components, none where they are not stored, and the others that count; all of one
-    moment: a table or partition that is renamed takes its locks along.
+    moment: a table that is renamed takes its locks along.
     """
     rows = unit.rows(_EVERYWHERE if everywhere else _BESIDE, lock=lock)
     seen = [_info(row) for row in rows]
