@@ -13,11 +13,10 @@ a serializable commit), what the commit is to do besides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from hiveacid.clock import Clock
 from hiveacid.errors import CommitOutcomeUnknownError, ConflictError, MetastoreError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog, LockResponse, Metastore, own
@@ -47,6 +46,7 @@ from hiveacid.model.tables import (
 from hiveacid.model.transactions import LockComponent, OperationType, TxnState
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.txn.footprint import Footprint, WriteKind
+from hiveacid.txn.waiting import Manager
 
 
 def outdated_by(
@@ -178,21 +178,10 @@ _LOOKUP_PAUSE_S = 0.05
 
 
 def commit_or_look_up(
-    store: Metastore,
-    txn: TxnId,
-    *,
-    unit: ConflictUnit,
-    checked: Collection[TxnId],
-    reads: ReadSet | None,
-    statistics: Sequence[StatisticsChange],
-    columns: Sequence[tuple[TableName, Column]],
-    batches: Sequence[StreamBatch],
-    moves: Sequence[ConsumerMove],
-    note: CommitNote,
-    clock: Clock,
-    retries: int,
+    manager: Manager, txn: TxnId, commit: Callable[[], Sequence[CommittedWrite]]
 ) -> Sequence[CommittedWrite]:
-    """Commit; where no reply comes, ask what became of it, and commit again if it is open.
+    """Commit by ``commit``; where no reply comes, ask what became of it, and commit again if it is
+    open.
 
     Raises:
         CommitOutcomeUnknownError: nobody could be asked.
@@ -201,24 +190,15 @@ def commit_or_look_up(
     """
     failure: MetastoreError | None = None
     known_open = False
-    for attempt in range(retries + 1):
+    store = manager.metastore
+    for attempt in range(manager.settings.commit_retries + 1):
         if failure is not None:
-            clock.sleep_s(_LOOKUP_PAUSE_S * 2**attempt)
+            manager.clock.sleep_s(_LOOKUP_PAUSE_S * 2**attempt)
         try:
             info = None if failure is None else store.txn_info(txn)
             if info is not None and info.state is TxnState.COMMITTED:
                 return ()
-            return own(store).commit_txn(
-                txn,
-                conflict_unit=unit,
-                checked=checked,
-                reads=reads,
-                statistics=statistics,
-                columns=columns,
-                batches=batches,
-                moves=moves,
-                note=note,
-            )
+            return commit()
         except MetastoreError as error:
             if error.context.get("outcome") == "committed":
                 raise CommitOutcomeUnknownError(

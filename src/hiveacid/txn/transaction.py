@@ -455,20 +455,20 @@ class Transaction:
     def _commit_or_look_up(
         self, unit: ConflictUnit, checked: Collection[TxnId]
     ) -> Sequence[CommittedWrite]:
-        return commit_or_look_up(
-            self._store,
+        pending = self.pending
+        commit = partial(
+            own(self._store).commit_txn,
             self._id,
-            unit=unit,
+            conflict_unit=unit,
             checked=checked,
             reads=self._reads.as_of(self.valid_txns) if self._reads.is_serializable else None,
-            statistics=tuple(self.pending.statistics),
-            columns=tuple(self.pending.columns),
-            batches=tuple(self.pending.batches),
-            moves=self.pending.moves(),
-            note=self.pending.note(self._write_ids, application=self._manager.application),
-            clock=self._manager.clock,
-            retries=self._manager.settings.commit_retries,
+            statistics=tuple(pending.statistics),
+            columns=tuple(pending.columns),
+            batches=tuple(pending.batches),
+            moves=pending.moves(),
+            note=pending.note(self._write_ids, application=self._manager.application),
         )
+        return commit_or_look_up(self._manager, self._id, commit)
 
     def _abort_quietly(self, reason: AbortReason, *, because: BaseException) -> None:
         """Abort while another error is on its way; a failure to do so is left to the time-out."""
