@@ -202,3 +202,43 @@ def test_workers_do_not_look_through_what_they_imported(acid: Session, spark: Sp
 
     found = spark.range(0, 2, 1, 2).mapInArrow(look, "id bigint").collect()
     assert all(row[0] > 0 for row in found)
+
+
+def test_values_of_all_types_and_new_columns(acid: Session, spark: SparkSession) -> None:
+    columns = {
+        "i tinyint": "id",
+        "l bigint": "id * 5000000000L",
+        "b boolean": "id = 1",
+        "f float": "id / 3",
+        "d double": "if(id = 1, double('nan'), -0.0D)",
+        "n decimal(20,4)": "cast(id as decimal(9,2)) / 7",
+        "s string": "if(id = 2, '', concat('ä', id))",
+        "c char(4)": "concat('c', id)",
+        "v varchar(3)": "repeat('x', id)",
+        "y binary": "cast(concat('b', id) as binary)",
+        "a date": "date_sub(date '1969-12-31', cast(id as int))",
+        "t timestamp": "timestamp '1900-01-01 00:00:00.123456' + make_interval(0, 0, 0, id)",
+        "z timestamp with local time zone": "timestamp '2026-03-29 02:30:00'",
+        "r array<int>": "if(id = 1, null, array(id, null))",
+        "m map<string,int>": "map('k', id)",
+        "o struct<p:int,q:array<string>>": "named_struct('P', id, 'q', array('w', null))",
+    }
+    texts = [f"{value} as {name.partition(' ')[0]}" for name, value in columns.items()]
+    frame = spark.range(0, 4, 1, 2).selectExpr("nullif(id, 3) id", "id k")
+    frame = frame.selectExpr(*texts, "k")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        for name, waits in (("here", 0), ("there", 9)):
+            acid.sql(f"create table {name} ({', '.join(columns)}) {ACID}")
+            write = hiveacid.foreach_batch(acid, name, app_id=name, evolve=True)
+            write._waits = waits
+            write(frame, 0)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+    here, there = (
+        sorted(map(str, read_arrow(acid.table(one)).read_all().to_pylist()))
+        for one in ("here", "there")
+    )
+    assert len(here) == 4
+    assert here == there
