@@ -179,6 +179,25 @@ def test_all_kinds_of_tables(
     assert set(answers[1]) == set(answers[3])
 
 
+@pytest.mark.parametrize("how", [{}, UPSERT])
+def test_long_rows_are_for_the_workers(
+    acid: Session, spark: SparkSession, by_workers: list[str], how: dict[str, Any]
+) -> None:
+    """As many as are few would not fit into the driver: only their lengths come there."""
+    acid.sql(f"create table texts (id int, a string, b binary) {ACID}")
+    write = hiveacid.foreach_batch(acid, "texts", app_id="a", **how)
+    for number, long in enumerate((300, 30_000)):
+        text = f"if(id % 5 = 3, repeat('x', {long}), null)"
+        columns = ("cast(id as int) id", f"{text} a", f"cast({text} as binary) b")
+        by_workers.clear()
+        write(spark.range(5 * number, 5 * number + 8, 1, 2).selectExpr(*columns), number)
+        assert len(by_workers) == (0 if long == 300 else 1)
+    found = read_arrow(acid.table("texts")).read_all()
+    for name in ("a", "b"):
+        lengths = [len(value) for value in found[name].to_pylist() if value is not None]
+        assert sorted(lengths) == [300, 30_000]
+
+
 def test_no_rows_are_a_batch(acid: Session, spark: SparkSession) -> None:
     for number, how in enumerate(({}, UPSERT)):
         write = hiveacid.foreach_batch(acid, "emp", app_id=f"a{number}", **how)

@@ -137,6 +137,16 @@ def check_strings(spark: SparkSession, text: str | Column) -> None:
         )
 
 
+_HEAP_SHARE: Final = 32
+
+
+def driver_share(spark: SparkSession) -> int:
+    """The bytes of rows that a statement may take to the driver: a part of its heap, as they are
+    several times as large there, and what Spark takes for their size may be that of their files.
+    """
+    return driver_memory(spark) // _HEAP_SHARE
+
+
 def driver_memory(spark: SparkSession) -> int:
     """The bytes of the driver's heap, as ``spark.driver.memory`` says; Spark's 1 GiB where it does
     not. A number without a unit means MiB, as to Spark.

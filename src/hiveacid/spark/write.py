@@ -39,7 +39,7 @@ from hiveacid.model.types import (
     StructType,
 )
 from hiveacid.spark.assign import partition_text
-from hiveacid.spark.conf import session_conf
+from hiveacid.spark.conf import driver_share, session_conf
 from hiveacid.spark.failures import Reach, statement_error
 from hiveacid.spark.jobs import (
     RESULT_SCHEMA,
@@ -82,6 +82,12 @@ _VIEWS: Final = itertools.count()
 _DATA_EXCEPTION: Final = "SQLSTATE: 22"
 """What Spark says of a value that cannot be converted, or computed, starts so."""
 _ZEROS: Final = ("0L", "0", "0L")
+_LONG_TYPES: Final = ("string", "char", "varchar", "binary")
+_SHORT_TYPES: Final = (
+    *("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
+    *("boolean", "date", "timestamp"),
+)
+_IS_LONG: Final = "__hiveacid_is_long"
 _TRANSFER: Final = {
     # without this limit Spark would add up the sizes of all Arrow buffers for each row: 40 % of the
     # write
@@ -249,16 +255,37 @@ def collected(spark: SparkSession, frame: DataFrame, *, at: Reach) -> pa.Table |
 
 
 def few_collected(spark: SparkSession, frame: DataFrame, few: int, *, at: Reach) -> pa.Table | None:
-    """The rows where they are no more than ``few``, else None, as ``collected``; of more this
-    process never has but one, and Spark stops there.
+    """The rows where they are no more than ``few`` and none is so long that as many would be more
+    than a part of the driver's memory, else None, as ``collected``. Of what is more this process
+    never has but a row, of what is longer nothing, and Spark stops there.
 
     Raises:
         AcidError: whatever failed in Spark, as it was.
     """
-    if not hasattr(frame, "toArrow"):  # PySpark 3.5
+    kinds = [field.dataType.simpleString() for field in frame.schema.fields]
+    is_known = all(kind.startswith(_SHORT_TYPES + _LONG_TYPES) for kind in kinds)
+    if not is_known or not hasattr(frame, "toArrow"):  # PySpark 3.5
         return None
-    found = _collected(spark, frame.limit(few + 1), at=at)
-    return None if found is None or found.num_rows > few else found
+    short = frame.limit(few + 1)
+    columns = [F.col(quoted(name)) for name in frame.columns]
+    lengths = [
+        F.coalesce(F.octet_length(column), F.lit(0))
+        for column, kind in zip(columns, kinds, strict=True)
+        if kind.startswith(_LONG_TYPES)
+    ]
+    if lengths:
+        is_long = sum(lengths[1:], lengths[0]) > driver_share(spark) // few
+        cut = [
+            F.when(~is_long, column).alias(name) if kind.startswith(_LONG_TYPES) else column
+            for name, column, kind in zip(frame.columns, columns, kinds, strict=True)
+        ]
+        short = short.select(*cut, is_long.alias(_IS_LONG))
+    found = _collected(spark, short, at=at)
+    if found is None or found.num_rows > few:
+        return None
+    if not lengths:
+        return found
+    return None if pc.any(found.column(_IS_LONG)).as_py() else found.drop_columns([_IS_LONG])
 
 
 def _collected(spark: SparkSession, frame: DataFrame, *, at: Reach) -> pa.Table | None:

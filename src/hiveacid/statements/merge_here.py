@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from hiveacid.model.tables import AcidMode, Column, Table
 from hiveacid.model.types import INTEGER_BITS, DecimalType, PrimitiveType
 from hiveacid.spark.assign import stored_type
-from hiveacid.spark.conf import driver_memory, is_ansi
+from hiveacid.spark.conf import driver_share, is_ansi
 from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.write import collected, estimated_bytes, few_collected
@@ -48,14 +48,12 @@ _TOKEN: Final = re.compile(
 )
 _KEYS: Final = {*INTEGER_BITS, "string", "date", "boolean"}
 _VALUES: Final = {*_KEYS, "float", "double", "timestamp", "binary"}
-_ORDERED: Final = (*sorted(_KEYS), "timestamp", "decimal")
+_ORDERED: Final = {*_KEYS, "timestamp", "timestamp_ntz"}
 _MATCHED, _NEW = "__hiveacid_matched", "__hiveacid_new"
 TARGET_LEAST_BYTES = 8 << 20
 """Spark's own join of less costs no more than asking for the size of the source."""
 TARGET_FACTOR: Final = 16
 """The driver reads keys of so many times more bytes of the table than it takes of a source."""
-_HEAP_SHARE: Final = 32
-"""What Spark takes a source for may be its compressed files: so many times less than the heap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ def _collected(job: Job, frame: DataFrame, few: Few | None, limit: int) -> pa.Ta
         few.fits = found is not None
         return found
     estimate = estimated_bytes(spark, frame)
-    if estimate is None or estimate > min(limit, driver_memory(spark) // _HEAP_SHARE):
+    if estimate is None or estimate > min(limit, driver_share(spark)):
         return None
     return collected(spark, frame, at=job.files.at)
 
@@ -138,7 +136,7 @@ def _order(statement: Merge, fields: Mapping[str, StructField]) -> Mapping[str, 
     if not {key.lower() for key in newest.keys} | names.keys() <= fields.keys():
         return None
     kinds = [fields[name].dataType.simpleString() for name in names]
-    return names if all(kind.startswith(_ORDERED) for kind in kinds) else None
+    return names if all(k in _ORDERED or k.startswith("decimal(") for k in kinds) else None
 
 
 def _is_plain(statement: Merge, table: Table) -> bool:
