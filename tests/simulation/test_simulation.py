@@ -170,7 +170,7 @@ def _open_write_ids_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
         (_files_left, 6),
         (_deltas_beside_own_base, 46),
         (_write_skew, 1),
-        (_readers_ignored, 282),
+        (_readers_ignored, 94),
         (_aborted_rows_compacted, 97),
         (_open_write_ids_crossed, 27),
     ],
