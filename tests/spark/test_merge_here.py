@@ -160,7 +160,7 @@ def test_a_driver_of_little_memory_takes_no_source(
     acid: Session, joins: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(acid, "t")
-    monkeypatch.setattr("hiveacid.statements.merge_here.driver_memory", lambda _: 32)
+    monkeypatch.setattr("hiveacid.statements.merge_here.driver_share", lambda _: 1)
     merged(acid, "t", "when matched then delete", SOURCE.format(key="id + 20"))
     assert len(joins) == 1
 
