@@ -221,3 +221,18 @@ def test_a_condition_that_fails_for_a_row_that_spark_would_not_ask(
             both(acid, clauses, f"select k, cast(line as int) line, v from ({source})", joins)
     finally:
         spark.conf.set("spark.sql.ansi.enabled", str(before))
+
+
+def test_a_source_that_fails_is_evaluated_once(
+    acid: Session, spark: SparkSession, joins: list[str]
+) -> None:
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    try:
+        make(acid, "here")
+        source = "select id k, 0 line, string(1 / if(id < 50, 1, 0)) v from range(0, 60)"
+        with pytest.raises(AcidError, match="DIVIDE_BY_ZERO"):
+            merged(acid, "here", "when matched then update set v = s.v", source)
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", str(before))
+    assert joins == []

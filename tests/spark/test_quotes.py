@@ -1,4 +1,6 @@
-"""Strings in double quotes, as Hive has them, in a session of Spark that takes them for names."""
+"""Texts and names that settings of a session make mean something else to Spark: strings in double
+quotes, names with a variable in them.
+"""
 
 from __future__ import annotations
 
@@ -79,3 +81,17 @@ def test_texts_of_spark_are_refused(spark: SparkSession, tmp_path: Path) -> None
         assert spark.sql("select a from t where a = '\"'  or `b` = 'b'").collect() == [("a",)]
     finally:
         hiveacid.disable(spark)
+
+
+def test_a_name_that_spark_would_replace_is_refused(acid: Session, rows: Rows) -> None:
+    assert acid.spark is not None
+    acid.create_table("n", "`${v}` string, id string, `p${v}` string", partitioned_by=["p${v}"])
+    acid.sql("insert into n values ('a', 'b', 'c')")
+    for text in ("select `${v}` from n", "delete from n where concat(id, '') = 'b'"):
+        with pytest.raises(UnsupportedError, match="another name for column"):
+            acid.sql(text)
+    with pytest.raises(UnsupportedError, match="another name for column"):
+        acid.table("n").changes(since=0)
+    with session_conf(acid.spark, {"spark.sql.variable.substitute": "false"}):
+        acid.sql("update n set `${v}` = concat(`${v}`, id)")
+        assert rows("select * from n") == [("ab", "b", "c")]

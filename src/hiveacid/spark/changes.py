@@ -22,7 +22,7 @@ from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType
 from hiveacid.spark.arrow_read import table_columns
 from hiveacid.spark.assign import stored_type
-from hiveacid.spark.conf import takes_arrow, without_rows
+from hiveacid.spark.conf import check_names, takes_arrow, without_rows
 from hiveacid.spark.jobs import settle
 from hiveacid.spark.text import quoted
 from hiveacid.spark.workers import make_ready
@@ -56,7 +56,9 @@ def changes_frame(
 
     Raises:
         AcidError: reading failed.
+        UnsupportedError: the name of a column cannot be told to Spark.
     """
+    check_names(spark, (*reader.reader.data, *reader.reader.keys))
     told = replace(reader, reader=replace(reader.reader, key_texts=True))
     pairs = PairTask(key, versions, is_net=reader.is_net)
     task = ChangesTask(tuple(map(pickle.dumps, units)), told)

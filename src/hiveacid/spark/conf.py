@@ -6,25 +6,28 @@ import logging
 import re
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from hiveacid.errors import ConversionError, UnsupportedError
+from hiveacid.model.tables import Column
 from hiveacid.spark.text import single_quoted
 from hiveacid.storage.arrow_types import arrow_type, hive_type
 from hiveacid.storage.filesystem import root_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
 _LOG: Final = logging.getLogger(__name__)
 _UTC = frozenset({"UTC", "Z", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu"})
 _QUOTED_NAMES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
+_SUBSTITUTE: Final = "spark.sql.variable.substitute"
 _REACHED: weakref.WeakKeyDictionary[SparkSession, dict[str, bool]] = weakref.WeakKeyDictionary()
 _JVM_ZONES: weakref.WeakKeyDictionary[SparkSession, str] = weakref.WeakKeyDictionary()
 _NAMES_LOCAL_TIMES: weakref.WeakKeyDictionary[SparkSession, bool] = weakref.WeakKeyDictionary()
@@ -121,7 +124,7 @@ def is_ansi(spark: SparkSession) -> bool:
     return spark.conf.get("spark.sql.ansi.enabled") == "true"
 
 
-def check_strings(spark: SparkSession, text: str | Column) -> None:
+def check_strings(spark: SparkSession, text: str | SparkColumn) -> None:
     """Text of a user of Spark's own calls, whose session may take ``"x"`` for a name.
 
     Raises:
@@ -145,6 +148,21 @@ def driver_share(spark: SparkSession) -> int:
     several times as large there, and what Spark takes for their size may be that of their files.
     """
     return driver_memory(spark) // _HEAP_SHARE
+
+
+def check_names(spark: SparkSession, columns: Iterable[Column]) -> None:
+    """Columns of which Spark's SQL can say the names.
+
+    Raises:
+        UnsupportedError: in one of them, Spark would put the value of a variable, or nothing.
+    """
+    found = next((one.name for one in columns if "${" in one.name), None)
+    if found is not None and spark.conf.get(_SUBSTITUTE, "true") == "true":
+        raise UnsupportedError(
+            f"Spark would take another name for column {found}: it replaces variables in its texts",
+            column=found,
+            note=f"SET {_SUBSTITUTE}=false",
+        )
 
 
 def driver_memory(spark: SparkSession) -> int:

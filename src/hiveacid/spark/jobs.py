@@ -26,7 +26,7 @@ from hiveacid.errors import InternalError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Measure = Callable[[], "tuple[int, int] | None"]
 """Tasks that are done, and all that are known; None before the first job."""
@@ -308,3 +308,19 @@ def _is_worker() -> bool:
     """Whether this process is a child of PySpark's daemon, or of one made of it."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return getattr(spec, "name", None) == _DAEMON or _DAEMON in sys.modules
+
+
+_VIEWS: Final = itertools.count()
+
+
+def explained(spark: SparkSession, frame: DataFrame, mode: str) -> str:
+    """What EXPLAIN says of a DataFrame; ``mode`` is its word, or ''."""
+    view = f"__hiveacid_source_{next(_VIEWS)}"
+    with own_calls():
+        frame.createOrReplaceTempView(view)
+        try:
+            rows = spark.sql(f"explain {mode} select * from {view}").collect()
+        finally:
+            spark.catalog.dropTempView(view)
+    text: str = rows[0][0]  # of an error in planning there are several
+    return text

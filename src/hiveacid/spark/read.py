@@ -26,7 +26,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.layout.directories import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
-from hiveacid.spark.conf import is_utc, names_local_times, reads_files, without_rows
+from hiveacid.spark.conf import check_names, is_utc, names_local_times, reads_files, without_rows
 from hiveacid.spark.relations import Chosen
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.spark.types import ROW_ID_TYPE, spark_type
@@ -97,11 +97,12 @@ def read(
 
     Raises:
         MissingFileError, FormatError, StorageError: a file is not there, or is damaged.
-        UnsupportedError: a column's type cannot be read through Spark, or row ids of a table
-        without them.
+        UnsupportedError: a column's type cannot be read through Spark, or its name be told to it;
+        or row ids of a table without them.
     """
     row_ids = _needs_row_ids(virtual)
     table = plan.snapshot.table
+    check_names(spark, table.all_columns)
     if row_ids and table.acid_mode is not AcidMode.FULL:
         raise UnsupportedError(
             f"Rows of {table.name} have no {ROW_ID_COLUMN}: it is no full ACID table",

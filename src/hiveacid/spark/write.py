@@ -10,7 +10,6 @@ that is taken twice.
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import pickle
 import re
@@ -39,14 +38,14 @@ from hiveacid.model.types import (
     StructType,
 )
 from hiveacid.spark.assign import partition_text
-from hiveacid.spark.conf import driver_share, session_conf
+from hiveacid.spark.conf import check_names, driver_share, session_conf
 from hiveacid.spark.failures import Reach, statement_error
 from hiveacid.spark.jobs import (
     RESULT_SCHEMA,
     TOO_MANY_WRITERS_MARK,
     StageTask,
+    explained,
     jobs_end_with,
-    own_calls,
 )
 from hiveacid.spark.text import quoted
 from hiveacid.spark.workers import make_ready
@@ -78,7 +77,7 @@ _NEW_BUCKET: Final = "__hiveacid_new_n"
 _TEXT: Final = "__hiveacid_p"
 _BUCKET_BITS: Final = 0x0FFF0000
 """Of a bucket property (format.md 4.4)."""
-_VIEWS: Final = itertools.count()
+_TOO_LARGE: Final = "spark.driver.maxResultSize"
 _DATA_EXCEPTION: Final = "SQLSTATE: 22"
 """What Spark says of a value that cannot be converted, or computed, starts so."""
 _ZEROS: Final = ("0L", "0", "0L")
@@ -103,9 +102,11 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
     Raises:
         ConversionError: a value cannot be stored (``store_assignment=ansi``).
         StorageError: a file could not be written.
+        UnsupportedError: the name of a column cannot be told to Spark.
         AcidError: whatever else failed in Spark, as it was.
     """
     table = target.table
+    check_names(spark, table.all_columns)
     dynamic = [c for c in table.partition_columns if c.name not in target.static_partition]
     data = [quoted(c.name) for c in table.columns]
     names = [f"{_TEXT}{i}" for i in range(len(dynamic))]
@@ -228,33 +229,32 @@ def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) ->
 
 def estimated_bytes(spark: SparkSession, frame: DataFrame) -> int | None:
     """What Spark takes a DataFrame for, as EXPLAIN COST says; None where it does not say."""
-    view = f"__hiveacid_source_{next(_VIEWS)}"
-    with own_calls():
-        frame.createOrReplaceTempView(view)
-        try:
-            rows = spark.sql(f"explain cost select * from {view}").collect()
-        finally:
-            spark.catalog.dropTempView(view)
-    text = rows[0][0]  # of an error in planning there are several
+    text = explained(spark, frame, "cost")
     found = re.search(r"Statistics\(sizeInBytes=([\d.]+(?:E[+-]?\d+)?) ([KMGTPE]i)?B", text)
     if found is None or "Generate " in text:  # how many rows come of one, Spark does not know
         return None
     return int(float(found.group(1)) * 1024 ** "_KMGTPE".index((found.group(2) or "_")[0]))
 
 
-def collected(spark: SparkSession, frame: DataFrame, *, at: Reach) -> pa.Table | None:
-    """The rows, here; None where they are more than Spark hands to a driver, or hold a value that
-    cannot be converted or computed: a query of less might not ask for it. One job. ``at`` as in
+def collected(
+    spark: SparkSession, frame: DataFrame, *, asks_more: bool, at: Reach
+) -> pa.Table | None:
+    """The rows, here; None where they are more than Spark hands to a driver. One job. ``at`` as in
     ``statement_error``.
+
+    ``asks_more`` says that values are computed of rows of which a statement by Spark might not ask
+    for them: then None, too, where one cannot be converted or computed.
 
     Raises:
         AcidError: whatever failed in Spark, as it was.
     """
     with session_conf(spark, _TRANSFER):
-        return _collected(spark, frame, at=at)
+        return _collected(spark, frame, asks_more=asks_more, at=at)
 
 
-def few_collected(spark: SparkSession, frame: DataFrame, few: int, *, at: Reach) -> pa.Table | None:
+def few_collected(
+    spark: SparkSession, frame: DataFrame, few: int, *, asks_more: bool = True, at: Reach
+) -> pa.Table | None:
     """The rows where they are no more than ``few`` and none is so long that as many would be more
     than a part of the driver's memory, else None, as ``collected``. Of what is more this process
     never has but a row, of what is longer nothing, and Spark stops there.
@@ -280,7 +280,7 @@ def few_collected(spark: SparkSession, frame: DataFrame, few: int, *, at: Reach)
             for name, column, kind in zip(frame.columns, columns, kinds, strict=True)
         ]
         short = short.select(*cut, is_long.alias(_IS_LONG))
-    found = _collected(spark, short, at=at)
+    found = _collected(spark, short, asks_more=asks_more, at=at)
     if found is None or found.num_rows > few:
         return None
     if not lengths:
@@ -288,12 +288,15 @@ def few_collected(spark: SparkSession, frame: DataFrame, few: int, *, at: Reach)
     return None if pc.any(found.column(_IS_LONG)).as_py() else found.drop_columns([_IS_LONG])
 
 
-def _collected(spark: SparkSession, frame: DataFrame, *, at: Reach) -> pa.Table | None:
+def _collected(
+    spark: SparkSession, frame: DataFrame, *, asks_more: bool, at: Reach
+) -> pa.Table | None:
     with jobs_end_with(spark):
         try:
             return frame.toArrow()
         except Exception as error:  # as in staged_by_spark
-            if any(mark in str(error) for mark in ("spark.driver.maxResultSize", _DATA_EXCEPTION)):
+            text = str(error)
+            if _TOO_LARGE in text or (asks_more and _DATA_EXCEPTION in text):
                 return None
             known = statement_error(error, at=at)
             if known is error:

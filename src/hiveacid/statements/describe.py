@@ -7,9 +7,7 @@ is taken; the tables are looked at in a read transaction that ends with the expl
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -406,17 +404,18 @@ class _Explanation:
     def _query(self, query: Query) -> list[str]:
         from hiveacid.statements.select import known_answer, query_frame
 
+        spark = self.context.session()
         if not query.tables:
-            return _plan(self.context.session().sql(query.text), self.mode)
+            return _plan(spark, spark.sql(query.text), self.mode)
         reader = self._reader()
         known = known_answer(reader, query)
         if known is not None:
-            plan = _plan(self.context.session().sql(known), self.mode)
+            plan = _plan(spark, spark.sql(known), self.mode)
             (ref,) = query.tables.values()
             return ["== Tables ==", f"{ref.name}: answered from metadata", "", *plan]
-        plan = _plan(query_frame(reader, query), self.mode)
+        plan = _plan(spark, query_frame(reader, query), self.mode)
         read = [
-            f"{one.snapshot.table.name}: {one.summary()}{_unreached(self.context.session(), one)}"
+            f"{one.snapshot.table.name}: {one.summary()}{_unreached(spark, one)}"
             for one in reader.plans
         ]
         return ["== Tables ==", *read, "", *plan]
@@ -434,11 +433,10 @@ def _unreached(spark: SparkSession, plan: ScanPlan) -> str:
     return "".join(f", {root} by hiveacid: Spark reads no files there" for root in sorted(roots))
 
 
-def _plan(frame: DataFrame, mode: str) -> list[str]:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        frame.explain(mode=_MODES.get(mode, "simple"))
-    return out.getvalue().rstrip("\n").split("\n")
+def _plan(spark: SparkSession, frame: DataFrame, mode: str) -> list[str]:
+    from hiveacid.spark.jobs import explained
+
+    return explained(spark, frame, _MODES.get(mode, "")).rstrip("\n").split("\n")
 
 
 def _described(value: Any) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """MERGE of a small source through Spark, without a join of Spark's: the driver matches the keys.
 
-Spark evaluates the source, once, in one job; ``driver_merge`` does the rest. A statement goes this
+Spark evaluates the source in one job, again only where a clause's condition fails for one of its
+rows, or they are too many; ``driver_merge`` does the rest. A statement goes this
 way where its text shows that both ways give the same rows: ON compares columns of one type, clauses
 set and insert columns of the source as they are, and conditions compare them with literals. The
 rest (expressions, casts, rows that no source row matches, constraints) is Spark's.
@@ -28,7 +29,7 @@ from hiveacid.statements.arrow_rows import typed_column, what_needs_spark
 from hiveacid.statements.constraints import not_null_columns
 from hiveacid.statements.driver_merge import SourceRows
 from hiveacid.statements.newest import newest_rows
-from hiveacid.statements.values import Few, MatchedDelete, MatchedUpdate, Merge, NotMatchedInsert
+from hiveacid.statements.values import MatchedDelete, MatchedUpdate, Merge, NotMatchedInsert
 from hiveacid.storage.stage import DELETE, TOUCH, UPDATE
 
 if TYPE_CHECKING:
@@ -106,23 +107,24 @@ def source_here(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) -
     ]
     texts += [f"{quoted(source_alias, name)} as {new}" for name, new in order.items()]
     frame = source.alias(source_alias).selectExpr(*texts, *_choices(statement))
-    rows = _collected(job, frame, statement.few, limit)
+    rows = _collected(job, frame, statement, limit)
     if rows is not None and statement.newest is not None:
         rows = newest_rows(rows, statement.newest.keys, list(order.values()))
     return None if rows is None else _source_rows(statement, columns, way, rows)
 
 
-def _collected(job: Job, frame: DataFrame, few: Few | None, limit: int) -> pa.Table | None:
+def _collected(job: Job, frame: DataFrame, statement: Merge, limit: int) -> pa.Table | None:
     """The rows; None where they are too many, or too much."""
-    spark = job.context.session()
+    spark, few = job.context.session(), statement.few
+    asks_more = any(clause.condition is not None for clause in statement.clauses)
     if few is not None:
-        found = few_collected(spark, frame, few.rows, at=job.files.at)
+        found = few_collected(spark, frame, few.rows, asks_more=asks_more, at=job.files.at)
         few.fits = found is not None
         return found
     estimate = estimated_bytes(spark, frame)
     if estimate is None or estimate > min(limit, driver_share(spark)):
         return None
-    return collected(spark, frame, at=job.files.at)
+    return collected(spark, frame, asks_more=asks_more, at=job.files.at)
 
 
 def _order(statement: Merge, fields: Mapping[str, StructField]) -> Mapping[str, str] | None:
