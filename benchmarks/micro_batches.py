@@ -38,8 +38,7 @@ _COLUMNS: Final = "id bigint, at timestamp"
 _KEYS: Final = 50_000
 """of the upserted table: each is written again every ten seconds"""
 _WARM_UP_S: Final = 15.0
-_FIRST_ROW_S: Final = 300.0
-"""at most until the first row is there"""
+_FIRST_ROW_S: Final = 300.0  # at most until it is there
 _WINDOW_S: Final = 120.0
 _STEP_S: Final = 0.02
 _PAUSE_S: Final = 0.2
@@ -76,9 +75,8 @@ def _newest(system: System, than: float) -> float:
 
 def _directories(acid: Session) -> int:
     """How many a snapshot reads now."""
-    table = acid.table("t").definition
     with acid.client.transactions.begin(read_only=True) as txn:
-        (part,) = txn.snapshot(table).parts
+        (part,) = txn.snapshot(acid.table("t").definition).parts
     return int(part.directory.base is not None) + len(part.directory.deltas)
 
 
@@ -109,14 +107,10 @@ def _look(name: str, work: Path, seconds: float, answers: Any) -> None:
     answers.put(seen)
 
 
-def _last(batch: DataFrame) -> DataFrame:
-    """One row a key, as an upsert needs it: a batch that was late has keys twice."""
-    return batch.groupBy("id").agg({"at": "max"}).withColumnRenamed("max(at)", "at")
-
-
-def _merge(table: str, batch: DataFrame, number: int) -> None:
-    del number
-    batch.createOrReplaceTempView("batch")
+def _upsert(table: str, batch: DataFrame, _: int) -> None:
+    """One row a key: a batch that was late has keys twice."""
+    newest = batch.groupBy("id").agg({"at": "max"}).withColumnRenamed("max(at)", "at")
+    newest.createOrReplaceTempView("batch")
     batch.sparkSession.sql(
         f"MERGE INTO {table} t USING batch s ON t.id = s.id"
         " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
@@ -137,11 +131,9 @@ def _started(system: System, acid: Session | None, mode: str, work: Path) -> Str
         if acid is not None:
             by_key = hiveacid.foreach_batch(acid, "t", mode="upsert", on="id", order_by="at")
             return writer.foreachBatch(by_key).start()
-        merge = partial(_merge, system.named("t"))
-        return writer.foreachBatch(lambda batch, number: merge(_last(batch), number)).start()
+        return writer.foreachBatch(partial(_upsert, system.named("t"))).start()
     if isinstance(system, FlatOrc):
-        place = str(system.path("t"))
-        return writer.format("orc").option("compression", "zstd").start(place)
+        return writer.format("orc").option("compression", "zstd").start(str(system.path("t")))
     if acid is None:
         return writer.toTable(system.named("t"))
     if mode == "append":
@@ -158,8 +150,7 @@ def _streamed(
         acid = None
         if isinstance(system, HiveAcid):
             acid = stack.enter_context(system.connect(settings={}))
-            transactional = "stored as orc tblproperties ('transactional'='true')"
-            acid.sql(f"create table t ({_COLUMNS}) {transactional}")
+            acid.create_table("t", _COLUMNS)
         else:
             system.create("t", _COLUMNS)
         query = _started(system, acid, mode, work)

@@ -27,11 +27,8 @@ class Process:
 
 def family() -> list[Process]:
     """This process and all its descendants; empty where there is no /proc."""
-    found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        process = _read(entry)
-        if process is not None:
-            found[process.pid] = process
+    read = map(_read, Path("/proc").glob("[0-9]*"))
+    found = {process.pid: process for process in read if process is not None}
     children: dict[int, list[int]] = {}
     for process in found.values():
         children.setdefault(process.parent, []).append(process.pid)
