@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from hiveacid.errors import FormatError
 from hiveacid.layout.events import OPERATION, ROW, STATS_KEY, Operation, parse_stats
 from hiveacid.model.predicates import TIMESTAMP_SLACK, ColumnRange, Constant
 from hiveacid.model.tables import Column
@@ -106,7 +107,10 @@ def integer_range(
     """
     told: Sequence[Sequence[Any]] = [tail.footer.statistics]
     if stripes is not None:
-        of_stripes = tail.stripe_statistics()
+        try:
+            of_stripes = tail.stripe_statistics()
+        except FormatError:  # who reads the file tells the damage, with its path
+            return None
         told = [of_stripes[one] for one in stripes] if len(of_stripes) == len(tail.stripes) else []
     if tail.row_index_stride == 0 or not told or any(number >= len(one) for one in told):
         return None

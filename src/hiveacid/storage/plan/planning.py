@@ -202,13 +202,14 @@ def _plan_part(
     if not places:
         return None
     kept = tuple(file for file in chosen if file.path in places)
+    # what a damaged tail tells may lose deletes: nothing is left out where all rows are read
+    is_all = len(kept) == len(files) and all(stripes is None for stripes in places.values())
     row_ids = {path: _row_ids(tails.get(path), stripes) for path, stripes in places.items()}
     deletes = _delete_files(table, place, part.directory, kept, row_ids, each)
-    deletes_of = sum(len(delta.files) for delta in part.directory.delete_deltas)
     selection = Selection(
         files=places,
         predicate=left,
-        delete_files=None if len(deletes) == deletes_of else frozenset(f.path for f in deletes),
+        delete_files=None if is_all else frozenset(file.path for file in deletes),
     )
     return PartPlan(part, selection, deletes, total + amount)
 
@@ -488,6 +489,8 @@ def _meets(place: _Place, file: DataFile, near: Sequence[_Reach]) -> bool:
     tail = tail_of(*place, file)
     write_ids = integer_range(tail, _ORIGINAL_TRANSACTION) or _ANY
     row_ids = integer_range(tail, _ROW_ID) or _ANY
+    if row_ids != integer_range(tail, _ROW_ID, stripes=range(len(tail.stripes))):
+        row_ids = _ANY  # told twice, and not the same: whoever reads the file tells the damage
     return any(
         _overlap(write_ids, one.write_ids) and _overlap(row_ids, one.row_ids) for one in near
     )
