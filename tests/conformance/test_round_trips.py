@@ -82,7 +82,7 @@ PAST: dict[str, tuple[int, Work]] = {
     "changes": (32, lambda t, _: hiveacid.read_changes(t, since=0, until=1).read_all()),
     "history": (10, lambda t, _: t.history()),
     "a tag, made and dropped": (29, lambda t, _: (t.tag("q"), t.drop_tag("q"))),
-    "detail": (22, lambda _, p: p.detail()),
+    "detail": (23, lambda _, p: p.detail()),
 }
 
 
