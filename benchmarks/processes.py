@@ -44,8 +44,7 @@ def family() -> list[Process]:
 class CpuClock:
     """CPU seconds that the family has used so far, in user and in system mode; never goes back.
 
-    A process that has ended counts in the one that waited for it, however short it was; where
-    nobody waits, as for idle workers of Spark's, with what the call before saw of it.
+    Who has ended counts in who waited for it, else with what the call before saw of it.
     """
 
     def __init__(self) -> None:
@@ -58,7 +57,9 @@ class CpuClock:
         for parent in {process.parent for process in ended} & self._seen.keys():
             ticks = sum(process.ticks for process in ended if process.parent == parent)
             self._lost += max(ticks + before[parent].waited - self._seen[parent].waited, 0)
-        self._ticks = max(self._ticks, self._lost + sum(one.ticks for one in self._seen.values()))
+        alive = sum(one.ticks for one in self._seen.values())
+        self._lost = max(self._lost, self._ticks - alive)  # also what left the family
+        self._ticks = self._lost + alive
         return self._ticks / _TICKS_PER_S
 
 
@@ -68,8 +69,7 @@ cpu_s: Final = CpuClock()
 class PeakMemory:
     """The highest resident memory of the family while a block runs, looked at every ``every_s``.
 
-    Pages that processes share count in each of them. A look takes some milliseconds, in which
-    Python code of the block stands still.
+    Pages that processes share count in each of them. A look takes some milliseconds.
     """
 
     def __init__(self, *, every_s: float) -> None:

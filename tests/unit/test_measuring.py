@@ -6,7 +6,9 @@ import subprocess
 import sys
 from subprocess import PIPE
 
-from benchmarks.processes import CpuClock
+import pytest
+from benchmarks import processes
+from benchmarks.processes import CpuClock, Process
 
 
 def test_a_process_that_nobody_saw_alive_counts() -> None:
@@ -58,3 +60,15 @@ def test_a_process_that_is_waited_for_counts_once() -> None:
         process.stdout.readline()
         seen = clock()
     assert clock() - seen < 0.7
+
+
+def test_time_goes_on_after_a_process_has_left_the_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Spark's JVM does whose Python ends before it."""
+    mine, another = Process(1, 0, 100, 0, 0), Process(2, 1, 100, 0, 0)
+    orphan = Process(3, 2, 900, 0, 0)
+    later = Process(1, 0, 350, 100, 0)
+    looks = iter([[mine, another, orphan], [Process(1, 0, 200, 100, 0)], [later]])
+    monkeypatch.setattr(processes, "family", lambda: next(looks))
+    clock = CpuClock()
+    found = [round(clock() * processes._TICKS_PER_S) for _ in range(3)]
+    assert found == [1100, 1100, 1250]
