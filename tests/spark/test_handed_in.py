@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from tests.sampling import sampled
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from hiveacid.session import Session
 
+pl = pytest.importorskip("polars")
 ACID = "stored as orc tblproperties ('transactional'='true')"
 DATA: dict[str, list[Any]] = {"id": [2, 3], "name": ["Joe", "Jim"]}
 FORMS: dict[str, Callable[[SparkSession], Any]] = {
