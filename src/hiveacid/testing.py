@@ -16,9 +16,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.errors import StorageError
-from hiveacid.storage.failures import storage_error
+from hiveacid.storage.failures import Retries, storage_error
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.retries import Retries
 
 if TYPE_CHECKING:
     import pyarrow as pa

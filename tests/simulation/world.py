@@ -26,7 +26,7 @@ from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.compactions import CompactionId
 from hiveacid.session import Session
 from hiveacid.settings import Settings
-from hiveacid.storage.retries import Retries
+from hiveacid.storage.failures import Retries
 from hiveacid.testing import Fault, FaultyFiles, ManualClock
 from hiveacid.txn.manager import TransactionManager
 

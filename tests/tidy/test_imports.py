@@ -143,7 +143,6 @@ def test_law_6_files_are_handed_in() -> None:
     doors = [i for i in imports() if i.target.startswith("pyarrow.fs")]
     assert {i.source.module for i in doors} == {
         "hiveacid.storage.filesystem",
-        "hiveacid.storage.hdfs",
         "hiveacid.storage.stores",
         *EMPTY_FRAGMENTS,
     }

@@ -230,7 +230,7 @@ def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) 
         rows = context.client.own.row_count(table.name, reader.txn.valid_write_ids(table))
         if rows is not None:
             return _one_row(f"{rows}L AS {quoted(one.title)}" for one in wanted)
-    from hiveacid.storage.plan.extremes import table_facts
+    from hiveacid.storage.plan.scan_plan import table_facts
 
     facts = table_facts(reader.plan(table, columns=columns), columns)
     if facts is None:

@@ -21,21 +21,25 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
-from hiveacid.storage.failures import mapped
-from hiveacid.storage.hdfs import moved_to_trash
-from hiveacid.storage.many_listings import are_apart, list_together, with_directories
+from hiveacid.storage.failures import Retries, mapped
 from hiveacid.storage.ranged import SMALL_BYTES, far_file, opened
-from hiveacid.storage.retries import Retries
-from hiveacid.storage.s3_requests import Requests
+from hiveacid.storage.s3_requests import (
+    Requests,
+    Upload,
+    Uploads,
+    are_apart,
+    list_together,
+    with_directories,
+)
 from hiveacid.storage.stores import (
     Lookup,
     S3Access,
     is_s3,
+    moved_to_trash,
     opened_root,
     s3_of_environment,
     s3_of_hadoop,
 )
-from hiveacid.storage.uploads import Upload, Uploads
 
 _URI: Final = re.compile(
     r"(?P<root>[A-Za-z][A-Za-z0-9+.-]*://[^/?]*)(?P<path>/[^?]*)?(?P<query>\?.*)?"

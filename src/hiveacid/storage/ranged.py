@@ -14,8 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from hiveacid.errors import StorageError
-from hiveacid.storage.failures import mapped
-from hiveacid.storage.retries import Retries
+from hiveacid.storage.failures import Retries, mapped
 from hiveacid.storage.s3_requests import Requests
 
 _TAIL_BYTES: Final = 64 * 1024

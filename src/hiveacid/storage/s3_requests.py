@@ -1,5 +1,6 @@
 """What is asked of a server of S3 by ourselves, because pyarrow does not: signed (AWS Signature 4),
-over connections that are kept, again where it fails in passing.
+over connections that are kept, again where it fails in passing. On that rest uploads, which one
+process sends and another one completes, and the listings of many directories together.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ import ssl
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from html import unescape
+from itertools import pairwise
+from posixpath import commonpath
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
-from hiveacid.errors import InternalError
-from hiveacid.storage.retries import Retries
+from hiveacid.errors import InternalError, MissingFileError
+from hiveacid.storage.failures import Retries
 from hiveacid.storage.stores import S3Access, S3Keys
 
 _TIMEOUT_S: Final = 60.0
@@ -217,3 +221,251 @@ def element(text: str, name: str) -> str:
 def epoch_ms(text: str) -> int:
     """The time that a server says."""
     return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+
+
+# -------------------------------------------------------------------- uploads
+# Files of an object store that one process sends and another one makes files.
+#
+#     task      begin -> part, part, ...        the server has the bytes, under no name
+#     driver              complete              the file is there, whole, at once
+#     nobody              (end)                 nothing is there, nobody ever saw it
+#
+# Only who completes decides what is there: a task that runs twice, or ends late, replaces nothing
+# and leaves nothing that is read. S3 calls it a multi-part upload. pyarrow completes its own when
+# it closes a file, so this speaks to the server itself, by five requests.
+
+
+_PART_BYTES: Final = 16 * 1024 * 1024
+"""The server takes 10,000 parts of a file, and none below 5 MiB but the last."""
+_GONE: Final = "NoSuchUpload"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file all of whose bytes the server has, to be completed; what it says of each part."""
+
+    number: str
+    parts: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class OpenUpload:
+    """A file that is being sent."""
+
+    send: Callable[[str, int, bytes], str]
+    begin: Callable[[], str]
+    number: str | None = None
+    parts: list[str] = field(default_factory=list)
+    closed: bool = False
+    _held: bytearray = field(default_factory=bytearray)
+    _size_bytes: int = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Append."""
+        self._held += data
+        self._size_bytes += len(data)
+        while len(self._held) > _PART_BYTES:
+            self._part(bytes(self._held[:_PART_BYTES]))
+            del self._held[:_PART_BYTES]
+        return len(data)
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        return self._size_bytes
+
+    def flush(self) -> None:
+        """A part goes when it is full."""
+
+    def close(self) -> None:
+        """Send what is left."""
+        if not self.closed:
+            self.closed = True
+            self._part(bytes(self._held))
+
+    def _part(self, data: bytes) -> None:
+        if self.number is None:
+            self.number = self.begin()
+        self.parts.append(self.send(self.number, len(self.parts) + 1, data))
+
+
+class Uploads:
+    """Uploads to one bucket. For a writer it is a place where files are opened, and given up."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self._open: dict[str, OpenUpload] = {}
+
+    def open_output(self, path: str) -> OpenUpload:
+        """Begin a file; ``path`` begins with the bucket."""
+
+        def send(number: str, part: int, data: bytes) -> str:
+            query = {"partNumber": str(part), "uploadId": number}
+            return self._requests.asked("PUT", path, query, data).headers["etag"]
+
+        self._open[path] = OpenUpload(send, lambda: self._begun(path))
+        return self._open[path]
+
+    def exists(self, path: str) -> bool:
+        """Whether the server has anything of an open file."""
+        return path in self._open and self._open[path].number is not None
+
+    def delete_file(self, path: str) -> None:
+        """Give an open file up."""
+        number = self._open.pop(path).number
+        if number is not None:
+            self.end(path, number)
+
+    def taken(self, path: str) -> Upload:
+        """What completes a file that was closed here."""
+        stream = self._open.pop(path)
+        assert stream.closed and stream.number is not None
+        return Upload(stream.number, tuple(stream.parts))
+
+    def complete(self, path: str, upload: Upload, *, is_there: Callable[[], bool]) -> None:
+        """Make a file of it; before it is asked again, it looks whether the file ``is_there``.
+
+        Raises:
+            MissingFileError: there is no such upload any more; it was completed, or ended.
+            OSError: the server failed; it may yet be completed.
+        """
+        parts = "".join(
+            f"<Part><PartNumber>{n}</PartNumber><ETag>{tag}</ETag></Part>"
+            for n, tag in enumerate(upload.parts, 1)
+        )
+        body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+        again = False
+
+        def step() -> None:
+            nonlocal again
+            if not again or not is_there():
+                again = True
+                self._requests.once("POST", path, {"uploadId": upload.number}, body)
+
+        try:
+            self._requests.retries.run(step, subject=path)
+        except OSError as error:
+            if _GONE not in str(error):
+                raise
+            if not is_there():
+                text = f"the upload of {path} does not exist"
+                raise MissingFileError(text, path=path) from error
+
+    def end(self, path: str, number: str) -> None:
+        """Let the server forget an upload.
+
+        Raises:
+            OSError: the server failed.
+        """
+        try:
+            self._requests.asked("DELETE", path, {"uploadId": number})
+        except OSError as error:
+            if _GONE not in str(error):
+                raise
+
+    def begun(self, directory: str) -> Iterator[tuple[str, str, int]]:
+        """Path, number and time (epoch milliseconds) of all uploads below a directory that are
+        neither completed nor ended.
+
+        Raises:
+            OSError: the server failed.
+        """
+        above = f"{directory.rstrip('/')}/"
+        query = {"uploads": "", "prefix": above.partition("/")[2], "encoding-type": "url"}
+        while True:
+            bucket = self._requests.bucket
+            text = self._requests.asked("GET", bucket, query).body.decode()
+            plain = unquote if "<EncodingType>url<" in text else unescape
+            for found in re.findall(r"<Upload>(.*?)</Upload>", text, re.DOTALL):
+                path = f"{bucket}/{plain(element(found, 'Key'))}"
+                if path.startswith(above):
+                    since_ms = epoch_ms(element(found, "Initiated"))
+                    yield path, element(found, "UploadId"), since_ms
+            if element(text, "IsTruncated") != "true":
+                return
+            query["key-marker"] = plain(element(text, "NextKeyMarker"))
+            query["upload-id-marker"] = element(text, "NextUploadIdMarker")
+
+    def _begun(self, path: str) -> str:
+        answer = self._requests.asked("POST", path, {"uploads": ""})
+        return element(answer.body.decode(), "UploadId")
+
+
+# -------------------------------------------------------------------- many listings
+# Many directories of a bucket listed together: of a large table one page holds many partitions.
+#
+# A bucket lists its objects by name, a thousand at a time, from any name on. So a page that begins
+# with one directory goes on with those after it, and the next page begins with the next one wanted:
+# never more requests than directories, nor than pages of all that lies between the first and the
+# last.
+
+
+_OBJECT: Final = re.compile(
+    "<Contents>.*?<Key>(?P<key>.*?)</Key>(?P<rest>.*?)</Contents>", re.DOTALL
+)
+
+Found = tuple[str, int, int]
+"""Path, size in bytes and time of change in nanoseconds."""
+
+
+def are_apart(directories: Sequence[str]) -> bool:
+    """Whether no directory lies within another one."""
+    ordered = sorted(f"{one.rstrip('/')}/" for one in directories)
+    return not any(below.startswith(above) for above, below in pairwise(ordered))
+
+
+def list_together(requests: Requests, directories: Sequence[str]) -> dict[str, list[Found]]:
+    """All objects below each directory, markers of directories included; directories are
+    ``are_apart``.
+
+    Raises:
+        OSError: the server refused, or failed.
+    """
+    above = len(requests.bucket) + 1
+    wanted = sorted(f"{one.rstrip('/')}/" for one in directories)
+    found: dict[str, list[Found]] = {one: [] for one in wanted}
+    common = commonpath([wanted[0][above:], wanted[-1][above:]])
+    prefix = f"{common}/" if common else ""
+    number, after = 0, wanted[0]
+    while number < len(wanted):
+        text = _page(requests, prefix=prefix, after=after[above:])
+        for path, size_bytes, modified_ns in _objects(requests.bucket, text):
+            after = path
+            while number < len(wanted) and path > wanted[number]:
+                if path.startswith(wanted[number]):
+                    found[wanted[number]].append((path, size_bytes, modified_ns))
+                    break
+                number += 1
+        if element(text, "IsTruncated") != "true":
+            break
+        after = max(after, wanted[min(number, len(wanted) - 1)])
+    return {one: found[f"{one.rstrip('/')}/"] for one in directories}
+
+
+def with_directories(root: str, found: Iterable[Found]) -> list[tuple[str, bool, int, int]]:
+    """The objects below a directory as files, and the directories that their names are in: path,
+    whether it is a directory, size, and time of change; sorted.
+    """
+    infos: dict[str, tuple[str, bool, int, int]] = {}
+    above = len(root.rstrip("/"))
+    for path, size_bytes, modified_ns in found:
+        file = path.rstrip("/")
+        if file == path:
+            infos[file] = (file, False, size_bytes, modified_ns)
+        at = file.rfind("/") if file == path else len(file)
+        while at > above and file[:at] not in infos:
+            infos[file[:at]] = (file[:at], True, 0, 0)
+            at = file.rfind("/", 0, at)
+    return [infos[path] for path in sorted(infos)]
+
+
+def _page(requests: Requests, *, prefix: str, after: str) -> str:
+    query = {"list-type": "2", "prefix": prefix, "start-after": after, "encoding-type": "url"}
+    return requests.asked("GET", requests.bucket, query).body.decode()
+
+
+def _objects(bucket: str, text: str) -> Iterator[Found]:
+    plain = unquote if "<EncodingType>url<" in text else unescape
+    for one in _OBJECT.finditer(text):
+        rest = one["rest"]
+        modified_ns = epoch_ms(element(rest, "LastModified")) * 1_000_000
+        yield f"{bucket}/{plain(one['key'])}", int(element(rest, "Size")), modified_ns

@@ -43,8 +43,8 @@ from hiveacid.model.transactions import (
 from hiveacid.model.valid import ValidTxnList
 from hiveacid.setting import parse_seconds
 from hiveacid.settings import Settings
+from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files
-from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import s3_of_settings
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock

@@ -14,8 +14,8 @@ import hiveacid
 from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
 from hiveacid.session import Session
 from hiveacid.settings import Settings
+from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.retries import Retries
 from hiveacid.storage.s3_requests import Requests
 from hiveacid.storage.stores import s3_of_settings
 

@@ -14,10 +14,9 @@ from tests.hdfs import Hdfs, hdfs_server
 
 import hiveacid
 from hiveacid.errors import StorageError
+from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.hdfs import hadoop_umask
-from hiveacid.storage.retries import Retries
-from hiveacid.storage.stores import opened_root
+from hiveacid.storage.stores import hadoop_umask, opened_root
 from hiveacid.testing import ManualClock
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

@@ -13,8 +13,8 @@ from tests.s3 import S3Server
 from hiveacid.errors import MissingFileError, StorageError
 from hiveacid.layout.directories import VERSION_FILE
 from hiveacid.settings import Settings
+from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import s3_of_settings
 from hiveacid.storage.target import FileKind, WrittenFile, publish, retract
 from hiveacid.testing import Fault, FaultyFiles, ManualClock, ScriptedFaults

@@ -20,10 +20,9 @@ from hiveacid.errors import MissingFileError, StorageError
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.settings import Settings
-from hiveacid.storage.failures import storage_error
+from hiveacid.storage.failures import Retries, storage_error
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
-from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import S3Access, S3Keys, s3_of_settings
 from hiveacid.testing import Fault, FaultyFiles, ManualClock, ScriptedFaults
 

@@ -17,17 +17,17 @@ from tests.s3 import S3Server
 from hiveacid.client import open_client
 from hiveacid.errors import InvalidInputError, MissingExtraError, StorageError
 from hiveacid.settings import Settings
-from hiveacid.storage.failures import mapped
+from hiveacid.storage.failures import Retries, mapped
 from hiveacid.storage.filesystem import Files, FileSystem, one_name
-from hiveacid.storage.hdfs import Telling, tries
-from hiveacid.storage.retries import Retries
 from hiveacid.storage.stores import (
     S3Access,
     S3Keys,
+    Telling,
     bounded,
     s3_of_environment,
     s3_of_hadoop,
     s3_of_settings,
+    tries,
 )
 from hiveacid.testing import ManualClock
 

@@ -13,7 +13,7 @@ from hiveacid.errors import AcidError, MissingFileError, StorageError
 from hiveacid.model.tables import Column, FileFormat, StatementId, Table, TableName, WriteId
 from hiveacid.model.types import INT, STRING
 from hiveacid.settings import Settings
-from hiveacid.storage import uploads
+from hiveacid.storage import s3_requests
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.s3_requests import authorization
 from hiveacid.storage.stage import RowStage
@@ -114,7 +114,7 @@ def test_a_task_that_fails_half_way_leaves_nothing(place: tuple[FileSystem, str]
 def test_files_of_all_formats_are_sent_in_parts(
     place: tuple[FileSystem, str], monkeypatch: pytest.MonkeyPatch, format: FileFormat
 ) -> None:
-    monkeypatch.setattr(uploads, "_PART_BYTES", 5 * 1024 * 1024)
+    monkeypatch.setattr(s3_requests, "_PART_BYTES", 5 * 1024 * 1024)
     properties = {"transactional_properties": "insert_only"}
     text = "".join(chr(33 + n * n % 94) for n in range(997)) * 6
     texts = [f"{n}{text[n % 997 :]}" for n in range(1000)]
@@ -124,14 +124,14 @@ def test_files_of_all_formats_are_sent_in_parts(
     (file,) = task.staged(rows(*texts), name="0-0", number=0)
     assert file.upload is not None and len(file.upload.parts) == 2
     publish(place[0], place[1], [file])
-    assert place[0].size_bytes(file.staged_path) == file.size_bytes > uploads._PART_BYTES
+    assert place[0].size_bytes(file.staged_path) == file.size_bytes > s3_requests._PART_BYTES
 
 
 def test_what_is_uploaded_has_the_bytes_of_a_file(place: tuple[FileSystem, str]) -> None:
     fs, path = place
     assert fs.uploads is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uploads, "_PART_BYTES", 5 * 1024 * 1024)
+        patch.setattr(s3_requests, "_PART_BYTES", 5 * 1024 * 1024)
         data = bytes(range(256)) * 40_000
         out = fs.uploads.open_output(f"{path}/f")
         for start in range(0, len(data), 3_000_001):
@@ -162,7 +162,7 @@ def test_what_is_refused_is_told_and_not_asked_again() -> None:
     with answering(lambda _, __: (403, error_body("AccessDenied"))) as (files, asked):
         fs, path = files.at("s3://bucket/t")
         with pytest.raises(StorageError, match="no permission for bucket/t"):
-            fs.complete_files([(path, uploads.Upload("7", ("tag",)), 1)])
+            fs.complete_files([(path, s3_requests.Upload("7", ("tag",)), 1)])
         assert asked == ["POST"]
 
 
@@ -175,7 +175,7 @@ def test_an_upload_that_is_gone_with_no_file_there_is_a_missing_file() -> None:
     with answering(gone) as (files, asked):
         fs, path = files.at("s3://bucket/t")
         with pytest.raises(MissingFileError):
-            fs.complete_files([(path, uploads.Upload("7", ("tag",)), 1)])
+            fs.complete_files([(path, s3_requests.Upload("7", ("tag",)), 1)])
         assert asked[0] == "POST" and "POST" not in asked[1:]
 
 
@@ -183,7 +183,7 @@ def test_an_error_that_comes_after_200_is_one() -> None:
     with answering(lambda _, __: (200, error_body("InvalidPart"))) as (files, _):
         fs, path = files.at("s3://bucket/t")
         with pytest.raises(StorageError, match="InvalidPart"):
-            fs.complete_files([(path, uploads.Upload("7", ("tag",)), 1)])
+            fs.complete_files([(path, s3_requests.Upload("7", ("tag",)), 1)])
 
 
 def test_where_keys_are_the_librarys_alone_there_are_no_uploads(

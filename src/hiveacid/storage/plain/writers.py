@@ -18,8 +18,8 @@ from hiveacid.storage.failures import storage_error
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.plain.text_format import conformed, format_rows
+from hiveacid.storage.s3_requests import OpenUpload, Uploads
 from hiveacid.storage.target import FileKind
-from hiveacid.storage.uploads import OpenUpload, Uploads
 
 _PARQUET_FACTS: Final = {
     "writer.time.zone": "UTC",
