@@ -29,6 +29,7 @@ _UTC = frozenset({"UTC", "Z", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zu
 _QUOTED_NAMES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 _SUBSTITUTE: Final = "spark.sql.variable.substitute"
 _REACHED: weakref.WeakKeyDictionary[SparkSession, dict[str, bool]] = weakref.WeakKeyDictionary()
+_HEAP_SHARE: Final = 32
 _JVM_ZONES: weakref.WeakKeyDictionary[SparkSession, str] = weakref.WeakKeyDictionary()
 _NAMES_LOCAL_TIMES: weakref.WeakKeyDictionary[SparkSession, bool] = weakref.WeakKeyDictionary()
 
@@ -140,16 +141,6 @@ def check_strings(spark: SparkSession, text: str | SparkColumn) -> None:
         )
 
 
-_HEAP_SHARE: Final = 32
-
-
-def driver_share(spark: SparkSession) -> int:
-    """The bytes of rows that a statement may take to the driver: a part of its heap, as they are
-    several times as large there, and what Spark takes for their size may be that of their files.
-    """
-    return driver_memory(spark) // _HEAP_SHARE
-
-
 def check_names(spark: SparkSession, columns: Iterable[Column]) -> None:
     """Columns of which Spark's SQL can say the names.
 
@@ -172,6 +163,13 @@ def driver_memory(spark: SparkSession) -> int:
     text = spark.conf.get("spark.driver.memory", "1g") or "1g"
     found = re.fullmatch(r"(\d+)([bkmgtp]?)b?", text.strip().lower())
     return int(found[1]) << 10 * "bkmgtp".index(found[2] or "m") if found else 1 << 30
+
+
+def driver_share(spark: SparkSession) -> int:
+    """The bytes of rows that a statement may take to the driver: a part of its heap, as they are
+    several times as large there, and what Spark takes for their size may be that of their files.
+    """
+    return driver_memory(spark) // _HEAP_SHARE
 
 
 # -------------------------------------------------------------------- rows that the driver has

@@ -269,7 +269,7 @@ def few_collected(
     short = frame.limit(few + 1)
     columns = [F.col(quoted(name)) for name in frame.columns]
     lengths = [
-        F.coalesce(F.octet_length(column), F.lit(0))
+        F.coalesce(F.octet_length(column), F.lit(0)).cast("bigint")
         for column, kind in zip(columns, kinds, strict=True)
         if kind.startswith(_LONG_TYPES)
     ]

@@ -29,7 +29,7 @@ from hiveacid.metastore.sql.txns import (
     open_type,
 )
 from hiveacid.metastore.sql.write_ids import intended_writes, record_missing
-from hiveacid.model.tables import LONG_MAX, LockId, TxnId
+from hiveacid.model.tables import LockId, TxnId
 from hiveacid.model.transactions import (
     AbortReason,
     LockComponent,
@@ -94,10 +94,10 @@ _COUNTS: Final = or_(
 )
 _OTHERS: Final = (
     select(*_COLUMNS)
-    .where(_L.HL_DB == bindparam("db"), _COUNTS)
+    .where(_L.HL_DB == bindparam("db"))
     .order_by(_L.HL_LOCK_EXT_ID, _L.HL_LOCK_INT_ID)
 )
-_MINE = HIVE_LOCKS.alias("mine")
+_MINE: Final = HIVE_LOCKS.alias("mine")
 _BESIDE: Final = (
     select(*_COLUMNS)
     .where(
@@ -123,7 +123,7 @@ _BLOCK: Final = (
     .where(_OF_REQUEST, _L.HL_LOCK_INT_ID == bindparam("component"))
     .values(HL_BLOCKEDBY_EXT_ID=bindparam("by"), HL_BLOCKEDBY_INT_ID=bindparam("by_component"))
 )
-_HOLDER = HIVE_LOCKS.alias("holder")
+_HOLDER: Final = HIVE_LOCKS.alias("holder")
 _BLOCKED: Final = (
     select(*_COLUMNS, *(_HOLDER.c[column.name] for column in _COLUMNS))
     .join_from(
@@ -166,7 +166,7 @@ class SqlLocks(OwnDatabase, LockManager):
             kind = None if txn is None else ask_open_type(unit, txn)
             taken = unit.ask(_TAKE_ID)
             # Nobody else gets an id before the end of this unit: all there are are smaller.
-            others = _ask_others(unit, LockId(LONG_MAX), databases, held)
+            others = _ask_others(unit, databases, held)
             writes = [] if txn is None else intended_writes(components)
             unit.outlives_a_crash = False
             newer: Answer | None = None
@@ -316,13 +316,11 @@ def _deadlock(unit: Unit, waiting: LockId | None, semantics: LockSemantics) -> t
     return ()
 
 
-def _ask_others(
-    unit: Unit, lock: LockId, databases: Collection[str], held: Collection[LockId]
-) -> list[Answer]:
-    """Ask for the requests that may stand in the way of a request."""
+def _ask_others(unit: Unit, databases: Collection[str], held: Collection[LockId]) -> list[Answer]:
+    """Ask for the requests that may stand in the way of one whose id is yet to come."""
     if held:
-        return [unit.ask(_EVERYWHERE, lock=lock)]
-    return [unit.ask(_OTHERS, lock=lock, db=database) for database in sorted(databases)]
+        return [unit.ask(_ALL)]
+    return [unit.ask(_OTHERS, db=database) for database in sorted(databases)]
 
 
 def _seen(unit: Unit, lock: LockId, *, everywhere: bool) -> tuple[list[LockInfo], list[LockInfo]]:
