@@ -59,6 +59,13 @@ TIMEOUT_S: Final = 120.0
 """Long enough on a busy machine: between its last task and its commit nobody keeps the transaction
 of a sink alive, and Spark starts a Python process there.
 """
+_NEWEST: Final = "file"
+"""Which of several rows of one key is the newest: Spark's source of files keeps a log of its own,
+and one who is killed between that log's entry and the query's has the next file in the same batch,
+whatever ``maxFilesPerTrigger`` says.
+"""
+_FAILURE: Final = "failure"
+_SHOWN: Final = 6_000
 _ACID: Final = "stored as orc tblproperties ('transactional'='true')"
 open_session: Final = partial(writer.open_session, timeout_s=TIMEOUT_S)
 
@@ -69,7 +76,9 @@ def _append(acid: Session, rows: DataFrame) -> DataStreamWriter:
 
 def _upsert(acid: Session, rows: DataFrame) -> DataStreamWriter:
     also = partial(_note, "upsert_batches")
-    upsert = hiveacid.foreach_batch(acid, "upsert", mode="upsert", on="id", also=also)
+    upsert = hiveacid.foreach_batch(
+        acid, "upsert", mode="upsert", on="id", order_by=_NEWEST, also=also
+    )
     return rows.writeStream.foreachBatch(upsert)
 
 
@@ -79,6 +88,7 @@ def _cdc(acid: Session, rows: DataFrame) -> DataStreamWriter:
         "cdc",
         mode="cdc",
         on="id",
+        order_by=_NEWEST,
         delete_where=f"s.id = {SHARED} and s.file % 2 = 1",
         also=partial(_note, "cdc_batches"),
     )
@@ -154,8 +164,12 @@ def queries(url: str, directory: str, sinks: Sequence[str], *, ends: bool) -> No
             writer = SINKS[sink](acid, rows).option("checkpointLocation", f"{directory}/at/{sink}")
             started.append((writer.trigger(availableNow=True) if ends else writer).start())
         print("started", flush=True)
-        for one in started:
-            one.awaitTermination()
+        try:
+            for one in started:
+                one.awaitTermination()
+        except Exception as error:  # what the others say when the process ends would hide it
+            Path(directory, _FAILURE).write_text(str(error))
+            raise
     spark.stop()
 
 
@@ -186,10 +200,10 @@ def killed(url: str, directory: Path, *, sinks: Sequence[str], kills: int, seed:
         before = _batches(directory)
         process = _start(url, directory, sinks, ends=False)
         assert process.stdout is not None
-        assert process.stdout.readline(), (directory / "errors").read_text()[-3000:]
+        assert process.stdout.readline(), _why(directory)
         _await_batches(directory, before + chance.randint(0, _BATCHES_MAX))
         time.sleep(chance.uniform(0, _WINDOW_S))
-        assert process.poll() is None, (directory / "errors").read_text()[-3000:]
+        assert process.poll() is None, _why(directory)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
@@ -198,13 +212,21 @@ def killed(url: str, directory: Path, *, sinks: Sequence[str], kills: int, seed:
         print(f"  killed after {done} batches", flush=True)
     process = _start(url, directory, sinks, ends=True)
     process.communicate()
-    assert process.returncode == 0, (directory / "errors").read_text()[-3000:]
+    assert process.returncode == 0, _why(directory)
     files = len(list((directory / "in").iterdir()))
     with open_session(url, str(directory)) as session:
         wrong = [found for sink in sinks if (found := _wrong_rows(session, files, sink))]
         assert not wrong, "; ".join(wrong)
         _check_what_is_left(session)
     return f"{files} batches each, {at_work} of {kills} killed after others of the same run"
+
+
+def _why(directory: Path) -> str:
+    """What ended the queries; where none told, the end of what their process said."""
+    failure = directory / _FAILURE
+    if failure.exists():
+        return failure.read_text()[:_SHOWN]
+    return (directory / "errors").read_text()[-_SHOWN:]
 
 
 def _await_batches(directory: Path, count: int) -> None:
@@ -234,7 +256,7 @@ def killed_writer(url: str, directory: Path, *, kills: int, seed: int) -> str:
         )
         process.start()
         while told_of(directory, "streamed") == told:
-            assert process.is_alive(), (directory / "errors").read_text()[-3000:]
+            assert process.is_alive(), _why(directory)
             time.sleep(0.05)
         time.sleep(chance.uniform(0, 2))
         process.kill()
