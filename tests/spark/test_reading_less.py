@@ -184,28 +184,36 @@ def test_some_columns_are_for_spark_the_part_of_a_table_that_they_are_of_flat_fi
     assert acid.sql("select sum(1) from wide where rand() >= 0").collect() == [(999,)]
 
 
+def sent_to_jvm(spark, patched):
+    """The commands sent to the JVM from now on, but for those that free its objects."""
+    gateway = spark._jvm._gateway_client
+    sent, send = [], gateway.send_command
+
+    def counted(command, *arguments, **names):
+        if not command.startswith("m\n"):
+            sent.append(command)
+        return send(command, *arguments, **names)
+
+    patched.setattr(gateway, "send_command", counted)
+    return sent
+
+
 @here
 @pytest.mark.jvm
 def test_statements_of_few_rows_call_the_jvm_for_the_names_of_its_views_alone(
     acid, spark, monkeypatch
 ):
     acid.sql(f"create table k (id int, v string) clustered by (id) into 2 buckets {ACID}")
-    gateway = spark._jvm._gateway_client
-    sent, send = [], gateway.send_command
-
-    def counted(command, *arguments, **names):
-        sent.append(command)
-        return send(command, *arguments, **names)
 
     def calls(text):
         sent.clear()
         answer = acid.sql(text)
         if text.startswith("select"):
             assert answer.collect() == [(1, "b")]
-        return len([command for command in sent if not command.startswith("m\n")])
+        return len(sent)
 
     with monkeypatch.context() as patched:
-        patched.setattr(gateway, "send_command", counted)
+        sent = sent_to_jvm(spark, patched)
         assert calls("insert into k values (1, 'a'), (2, 'c')") == 0
         assert calls("update k set v = 'b' where id = 1") == 0
         assert calls("select * from k where id = 1") == 1
@@ -219,21 +227,15 @@ def test_a_query_of_files_that_spark_knows_makes_few_calls_and_shows_the_rows_of
 ):
     acid.sql(f"create table a (k int, `b{{r}}` string) {ACID}")
     acid.sql("insert into a values (1, 'x'), (2, 'y')")
-    gateway = spark._jvm._gateway_client
-    sent, send = [], gateway.send_command
-
-    def counted(command, *arguments, **names):
-        sent.append(command)
-        return send(command, *arguments, **names)
 
     def asked(text):
         sent.clear()
         acid.sql(text)
-        return [command for command in sent if not command.startswith("m\n")]
+        return list(sent)
 
     text = "select upper(`b{r}`) u, k from a where k + 0 > 0"
     with monkeypatch.context() as patched:
-        patched.setattr(gateway, "send_command", counted)
+        sent = sent_to_jvm(spark, patched)
         first, second = asked(text), asked(text)
         assert any("\nload\n" in command for command in first)
         assert not any("\nload\n" in command for command in second)

@@ -14,8 +14,38 @@ from hiveacid.errors import FormatError
 from hiveacid.storage.orc import damage
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.proto import ColumnStatistics
+from hiveacid.table import Table
 
 ROWS = 60_000
+
+
+def wide_table(tmp_path: Path, clause: str, *, properties: str = "", step: int = 1) -> Table:
+    """A table of ``ROWS`` rows of 100 characters; ``k`` goes up by ``step``, modulo ``ROWS``."""
+    acid = hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "wh"))
+    acid.sql(
+        f"create table t (k bigint, v string) {clause} stored as orc"
+        f" tblproperties ('transactional'='true', 'orc.compress'='NONE'{properties})"
+    )
+    table = acid.table("t")
+    keys = pa.array([number * step % ROWS for number in range(ROWS)])
+    wide = pa.array([f"{number:0100}" for number in range(ROWS)])
+    table.write_arrow(pa.table({"k": keys, "v": wide}))
+    return table
+
+
+def counted_stripes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of each stripe of which ``v`` is decoded from now on."""
+    decoded: list[int] = []
+    original = BucketFileReader._read_stripe
+
+    def spy(self: BucketFileReader, reader: Any, number: int, names: list[str]) -> pa.RecordBatch:
+        batch = original(self, reader, number, names)
+        if "row.v" in names:
+            decoded.append(batch.num_rows)
+        return batch
+
+    monkeypatch.setattr(BucketFileReader, "_read_stripe", spy)
+    return decoded
 
 
 @pytest.mark.parametrize(
@@ -35,24 +65,9 @@ def test_a_lookup_decodes_a_small_stripe_where_rows_are_looked_up_by_key(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    decoded: list[int] = []
-    original = BucketFileReader._read_stripe
-
-    def spy(self: BucketFileReader, reader: Any, number: int, names: list[str]) -> pa.RecordBatch:
-        batch = original(self, reader, number, names)
-        decoded.append(batch.num_rows if "row.v" in names else 0)
-        return batch
-
-    acid = hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "wh"))
-    acid.sql(
-        f"create table t (k bigint, v string) {clause} stored as orc"
-        f" tblproperties ('transactional'='true', 'orc.compress'='NONE'{properties})"
-    )
-    keys = pa.array([number * 7919 % ROWS for number in range(ROWS)])
-    wide = pa.array([f"{number:0100}" for number in range(ROWS)])
-    hiveacid.write_arrow(acid.table("t"), pa.table({"k": keys, "v": wide}))
-    monkeypatch.setattr(BucketFileReader, "_read_stripe", spy)
-    found = hiveacid.read_arrow(acid.table("t"), filter="k = 7919").read_all()
+    table = wide_table(tmp_path, clause, properties=properties, step=7919)
+    decoded = counted_stripes(monkeypatch)
+    found = hiveacid.read_arrow(table, filter="k = 7919").read_all()
     assert found.column("v").to_pylist() == [f"{1:0100}"]
     assert least <= sum(decoded) <= most
 
@@ -68,17 +83,10 @@ def test_a_lookup_reads_the_delete_files_that_reach_its_stripe_once(
         opened.append(self.path)
         return original(self)
 
-    acid = hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "wh"))
-    acid.sql(
-        "create table t (k bigint, v string) clustered by (k) into 2 buckets stored as orc"
-        " tblproperties ('transactional'='true', 'orc.compress'='NONE')"
-    )
-    table = acid.table("t")
-    wide = pa.array([f"{number:0100}" for number in range(ROWS)])
-    table.write_arrow(pa.table({"k": range(ROWS), "v": wide}))
+    table = wide_table(tmp_path, "clustered by (k) into 2 buckets")
     if compacted:
         table.delete_arrow("k = 1")
-        acid.sql("alter table t compact 'major' and wait")
+        table.session.sql("alter table t compact 'major' and wait")
     deleted = [number * (ROWS // 30) for number in range(30)]
     for number in deleted:
         table.delete_arrow(f"k = {number}")
@@ -97,27 +105,11 @@ def test_a_lookup_reads_the_delete_files_that_reach_its_stripe_once(
 def test_changes_decode_the_stripes_of_deleted_rows_and_open_the_deltas_of_their_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decoded: list[int] = []
-    original = BucketFileReader._read_stripe
-
-    def spy(self: BucketFileReader, reader: Any, number: int, names: list[str]) -> pa.RecordBatch:
-        batch = original(self, reader, number, names)
-        if "row.v" in names:
-            decoded.append(batch.num_rows)
-        return batch
-
-    acid = hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "wh"))
-    acid.sql(
-        "create table t (k bigint, v string) clustered by (k) into 1 buckets stored as orc"
-        " tblproperties ('transactional'='true', 'orc.compress'='NONE')"
-    )
-    table = acid.table("t")
-    wide = pa.array([f"{number:0100}" for number in range(ROWS)])
-    table.write_arrow(pa.table({"k": range(ROWS), "v": wide}))
+    table = wide_table(tmp_path, "clustered by (k) into 1 buckets")
     table.delete_arrow("k in (40000, 40001)")
     for number in range(20):
         table.write_arrow([{"k": ROWS + number, "v": "new"}])
-    monkeypatch.setattr(BucketFileReader, "_read_stripe", spy)
+    decoded = counted_stripes(monkeypatch)
     assert hiveacid.read_changes(table, since=1, until=2).read_all().num_rows == 2
     assert 0 < sum(decoded) <= 6_000
     decoded.clear()
