@@ -97,7 +97,7 @@ def test_bucket_file(name: directories.BucketFileName) -> None:
     text = directories.format_bucket_file(name)
     assert directories.parse_bucket_file(text) == name
     assert directories.bucket_of_file(text) == name.bucket
-    assert directories.bucket_of_file(directories.flush_length_file(text)) == -1
+    assert directories.bucket_of_file(text + directories.FLUSH_LENGTH_SUFFIX) == -1
 
 
 @given(ORIGINAL_FILES)

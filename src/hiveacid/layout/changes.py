@@ -172,7 +172,8 @@ def changes_of(
         taken, came = resolve(whole, before, txns, mode=mode), state(after)
         if came.base is not None and came.base.name.write_id == write_id:
             between = versions.between(before, after)
-            steps.append(Step(between, _gone(taken, came), _only_base(came), write_id))
+            written = replace(came, originals=(), deltas=())
+            steps.append(Step(between, _gone(taken, came), written, write_id))
         low = after
     last = versions.between(low, versions.high)
     steps.append(_log(state(low), state(versions.high), last, rebalanced))
@@ -291,10 +292,6 @@ def _gone(before: AcidDirectory, after: AcidDirectory) -> AcidDirectory:
         return delta.name.is_delete or delta.path not in stay
 
     return replace(before, deltas=tuple(filter(is_gone, before.deltas)))
-
-
-def _only_base(directory: AcidDirectory) -> AcidDirectory:
-    return replace(directory, originals=(), deltas=())
 
 
 def _proofs(

@@ -219,9 +219,9 @@ def is_replaced(directory: str | None, there: Collection[str]) -> bool:
     if directory is not None and directory not in there:
         return True
     mine = None if directory is None else parse_directory(directory)
-    first, last = (0, 0) if mine is None else _write_ids(mine)
+    first, last = (0, 0) if mine is None else write_ids_of(mine)
     return any(
-        _write_ids(other)[0] <= first and last <= _write_ids(other)[1]
+        write_ids_of(other)[0] <= first and last <= write_ids_of(other)[1]
         for name in there
         if name != directory
         and (other := parse_directory(name)) is not None
@@ -235,13 +235,6 @@ def _may_stand_for(other: DirectoryName, mine: DirectoryName | None) -> bool:
     if not isinstance(mine, DeltaName):
         return False
     return other.is_delete == mine.is_delete and other.statement_id == NO_STATEMENT
-
-
-def _write_ids(name: DirectoryName) -> tuple[int, int]:
-    """The first and the last write id that a directory holds; a base holds all before its own."""
-    if isinstance(name, BaseName):
-        return LONG_MIN, name.write_id
-    return name.min_write_id, name.max_write_id
 
 
 def _current(found: AcidDirectory) -> list[str]:

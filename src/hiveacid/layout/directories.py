@@ -37,6 +37,7 @@ DELTA_PREFIX: Final = "delta_"
 DELETE_DELTA_PREFIX: Final = "delete_delta_"
 BUCKET_PREFIX: Final = "bucket_"
 FLUSH_LENGTH_SUFFIX: Final = "_flush_length"
+"""What the name of a data file's side file has at its end (format.md 9): it never holds rows."""
 VERSION_FILE: Final = "_orc_acid_version"
 METADATA_FILE: Final = "_metadata_acid"
 PUBLISHING_FILE: Final = "_hiveacid_publishing"
@@ -154,14 +155,14 @@ def looks_acid(name: str) -> bool:
 
 def format_base(name: BaseName) -> str:
     """The directory name of a base: ids with 7 digits or more."""
-    return f"base_{_long(name.write_id)}{_visibility(name.visibility_txn)}"
+    return f"{BASE_PREFIX}{name.write_id:07d}{_visibility(name.visibility_txn)}"
 
 
 def format_delta(name: DeltaName) -> str:
     """The directory name of a delta: ids with 7 digits or more, the statement with 4 or more."""
     prefix = DELETE_DELTA_PREFIX if name.is_delete else DELTA_PREFIX
     statement = "" if name.statement_id < 0 else f"_{name.statement_id:04d}"
-    ids = f"{_long(name.min_write_id)}_{_long(name.max_write_id)}"
+    ids = f"{name.min_write_id:07d}_{name.max_write_id:07d}"
     return f"{prefix}{ids}{statement}{_visibility(name.visibility_txn)}"
 
 
@@ -194,16 +195,6 @@ def format_original_file(name: OriginalFileName) -> str:
     """The file name of a file without row events: the number with 6 digits or more."""
     copy = "" if name.copy is None else f"_copy_{name.copy}"
     return f"{name.bucket:06d}_{name.task}{copy}"
-
-
-def flush_length_file(name: str) -> str:
-    """The name of the side file of a data file (format.md 9)."""
-    return name + FLUSH_LENGTH_SUFFIX
-
-
-def is_flush_length_file(name: str) -> bool:
-    """Whether the file is a side file, which never holds rows."""
-    return name.endswith(FLUSH_LENGTH_SUFFIX)
 
 
 @lru_cache(NAMES_MAX)
@@ -317,10 +308,6 @@ def parse_manifests_name(name: str) -> DirectoryName | None:
     if not name.startswith(MANIFESTS_PREFIX):
         return None
     return parse_directory(name.removeprefix(MANIFESTS_PREFIX))
-
-
-def _long(value: int) -> str:
-    return f"{value:07d}"
 
 
 def _visibility(txn: int) -> str:

@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from hiveacid.errors import InternalError, SnapshotExpiredError
 from hiveacid.layout.directories import (
+    FLUSH_LENGTH_SUFFIX,
     HIDDEN_PREFIXES,
     METADATA_FILE,
     NAMES_MAX,
@@ -29,7 +30,6 @@ from hiveacid.layout.directories import (
     DeltaName,
     DirectoryName,
     bucket_of_file,
-    is_flush_length_file,
     is_hidden,
     is_marker,
     looks_acid,
@@ -134,7 +134,11 @@ def resolve(
     result = AcidDirectory(
         base=None
         if base is None
-        else BaseDirectory(base.path, base.name, _base_files(base.group, ignore_empty_files)),
+        else BaseDirectory(
+            base.path,
+            base.name,
+            _sorted_files(_candidates(base.group), ignore_empty=ignore_empty_files),
+        ),
         originals=originals,
         deltas=tuple(
             DeltaDirectory(
@@ -168,12 +172,9 @@ def _group(listing: Sequence[Entry], places: _Places) -> tuple[list[_Group], lis
         group.entries.append(entry)
         if not (group.exists or entry.is_directory or _hidden_within(path, entry.path)):
             group.exists = True
-    kept: list[_Group] = []
-    for group in groups.values():
-        if group.name is None or not group.exists:
-            places.ignored.append(group.path)
-        kept.append(group)
-    return kept, loose
+    unseen = (one.path for one in groups.values() if one.name is None or not one.exists)
+    places.ignored.extend(unseen)
+    return list(groups.values()), loose
 
 
 @lru_cache(NAMES_MAX)
@@ -181,14 +182,11 @@ def _outermost(path: str, *, is_directory: bool) -> str | None:
     """The outermost base or delta directory of a path, which may be itself."""
     parts = [part for part in path.split("/") if part]
     directories = parts if is_directory else parts[:-1]
-    at = next((i for i, part in enumerate(directories) if _stops(part)), None)
+    stops = (looks_acid(part) or part.startswith(HIDDEN_PREFIXES) for part in directories)
+    at = next((place for place, is_stop in enumerate(stops) if is_stop), None)
     if at is None or is_hidden(directories[at]) or is_marker(directories[at]):
         return None
     return "/".join(directories[: at + 1])
-
-
-def _stops(part: str) -> bool:
-    return looks_acid(part) or part.startswith(HIDDEN_PREFIXES)
 
 
 def _visible(
@@ -244,12 +242,8 @@ def _choose_base(bases: Sequence[_Base], valid: ValidWriteIdList, places: _Place
 
 
 def _is_valid_base(base: _Base, valid: ValidWriteIdList) -> bool:
-    write_id = base.name.write_id
-    if write_id == LONG_MIN:
-        return True
-    if base.compacted:
-        return valid.is_valid_base(write_id)
-    return valid.is_valid(write_id)
+    counts = valid.is_valid_base if base.compacted else valid.is_valid
+    return base.name.write_id == LONG_MIN or counts(base.name.write_id)
 
 
 def _check_history(bases: Sequence[_Base], valid: ValidWriteIdList) -> None:
@@ -352,11 +346,6 @@ def _originals(
     return tuple(sorted(files, key=lambda file: path_order(file.path)))
 
 
-def _base_files(group: _Group, ignore_empty: bool) -> tuple[DataFile, ...]:
-    """Every file of a base holds rows but hidden and side files (format.md 1.3)."""
-    return _sorted_files(_candidates(group), ignore_empty=ignore_empty)
-
-
 def _delta_files(delta: _Delta, *, ignore_empty: bool, mode: AcidMode) -> tuple[DataFile, ...]:
     """The files of a delta that hold rows or events.
 
@@ -374,26 +363,17 @@ def _delta_files(delta: _Delta, *, ignore_empty: bool, mode: AcidMode) -> tuple[
 def may_be_raw(name: DirectoryName, paths: Iterable[str]) -> bool:
     """Whether a directory with these files may hold rows without events, by names alone (6.1).
 
-    A yes is settled by the schema of one of its ``raw_candidates``.
+    A yes is settled by the schema of a file with the name of an original one.
     """
     if isinstance(name, DeltaName) and (name.is_delete or name.min_write_id != name.max_write_id):
         return False
     if name.visibility_txn:
         return False
-    return bool(raw_candidates(paths))
-
-
-def raw_candidates(paths: Iterable[str]) -> tuple[str, ...]:
-    """The files whose names are those of original files, in order."""
-    return tuple(
-        sorted(
-            (path for path in paths if parse_original_file(_file_name(path)) is not None),
-            key=path_order,
-        )
-    )
+    return any(parse_original_file(_file_name(path)) is not None for path in paths)
 
 
 def _candidates(group: _Group) -> list[DataFile]:
+    """The files that hold rows or events: all but hidden and side files (format.md 1.3)."""
     return [
         _data_file(entry)
         for entry in group.entries
@@ -425,7 +405,9 @@ def _file_name(path: str) -> str:
 @lru_cache(NAMES_MAX)
 def _may_be_data(directory: str, path: str) -> bool:
     return not (
-        _hidden_within(directory, path) or is_marker(_file_name(path)) or is_flush_length_file(path)
+        _hidden_within(directory, path)
+        or is_marker(_file_name(path))
+        or path.endswith(FLUSH_LENGTH_SUFFIX)
     )
 
 

@@ -13,10 +13,10 @@ from itertools import count
 from typing import Final
 
 from hiveacid.layout.directories import (
+    FLUSH_LENGTH_SUFFIX,
     STAGING_PREFIX,
     BaseName,
     DirectoryName,
-    is_flush_length_file,
     is_hidden,
     looks_acid,
     parse_directory,
@@ -134,7 +134,7 @@ def _first_of_each(found: Iterable[FoundDirectory], listings: Listings) -> Itera
     for partition, entries in listings.items():
         for entry in entries:
             path = f"{partition}/{entry.path}".lstrip("/")
-            if is_flush_length_file(path):
+            if path.endswith(FLUSH_LENGTH_SUFFIX):
                 kinds.setdefault("side", f"{path} tells of a streaming batch that was not closed")
             elif any(part.startswith(_UNFINISHED) for part in entry.path.split("/")):
                 kinds.setdefault("staging", f"{path} was left by a writer that did not finish")

@@ -122,17 +122,14 @@ def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa
     """A struct, list, map or dense union array whose children are changed, in order; itself where
     none is.
     """
-    if pa.types.is_union(array.type):
+    is_union = pa.types.is_union(array.type)
+    if is_union or pa.types.is_struct(array.type):
         before = [array.field(i) for i in _places(array)]
         after = [change(child) for child in before]
         if all(a is b for a, b in zip(before, after, strict=True)):
             return array
-        return pa.UnionArray.from_dense(pa.array(array.type_codes), array.offsets, after)
-    if pa.types.is_struct(array.type):
-        before = [array.field(i) for i in _places(array)]
-        after = [change(child) for child in before]
-        if all(a is b for a, b in zip(before, after, strict=True)):
-            return array
+        if is_union:
+            return pa.UnionArray.from_dense(pa.array(array.type_codes), array.offsets, after)
         names = [field.name for field in array.type]
         mask = array.is_null() if array.null_count else None
         return struct_of(after, names, mask=mask)

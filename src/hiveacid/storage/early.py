@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -23,13 +23,6 @@ _OPENED_MAX: Final = 32
 """Each is a request, and at most a small file or the tail of a larger one in memory."""
 _HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of files, compressed, that are read before they are asked for."""
-
-
-class Opener(Protocol):
-    """A file system, as readers see it."""
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        """See ``FileSystem``."""
 
 
 class OpenedEarly:

@@ -115,12 +115,9 @@ def _evolve_union(array: pa.UnionArray, found: UnionType, wanted: UnionType, uni
             children.append(pa.nulls(len(array), arrow_type(kind, unit=unit)))
             continue
         chosen = pc.equal(tags, tag)
-        if array.type.mode == "dense":
-            places = pc.if_else(chosen, array.offsets, None)
-            child = array.field(tag).take(places)
-        else:
-            places = pc.if_else(chosen, pa.array(np.arange(len(array))), None)
-            child = array.field(tag).take(places)
+        is_dense = array.type.mode == "dense"
+        every = array.offsets if is_dense else pa.array(np.arange(len(array)))
+        child = array.field(tag).take(pc.if_else(chosen, every, None))
         children.append(evolve_column(child, found.alternatives[tag], kind, unit=unit))
     return pa.StructArray.from_arrays(children, fields=list(arrow_type(wanted, unit=unit)))
 

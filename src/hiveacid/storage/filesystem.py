@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -45,6 +45,7 @@ _URI: Final = re.compile(
     r"(?P<root>[A-Za-z][A-Za-z0-9+.-]*://[^/?]*)(?P<path>/[^?]*)?(?P<query>\?.*)?"
 )
 
+_Answer = TypeVar("_Answer")
 _LOCAL: Final = "/"
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
 _COPIES_AT_ONCE: Final = 16
@@ -215,10 +216,7 @@ class FileSystem:
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create or replace a file; its directory must exist (object stores need none)."""
-        with mapped(path):
-            return self._retries.run(
-                lambda: self._fs.open_output_stream(path, compression=None), subject=path
-            )
+        return self._asked(path, lambda: self._fs.open_output_stream(path, compression=None))
 
     def read_bytes(self, path: str) -> bytes:
         """The whole of a small file."""
@@ -232,8 +230,7 @@ class FileSystem:
                 data: bytes = stream.read()
                 return data
 
-        with mapped(path):
-            return self._retries.run(read, subject=path)
+        return self._asked(path, read)
 
     def write_bytes(self, path: str, *, data: bytes) -> None:
         """Create or replace a small file."""
@@ -242,8 +239,7 @@ class FileSystem:
             with self._fs.open_output_stream(path, compression=None) as stream:
                 stream.write(data)
 
-        with mapped(path):
-            self._retries.run(write, subject=path)
+        self._asked(path, write)
 
     def rename(self, source: str, *, target: str) -> None:
         """Move a file or directory; the target's parent must exist.
@@ -270,8 +266,7 @@ class FileSystem:
             again = True
             self._fs.move(source, target)
 
-        with mapped(source):
-            self._retries.run(move, subject=source)
+        self._asked(source, move)
 
     def _is_moved(self, source: str, target: str) -> bool:
         """Whether a rename that got no answer was carried out."""
@@ -280,8 +275,7 @@ class FileSystem:
 
     def copy_file(self, source: str, *, target: str) -> None:
         """Copy a file's bytes; object stores do it without sending them here."""
-        with mapped(source):
-            self._retries.run(lambda: self._fs.copy_file(source, target), subject=source)
+        self._asked(source, lambda: self._fs.copy_file(source, target))
 
     def copy_files(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Copy files, each from the first of a pair to the second, several at once."""
@@ -336,28 +330,26 @@ class FileSystem:
             again = True
             self._fs.delete_file(path)
 
-        with mapped(path):
-            self._retries.run(delete, subject=path)
+        self._asked(path, delete)
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory and all below it; nothing happens where it does not exist."""
         if not self.is_object_store and self._info(path).type == pafs.FileType.NotFound:
             return
-        with suppress(MissingFileError), mapped(path):
-            self._retries.run(lambda: self._fs.delete_dir(path), subject=path)
+        with suppress(MissingFileError):
+            self._asked(path, lambda: self._fs.delete_dir(path))
 
     def move_to_trash(self, path: str) -> bool:
         """Put a directory where its user gets it back from; False where the place, or its
         configuration, has no such thing, or the directory is not there.
         """
-        with suppress(MissingFileError), mapped(path):
-            return self._retries.run(lambda: moved_to_trash(self._fs, path), subject=path)
+        with suppress(MissingFileError):
+            return self._asked(path, lambda: moved_to_trash(self._fs, path))
         return False
 
     def create_directory(self, path: str) -> None:
         """Create a directory and its parents; nothing happens where it exists."""
-        with mapped(path):
-            self._retries.run(lambda: self._fs.create_dir(path, recursive=True), subject=path)
+        self._asked(path, lambda: self._fs.create_dir(path, recursive=True))
 
     def make_room(self, directory: str) -> None:
         """Let files be created in a directory: object stores need none."""
@@ -384,13 +376,16 @@ class FileSystem:
         return int(info.size or 0)
 
     def _info(self, path: str) -> pafs.FileInfo:
+        return self._asked(path, lambda: self._fs.get_file_info(path))
+
+    def _asked(self, path: str, step: Callable[[], _Answer]) -> _Answer:
+        """What the library answers about a path; again where it fails in passing."""
         with mapped(path):
-            return self._retries.run(lambda: self._fs.get_file_info(path), subject=path)
+            return self._retries.run(step, subject=path)
 
     def _list(self, path: str, *, recursive: bool) -> tuple[FileInfo, ...]:
         selector = pafs.FileSelector(path, recursive=recursive, allow_not_found=True)
-        with mapped(path):
-            infos = self._retries.run(lambda: self._fs.get_file_info(selector), subject=path)
+        infos = self._asked(path, lambda: self._fs.get_file_info(selector))
         if not self._is_there:
             self._check_bucket(seen=bool(infos))
         found = [

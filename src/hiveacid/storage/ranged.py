@@ -1,4 +1,4 @@
-"""Files that are on no local disk, opened for reading.
+"""Files opened for reading, above all those that are on no local disk.
 
 Of an object store a file is read from its end on: its size need not be asked for. The first request
 brings the last bytes, and with them the size; of a small file that is all of it, of a larger one
@@ -8,19 +8,27 @@ its tail. Then what is read is asked for in blocks, the last few of which are ke
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from copy import copy
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from hiveacid.errors import StorageError
-from hiveacid.storage.failures import Retries, mapped
+from hiveacid.errors import FormatError, StorageError
+from hiveacid.storage.failures import Retries, mapped, storage_error
 from hiveacid.storage.s3_requests import Requests
 
 _TAIL_BYTES: Final = 64 * 1024
 SMALL_BYTES: Final = 1024 * 1024
 """Of an object: to read as much costs about what a request does."""
 _BLOCKS_MAX: Final = 6
+
+
+class Opener(Protocol):
+    """A file system, as readers see it."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """See ``FileSystem``."""
 
 
 class FarFile(pa.PythonFile):  # type: ignore[misc]
@@ -43,12 +51,52 @@ def far_file(file: pa.NativeFile, path: str, *, retries: Retries) -> FarFile:
     return FarFile(_Again(file, path, retries), mode="r")
 
 
-def failure_of(file: pa.NativeFile) -> StorageError | None:
-    """Why a file could not be read, where that is known apart from the library's error."""
-    return file.failure if isinstance(file, FarFile) else None
+_Reader = TypeVar("_Reader", bound="FileReader")
 
 
-class _Again(io.RawIOBase):
+class FileReader:
+    """One open file. A context manager; ``close`` is idempotent."""
+
+    holds: str
+    """What a file that is not damaged has."""
+
+    def __init__(self, fs: Opener, path: str) -> None:
+        self.path = path
+        self._source = fs.open_input(path)
+
+    def __enter__(self: _Reader) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    def _damaged(self, error: Exception) -> Exception:
+        """Our error for one of the library that reads it."""
+        if isinstance(self._source, FarFile) and self._source.failure is not None:
+            return self._source.failure
+        if isinstance(error, OSError) and error.errno is not None:
+            return storage_error(error, path=self.path)
+        return FormatError(
+            f"{self.path} is damaged: {error}",
+            path=self.path,
+            expected=f"readable {self.holds}",
+            found=str(error),
+        )
+
+
+class _Readable(io.RawIOBase):
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+class _Again(_Readable):
     """A file; a read that fails begins again where it began."""
 
     def __init__(self, file: pa.NativeFile, path: str, retries: Retries) -> None:
@@ -57,12 +105,6 @@ class _Again(io.RawIOBase):
         self._path = path
         self._retries = retries
         self.failure: StorageError | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def tell(self) -> int:
         return int(self._file.tell())
@@ -108,54 +150,57 @@ def opened(requests: Requests, path: str, *, size_bytes: int = 0) -> io.RawIOBas
     return _Ranged(requests, path, size, answer.body)
 
 
-class _Ranged(io.RawIOBase):
-    """Bytes that are asked for when they are read; the last ones are there."""
+class Stretch(_Readable, ABC):
+    """A file of so many bytes, of which any can be had."""
 
-    def __init__(self, requests: Requests, path: str, size: int, tail: bytes) -> None:
+    def __init__(self, size_bytes: int) -> None:
         super().__init__()
-        self._requests = requests
-        self._path = path
-        self._size = size
-        self._known = tail
+        self._size = size_bytes
         self._at = 0
-        self._blocks: dict[int, bytes] = {}
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def tell(self) -> int:
+        """See ``io``."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """See ``io``."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = base + offset
         return self._at
 
     def read(self, size: int | None = -1, /) -> bytes:
+        """See ``io``."""
         rest = max(self._size - self._at, 0)
         count = rest if size is None or size < 0 else min(size, rest)
-        if not count:
-            return b""
-        start, stop = self._at, self._at + count
+        data = self._between(self._at, self._at + count) if count else b""
+        self._at += len(data)
+        return data
+
+    @abstractmethod
+    def _between(self, start: int, stop: int) -> bytes:
+        """The bytes from one place up to another, both within the file."""
+
+
+class _Ranged(Stretch):
+    """Bytes that are asked for when they are read; the last ones are there."""
+
+    def __init__(self, requests: Requests, path: str, size: int, tail: bytes) -> None:
+        super().__init__(size)
+        self._requests = requests
+        self._path = path
+        self._known = tail
+        self._blocks: dict[int, bytes] = {}
+
+    def _between(self, start: int, stop: int) -> bytes:
         known_from = self._size - len(self._known)
         if start < known_from and self._size <= SMALL_BYTES:
             self._known = self._fetched(0, known_from) + self._known
             known_from = 0
         if start >= known_from:
-            data = self._known[start - known_from : stop - known_from]
-        elif count >= SMALL_BYTES:
-            data = self._fetched(start, stop)
-        else:
-            data = self._of_blocks(start, stop)
-        self._at += len(data)
-        return data
-
-    def _of_blocks(self, start: int, stop: int) -> bytes:
-        """A decoder reads a little of each of several streams in turn."""
-        data = b""
+            return self._known[start - known_from : stop - known_from]
+        if stop - start >= SMALL_BYTES:
+            return self._fetched(start, stop)
+        data = b""  # a decoder reads a little of each of several streams in turn
         for number in range(start // SMALL_BYTES, (stop - 1) // SMALL_BYTES + 1):
             first = number * SMALL_BYTES
             block = self._blocks.pop(number, None)

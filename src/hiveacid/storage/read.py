@@ -23,7 +23,7 @@ from hiveacid.model.tables import (
 )
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
-from hiveacid.storage.early import OpenedEarly, Opener, in_order
+from hiveacid.storage.early import OpenedEarly, in_order
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import noticing_cleaning
 from hiveacid.storage.merge.merge_read import ROW_ID_NAME, MergeTask, merge_tasks, record_batch
@@ -31,6 +31,7 @@ from hiveacid.storage.merge.sources import DirectorySources
 from hiveacid.storage.plain.readers import open_plain_reader
 from hiveacid.storage.plan.arrow_conditions import partition_arrays
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan, Selection
+from hiveacid.storage.ranged import Opener
 
 _FAR_THREADS: Final = 8
 """In an object store, for each that reads a disk."""

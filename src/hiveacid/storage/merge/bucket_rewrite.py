@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, Final, TypeVar
@@ -49,7 +50,6 @@ from hiveacid.storage.merge.event_merge import (
     row_type_of,
 )
 from hiveacid.storage.merge.sources import DirectorySources, Key, Source, key_bounds
-from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter
 from hiveacid.storage.orc.joined_tail import JoinedTail
@@ -425,12 +425,9 @@ def _is_of_later_orc(tail: OrcTail) -> bool:
 
     Statistics may hold more: what is not known of them is left out.
     """
-    footer = proto.Footer()
-    footer.CopyFrom(tail.footer)
+    footer, postscript = deepcopy(tail.footer), deepcopy(tail.postscript)
     del footer.statistics[:]
-    known, postscript = proto.Footer(), proto.PostScript()
-    known.CopyFrom(footer)
-    postscript.CopyFrom(tail.postscript)
+    known = deepcopy(footer)
     known.DiscardUnknownFields()
     postscript.DiscardUnknownFields()
     return bool(known != footer or postscript != tail.postscript)

@@ -39,7 +39,6 @@ from hiveacid.model.predicates import (
 from hiveacid.model.tables import Column
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
-from hiveacid.storage.early import Opener
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
 from hiveacid.storage.merge.delete_set import Bools, DeleteSet
@@ -52,6 +51,7 @@ from hiveacid.storage.merge.sources import (
 )
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.plan.scan_plan import Selection
+from hiveacid.storage.ranged import Opener
 
 ROW_ID_NAME: Final = "row__id"
 """The column that ``row_ids`` adds: Hive's virtual column (format.md 4.6)."""

@@ -27,7 +27,6 @@ from hiveacid.layout.events import (
 )
 from hiveacid.model.bucket import bucket_id_of
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.storage.early import Opener
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import (
     Bools,
@@ -43,6 +42,7 @@ from hiveacid.storage.orc.statistics import integer_range, only_inserts
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import CACHED_TAILS, event_tail, tail_of
 from hiveacid.storage.plan.scan_plan import Selection
+from hiveacid.storage.ranged import Opener
 
 Key = tuple[int, int, int]
 """An identity: write id, bucket property, row id."""

@@ -7,10 +7,8 @@ read; identities only where somebody needs them.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
@@ -32,9 +30,7 @@ from hiveacid.layout.events import (
 from hiveacid.model.tables import Column
 from hiveacid.model.types import HiveType, StructType
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
-from hiveacid.storage.early import Opener
 from hiveacid.storage.evolution import evolve_column, from_julian
-from hiveacid.storage.failures import storage_error
 from hiveacid.storage.orc.damage import check_columns, is_checkable
 from hiveacid.storage.orc.statistics import integer_range, only_inserts
 from hiveacid.storage.orc.tail import OrcTail, read_tail_of
@@ -46,7 +42,7 @@ from hiveacid.storage.orc.timestamps import (
     is_near_1970,
     timestamps_of,
 )
-from hiveacid.storage.ranged import failure_of
+from hiveacid.storage.ranged import FileReader, Opener, Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +84,13 @@ class EventBatch:
         return self.identities
 
 
-class BucketFileReader:
-    """One open file. A context manager; ``close`` is idempotent.
+class BucketFileReader(FileReader):
+    """One file of row events.
 
     A file of 0 bytes (or of logical length 0) is one with no rows and no columns.
     """
+
+    holds = "ORC data"
 
     def __init__(
         self,
@@ -110,8 +108,7 @@ class BucketFileReader:
             MissingFileError: no such file.
             StorageError: reading failed.
         """
-        self.path = path
-        self._source = fs.open_input(path)
+        super().__init__(fs, path)
         try:
             size = self._source.size() if logical_bytes is None else logical_bytes
             self._limited = logical_bytes is not None and logical_bytes != self._source.size()
@@ -141,21 +138,6 @@ class BucketFileReader:
                 expected=", ".join((*SYSTEM_FIELDS, ROW)),
                 found=", ".join(name for name, _ in root.fields),
             )
-
-    def __enter__(self) -> BucketFileReader:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._source.close()
 
     @property
     def rows(self) -> int:
@@ -429,20 +411,6 @@ class BucketFileReader:
                 raise _WideTimestampsError from error
             raise self._damaged(error) from error
 
-    def _damaged(self, error: Exception) -> Exception:
-        """Our error for one of the ORC reader."""
-        failure = failure_of(self._source)
-        if failure is not None:
-            return failure
-        if isinstance(error, OSError) and error.errno is not None:
-            return storage_error(error, path=self.path)
-        return FormatError(
-            f"{self.path} is damaged: {error}",
-            path=self.path,
-            expected="readable ORC data",
-            found=str(error),
-        )
-
 
 _TOO_WIDE: Final = "nanosecond resolution"
 """In the message of Arrow's ORC reader for timestamps outside 1677..2262."""
@@ -452,42 +420,24 @@ class _WideTimestampsError(Exception):
     """A stripe that Arrow's ORC reader refuses for its timestamps."""
 
 
-class _Prefix(io.RawIOBase):
+class _Prefix(Stretch):
     """The first bytes of an open file, as a file: what a streaming writer has completed so far.
 
     ``end`` comes after them: another tail.
     """
 
     def __init__(self, source: pa.NativeFile, length: int, *, end: bytes = b"") -> None:
+        super().__init__(length + len(end))
         self._source = source
         self._prefix = length
         self._end = end
-        self._length = length + len(end)
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
-        self._at = start + offset
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        rest = max(self._length - self._at, 0)
-        count = rest if size is None or size < 0 else min(size, rest)
+    def _between(self, start: int, stop: int) -> bytes:
         data = b""
-        if self._at < self._prefix:
-            self._source.seek(self._at)
-            data = self._source.read(min(count, self._prefix - self._at))
-        if self._at + len(data) >= self._prefix:
-            start = self._at + len(data) - self._prefix
-            data += self._end[start : start + count - len(data)]
-        self._at += len(data)
+        if start < self._prefix:
+            self._source.seek(start)
+            data = self._source.read(min(stop, self._prefix) - start)
+            start += len(data)
+        if start >= self._prefix:
+            data += self._end[start - self._prefix : stop - self._prefix]
         return data

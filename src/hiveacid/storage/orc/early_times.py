@@ -12,6 +12,7 @@ where the fraction is more than 999,999 ns. So the last second before 1970 has n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -117,8 +118,7 @@ def set_back(
     ``fractions`` are nanoseconds to be added, as in ``OrcOutput.close``.
     """
     rest = dict(fractions)
-    footer = proto.Footer()
-    footer.CopyFrom(tail.footer)
+    footer = deepcopy(tail.footer)
     raw = decompress(
         tail.metadata_section, compression=tail.compression, block_bytes=tail.block_bytes
     )
@@ -144,16 +144,7 @@ def set_back(
         at += len(whole)
     _set_file_statistics(footer, metadata, tail)
     section = stored(metadata.SerializeToString(), tail=tail)
-    postscript = proto.PostScript()
-    postscript.CopyFrom(tail.postscript)
-    postscript.metadataLength = len(section)
-    changed = replace(
-        tail,
-        footer=footer,
-        stripes=stripes_of(footer),
-        postscript=postscript,
-        metadata_section=section,
-    )
+    changed = replace(tail, footer=footer, stripes=stripes_of(footer), metadata_section=section)
     return b"".join(parts), changed
 
 

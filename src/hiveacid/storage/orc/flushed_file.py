@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from hiveacid.errors import MissingFileError
-from hiveacid.layout.directories import flush_length_file
+from hiveacid.layout.directories import FLUSH_LENGTH_SUFFIX
 from hiveacid.layout.events import AcidStats, file_metadata, format_key_index
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, VarcharType
-from hiveacid.storage.failures import storage_error
+from hiveacid.storage.failures import mapped
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.joined_tail import JoinedTail
@@ -205,28 +205,28 @@ class FlushedFile:
     @property
     def _side_path(self) -> str:
         directory, _, name = self._path.rpartition("/")
-        return f"{directory}/{flush_length_file(name)}"
+        return f"{directory}/{name}{FLUSH_LENGTH_SUFFIX}"
 
     def _append_tail(self) -> None:
         assert self._joined is not None
         tail = self._joined.tail(end=self._size_bytes)
         facts = file_metadata(self._key_index, AcidStats(inserts=tail.rows))
         end = rewrite_tail(tail, user_metadata=facts, text_types=self._text_types, proleptic=True)
-        with _mapped(self._path):
+        with mapped(self._path):
             self.append(end)
             with self._failing():
                 self._out.flush()
         self._flushed_bytes = self._size_bytes
 
     def _append_length(self) -> None:
-        with _mapped(self._side_path), self._failing():
+        with mapped(self._side_path), self._failing():
             self._lengths.write(self._flushed_bytes.to_bytes(_LENGTH_BYTES, "big", signed=True))
             self._lengths.flush()
 
     def _close_streams(self) -> None:
-        with _mapped(self._path):
+        with mapped(self._path):
             self._out.close()
-        with _mapped(self._side_path):
+        with mapped(self._side_path):
             self._lengths.close()
 
 
@@ -273,12 +273,3 @@ def _keep_freed_memory() -> None:
     was freed (up to 32 MiB) how much to keep, twice as much; this one is never touched.
     """
     np.empty(_KEPT_BYTES, np.uint8)
-
-
-@contextmanager
-def _mapped(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        failed = error if isinstance(error, OSError) else OSError(str(error))
-        raise storage_error(failed, path=path) from error

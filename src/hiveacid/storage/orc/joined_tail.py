@@ -7,6 +7,7 @@ Where stripes lie in a file does not matter to them; the tail says it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from decimal import Context, Decimal
 from typing import Any, Final
@@ -27,10 +28,9 @@ class JoinedTail:
     def __init__(self, like: OrcTail) -> None:
         """Begin with no stripes; types, compression and writer are those of ``like``."""
         self._like = like
-        self._footer = proto.Footer()
+        self._footer = deepcopy(like.footer)
         self._metadata = b""
         self._stripes: list[Stripe] = []
-        self._footer.CopyFrom(like.footer)
         del self._footer.stripes[:], self._footer.statistics[:], self._footer.metadata[:]
         self._footer.headerLength = len(MAGIC)
         self._footer.numberOfRows = 0
@@ -70,8 +70,7 @@ class JoinedTail:
         """The tail of a file whose last stripe, or what else is before its tail, ends at ``end``
         (bytes).
         """
-        footer = proto.Footer()
-        footer.CopyFrom(self._footer)
+        footer = deepcopy(self._footer)
         footer.contentLength = end
         tail = replace(
             self._like,
@@ -82,10 +81,8 @@ class JoinedTail:
             footer=footer,
         )
         section = stored(self._metadata, tail=tail)
-        postscript: Any = proto.PostScript()
-        postscript.CopyFrom(self._like.postscript)
+        postscript = deepcopy(self._like.postscript)
         postscript.compressionBlockSize = self._block_bytes
-        postscript.metadataLength = len(section)
         return replace(tail, postscript=postscript, metadata_section=section)
 
 

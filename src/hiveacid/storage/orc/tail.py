@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -173,8 +174,7 @@ def read_tail_of(source: pa.NativeFile, *, size_bytes: int, path: str) -> OrcTai
             needed = tail_bytes_needed(end)
             if needed <= want:
                 tail = parse_tail(end)
-                _check_stripes(tail, size_bytes=size_bytes)
-                _check_metadata(tail)
+                _check(tail, size_bytes=size_bytes)
                 return tail
             if needed > size_bytes:
                 raise FormatError(
@@ -191,15 +191,13 @@ def read_tail_of(source: pa.NativeFile, *, size_bytes: int, path: str) -> OrcTai
         ) from error
 
 
-def _check_stripes(tail: OrcTail, *, size_bytes: int) -> None:
-    """A whole tail behind a body that lost some of its bytes is no complete file."""
+def _check(tail: OrcTail, *, size_bytes: int) -> None:
+    """A whole tail behind a body that lost some of its bytes is no complete file; and Hive's
+    figures, on which readers rely, are figures.
+    """
     end = max((stripe.offset + stripe.size_bytes for stripe in tail.stripes), default=0)
     if end > size_bytes - tail.tail_bytes:
         raise _not_orc(f"stripes up to byte {end}", f"{size_bytes - tail.tail_bytes} bytes")
-
-
-def _check_metadata(tail: OrcTail) -> None:
-    """Hive's figures, on which readers rely, are figures."""
     text = tail.user_metadata.get(STATS_KEY)
     if text is not None:
         parse_stats(text.decode("ascii", "replace"))
@@ -240,13 +238,15 @@ def parse_tail(end: bytes, *, own: bool = False) -> OrcTail:
     footer = parse_message(proto.Footer, raw, what="footer")
     if not own:
         check_footer(footer)
+    if not footer.types:
+        raise _not_orc("a type tree", "no types")
     return OrcTail(
         compression=compression,
         block_bytes=block,
         row_index_stride=int(footer.rowIndexStride),
         rows=int(footer.numberOfRows),
         stripes=stripes_of(footer),
-        types=_types(footer),
+        types=_type_tree(tuple(node.SerializeToString() for node in footer.types)),
         user_metadata={item.name: item.value for item in footer.metadata},
         tail_bytes=len(end) - metadata_start,
         postscript=postscript,
@@ -269,8 +269,7 @@ def rewrite_tail(
     dates are in the Gregorian calendar throughout; unsaid, Java readers take those before
     1582-10-15 for Julian ones.
     """
-    footer = proto.Footer()
-    footer.CopyFrom(tail.footer)
+    footer = deepcopy(tail.footer)
     merged = {**tail.user_metadata, **user_metadata}
     del footer.metadata[:]
     for name, value in merged.items():
@@ -281,12 +280,17 @@ def rewrite_tail(
         node.maximumLength = kind.length
     if proleptic:
         footer.calendar = _PROLEPTIC_GREGORIAN
+    return tail_with(tail, footer, metadata_section=tail.metadata_section)
+
+
+def tail_with(tail: OrcTail, footer: Any, *, metadata_section: bytes) -> bytes:
+    """The bytes of the tail with this footer (a message) and metadata section (as stored)."""
     body = stored(footer.SerializeToString(), tail=tail)
-    postscript = proto.PostScript()
-    postscript.CopyFrom(tail.postscript)
+    postscript = deepcopy(tail.postscript)
     postscript.footerLength = len(body)
+    postscript.metadataLength = len(metadata_section)
     end = postscript.SerializeToString()
-    serialised: bytes = tail.metadata_section + body + end + bytes([len(end)])
+    serialised: bytes = metadata_section + body + end + bytes([len(end)])
     return serialised
 
 
@@ -454,12 +458,6 @@ _PRIMITIVES: Final = {
     15: "date",
     18: "timestamp with local time zone",
 }
-
-
-def _types(footer: Any) -> tuple[OrcType, ...]:
-    if not footer.types:
-        raise _not_orc("a type tree", "no types")
-    return _type_tree(tuple(node.SerializeToString() for node in footer.types))
 
 
 @lru_cache(maxsize=64)

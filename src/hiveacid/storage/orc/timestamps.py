@@ -16,6 +16,7 @@ timestamps of microseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,14 @@ from hiveacid.errors import FormatError, UnsupportedError
 from hiveacid.model.types import PrimitiveType, UnionType
 from hiveacid.storage.arrow_types import LOCAL_ZONED, leaves, with_children
 from hiveacid.storage.orc import proto
-from hiveacid.storage.orc.tail import MAGIC, Compression, OrcTail, decompress, parse_message, stored
+from hiveacid.storage.orc.tail import (
+    MAGIC,
+    Compression,
+    OrcTail,
+    decompress,
+    parse_message,
+    tail_with,
+)
 
 Int16s = npt.NDArray[np.int16]
 Int64s = npt.NDArray[np.int64]
@@ -51,20 +59,12 @@ _ZEROS_1: Final = bytes([_RUN_1 - 3, 0, 0])
 
 def as_seconds(tail: OrcTail) -> bytes:
     """A tail for the same stripes: a timestamp is a ``bigint``, the seconds since 2015."""
-    footer = proto.Footer()
-    footer.CopyFrom(tail.footer)
+    footer = deepcopy(tail.footer)
     for node in footer.types:
         if node.kind in TIMESTAMP_KINDS:
             node.kind = _BIGINT
     del footer.statistics[:]
-    body = stored(footer.SerializeToString(), tail=tail)
-    postscript = proto.PostScript()
-    postscript.CopyFrom(tail.postscript)
-    postscript.footerLength = len(body)
-    postscript.metadataLength = 0
-    end = postscript.SerializeToString()
-    serialised: bytes = body + end + bytes([len(end)])
-    return serialised
+    return tail_with(tail, footer, metadata_section=b"")
 
 
 class StripeStreams:

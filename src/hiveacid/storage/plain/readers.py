@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from types import TracebackType
 from typing import Final
 
 import numpy as np
@@ -22,13 +21,11 @@ from hiveacid.layout.events import OriginalRows
 from hiveacid.model.tables import Column, FileFormat, RowFormat
 from hiveacid.model.types import HiveType, PrimitiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type
-from hiveacid.storage.early import Opener
 from hiveacid.storage.evolution import evolve_column, from_julian
-from hiveacid.storage.failures import storage_error
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.orc.tail import tail_bytes_needed
 from hiveacid.storage.plain.text_parse import TextBuffer, parse_rows
-from hiveacid.storage.ranged import failure_of
+from hiveacid.storage.ranged import FileReader, Opener
 
 PARQUET_MAGIC: Final = b"PAR1"
 ORC_MAGIC: Final = b"ORC"
@@ -41,32 +38,16 @@ _CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 _STRING: Final = PrimitiveType("string")
 
 
-class _PlainReader(ABC):
+class _PlainReader(FileReader, ABC):
     """What both readers have of ``BucketFileReader``."""
 
     is_acid = False
     has_positional_names = False
 
     def __init__(self, fs: Opener, path: str) -> None:
-        self.path = path
-        self._source = fs.open_input(path)
+        super().__init__(fs, path)
         self.fields: tuple[tuple[str, HiveType], ...] = ()
         self.rows = 0
-
-    def __enter__(self) -> _PlainReader:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._source.close()
 
     def holds_only_inserts(self) -> bool:
         """A file without events holds nothing else."""
@@ -105,6 +86,7 @@ class TextFileReader(_PlainReader):
     """The lines of one file; a name that ends like a compressed file's is one."""
 
     has_positional_names = True
+    holds = "text"
 
     def __init__(self, fs: Opener, path: str, *, row_format: RowFormat) -> None:
         """Open the file; without a definition its columns are texts called ``_col0, ...``.
@@ -130,14 +112,7 @@ class TextFileReader(_PlainReader):
         try:
             data: bytes = self._source.read(size)
         except (OSError, pa.ArrowException) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise storage_error(error, path=self.path) from error
-            raise FormatError(
-                f"{self.path} is damaged: {error}",
-                path=self.path,
-                expected="readable text",
-                found=str(error),
-            ) from error
+            raise self._damaged(error) from error
         return data
 
     def _chunks(self) -> Iterator[bytes]:
@@ -173,6 +148,8 @@ class TextFileReader(_PlainReader):
 class ParquetFileReader(_PlainReader):
     """One Parquet file: columns by name, case ignored; those it lacks are NULL."""
 
+    holds = "Parquet data"
+
     def __init__(self, fs: Opener, path: str) -> None:
         """Open the file and read its footer.
 
@@ -204,19 +181,6 @@ class ParquetFileReader(_PlainReader):
             hybrid = b"true"
         self._is_hybrid = facts.get(b"writer.date.proleptic", hybrid).lower() == b"false"
         self._zone = facts.get(b"writer.time.zone", b"UTC").decode()
-
-    def _damaged(self, error: Exception) -> Exception:
-        failure = failure_of(self._source)
-        if failure is not None:
-            return failure
-        if isinstance(error, OSError) and error.errno is not None:
-            return storage_error(error, path=self.path)
-        return FormatError(
-            f"{self.path} is damaged: {error}",
-            path=self.path,
-            expected="readable Parquet data",
-            found=str(error),
-        )
 
     def _columns(
         self, table_columns: Sequence[Column], wanted: Sequence[int]

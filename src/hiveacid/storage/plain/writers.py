@@ -14,7 +14,7 @@ from hiveacid.model.tables import Column, FileFormat, RowFormat, row_format
 from hiveacid.model.types import CharType, HiveType
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import to_julian_times
-from hiveacid.storage.failures import storage_error
+from hiveacid.storage.failures import mapped
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.plain.text_format import conformed, format_rows
@@ -124,10 +124,8 @@ class _OutputFile:
         if self._out is None:
             return None
         size = self._out.tell()
-        try:
+        with mapped(self._path):
             self._out.close()
-        except OSError as error:
-            raise storage_error(error, path=self._path) from error
         self._out = None
         return BucketFile(self._path, rows=self._rows, size_bytes=size)
 
@@ -168,10 +166,8 @@ class TextFileWriter(_OutputFile):
         if not batch.num_rows:
             return
         lines = format_rows(batch.columns, self._columns, self._format)
-        try:
+        with mapped(self._path):
             self._stream().write(lines)
-        except OSError as error:
-            raise storage_error(error, path=self._path) from error
         self._rows += batch.num_rows
 
 
@@ -215,10 +211,8 @@ class ParquetFileWriter(_OutputFile):
             )
         except pa.ArrowInvalid as error:
             raise ConversionError(f"a value does not fit its column: {error}") from error
-        try:
+        with mapped(self._path):
             self._opened().write_table(table)
-        except OSError as error:
-            raise storage_error(error, path=self._path) from error
         self._rows += batch.num_rows
 
     def _opened(self) -> parquet.ParquetWriter:
@@ -239,10 +233,8 @@ class ParquetFileWriter(_OutputFile):
     def close(self) -> BucketFile | None:
         """See ``RowFileWriter``."""
         if self._writer is not None:
-            try:
+            with mapped(self._path):
                 self._writer.close()
-            except OSError as error:
-                raise storage_error(error, path=self._path) from error
             self._writer = None
         return super().close()
 
