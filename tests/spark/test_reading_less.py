@@ -11,6 +11,7 @@ from tests.spark.running import jobs_begun
 
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.statements.job import Reader
+from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.plan.scan_plan import ScanPlan
 
 ARROW_FRAMES = int(pyspark.__version__.partition(".")[0]) >= 4
@@ -288,6 +289,40 @@ def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypat
     routes.clear()
     assert rows("select count(*), sum(k) from s where k >= 10") == [(59990, 1799969955)]
     assert routes == ["rows"]
+
+
+@here
+def test_the_driver_decodes_nothing_where_a_range_leaves_out_no_stripe(
+    acid, rows, routes, monkeypatch
+):
+    """Rows that lie anyhow: some of each stripe meet a range, a key is in one."""
+    acid.sql(f"create table a (k int, v int, s string) {ACID}")
+    acid.sql(
+        "insert into a select cast(id as int), cast(id * 7919 % 60000 as int), sha1(cast(id as"
+        " string)) from range(0, 60000, 1, 1)"
+    )
+    monkeypatch.setattr(arrow_read, "ROWS_TRIED_MAX", 10_000)
+    decoded: list[int] = []
+    original = BucketFileReader._read_stripe
+
+    def read(self, reader, number, names):
+        decoded.append(number)
+        return original(self, reader, number, names)
+
+    monkeypatch.setattr(BucketFileReader, "_read_stripe", read)
+    assert rows("select count(*), sum(v) from a where v between 100 and 1299") == [(1200, 839400)]
+    assert (routes, decoded) == (["rows"], [])
+    routes.clear()
+    assert rows("select k from a where v = 7919") == [(1,)]
+    stripes = len(set(decoded))
+    assert (routes, len(decoded)) == (["in_driver"], stripes + 1)  # the one with the row once more
+    routes.clear()
+    assert rows("select sum(v) from a where k < 3") == [(23757,)]
+    assert (routes, len(decoded)) == (["in_driver"], stripes + 3)
+    routes.clear()
+    monkeypatch.setattr(arrow_read, "ROWS_TRIED_MAX", 60_000)
+    assert rows("select sum(v) from a where v between 100 and 102") == [(303,)]
+    assert routes == ["in_driver"]
 
 
 @pytest.mark.long("spark", "storage", "sql", "statements")

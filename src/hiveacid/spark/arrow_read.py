@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
+from hiveacid.model.predicates import Predicate, columns_of, equal_values
 from hiveacid.model.tables import AcidMode, Column
 from hiveacid.model.types import CharType
 from hiveacid.spark.assign import keys_from, stored_type
@@ -35,6 +36,8 @@ from hiveacid.storage.read import TableReader, Unit, parts_of, unit_of
 _TASKS_MAX: Final = 200
 ROWS_LOOKED_AT_MAX: Final = 2_000_000
 """Rows of the chosen stripes; of most of them only the predicate's columns are read."""
+ROWS_TRIED_MAX: Final = 250_000
+"""So many are looked at whatever the predicate is: it costs less than a job without any rows."""
 FILES_MAX: Final = 256
 TINY_FILES_MAX: Final = 64
 """Files of a small table, delete files included: to open one takes a millisecond or two."""
@@ -83,7 +86,8 @@ def in_driver(
 ) -> RowsHere | None:
     """The rows of a plan; None where they are, or may be, too many.
 
-    Read are plans of no more than ``bytes_max`` bytes, and those whose stripes a predicate chose.
+    Read are plans of no more than ``bytes_max`` bytes, and those whose stripes a predicate chose
+    where few rows are likely to meet it.
 
     Raises:
         FormatError, MissingFileError, StorageError: reading failed.
@@ -118,8 +122,18 @@ def is_for_driver(plan: ScanPlan, *, bytes_max: int) -> bool:
 
 
 def _is_chosen(plan: ScanPlan) -> bool:
-    """Whether a predicate chose the stripes of all files, and they have few rows."""
-    return plan.amount.stripes > 0 and plan.amount.rows <= ROWS_LOOKED_AT_MAX
+    """Whether a predicate chose the stripes of all files, they have few rows, and fewer are likely
+    to meet it: what left out no stripes is met by rows of each, unless it names a value.
+    """
+    amount = plan.amount
+    if not amount.stripes or amount.rows > ROWS_LOOKED_AT_MAX:
+        return False
+    is_narrow = amount.bytes * 2 <= amount.bytes_of or amount.rows <= ROWS_TRIED_MAX
+    return is_narrow or all(_names_a_value(part.selection.predicate) for part in plan.parts)
+
+
+def _names_a_value(predicate: Predicate) -> bool:
+    return any(equal_values(predicate, name) is not None for name in columns_of(predicate))
 
 
 def _is_tiny(plan: ScanPlan, bytes_max: int) -> bool:
