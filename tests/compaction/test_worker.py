@@ -305,7 +305,9 @@ def test_a_partition_dropped_meanwhile_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("moment", [Step.CLAIMED, Step.REWRITTEN, Step.PUBLISHED])
-def test_a_table_dropped_meanwhile_leaves_nothing_behind(world: World, moment: Step) -> None:
+def test_a_table_dropped_meanwhile_leaves_nothing_behind(
+    world: World, moment: Step, caplog: pytest.LogCaptureFixture
+) -> None:
     _three_deltas(world)
     root = Path(world.acid.table("t").definition.location)
 
@@ -320,6 +322,7 @@ def test_a_table_dropped_meanwhile_leaves_nothing_behind(world: World, moment: S
     assert world.entries() == []
     assert [path for path in root.rglob("*") if path.is_file()] == []
     assert all(one.state is not TxnState.OPEN for one in world.client.metastore.show_txns())
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
 
 
 def test_drop_table_waits_for_a_compaction_in_progress(world: World) -> None:

@@ -13,7 +13,7 @@ from tests.conformance.compaction_steps import (
     request,
 )
 
-from hiveacid.errors import MetastoreError
+from hiveacid.errors import MetastoreError, NotFoundError
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.compactions import (
     CompactionId,
@@ -36,7 +36,7 @@ def test_an_entry_whose_worker_is_gone_waits_again(queue: SqlMetastore, publishe
     assert claim(queue, "host-2").id == entry.id
     with pytest.raises(MetastoreError, match="by another worker"):  # the first one wakes up
         queue.mark_compacted(entry.id, txn=txn)
-    with pytest.raises(MetastoreError, match="No record with CQ_ID=1 "):
+    with pytest.raises(NotFoundError, match="No record with CQ_ID=1 "):
         queue.mark_failed(entry, "late")
     assert entry_of(queue, entry.id).worker == "host-2"
 
@@ -54,7 +54,7 @@ def test_who_lost_an_entry_takes_nothing_from_who_has_it(queue: SqlMetastore) ->
     queue.set_compactor_txn(lost.id, others, highest_write_id=WriteId(1), worker="host-2")
     queue.mark_compacted(lost.id, txn=others)
     for entry in (lost, replace(lost, txn=txn)):
-        with pytest.raises(MetastoreError, match="No record with CQ_ID=1 "):
+        with pytest.raises(NotFoundError, match="No record with CQ_ID=1 "):
             queue.mark_failed(entry, "late")
     queue.commit_txn(others)
     assert entry_of(queue, lost.id).state is State.READY_FOR_CLEANING

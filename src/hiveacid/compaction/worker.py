@@ -348,19 +348,23 @@ class Worker:
         return None
 
     def _refuse(self, entry: CompactionInfo, reason: str) -> CompactionResult:
-        try:
-            self._queue.mark_refused(entry, reason)
-        except AcidError as error:
-            _LOG.warning("Compaction %s could not be refused: %s", entry.id, error)
+        self._mark(self._queue.mark_refused, entry, reason)
         return CompactionResult(entry, Outcome.REFUSED, message=reason)
 
     def _fail(self, entry: CompactionInfo, error: BaseException) -> CompactionResult:
         message = describe(error)
-        try:
-            self._queue.mark_failed(entry, message)
-        except AcidError as failure:
-            _LOG.warning("Compaction %s could not be marked failed: %s", entry.id, failure)
+        self._mark(self._queue.mark_failed, entry, message)
         return CompactionResult(entry, Outcome.FAILED, message=message)
+
+    def _mark(
+        self, mark: Callable[[CompactionInfo, str], None], entry: CompactionInfo, why: str
+    ) -> None:
+        try:
+            mark(entry, why)
+        except NotFoundError as gone:  # the table was dropped, or another worker has it
+            _LOG.info("Compaction %s ended (%s), and nobody waits for it: %s", entry.id, why, gone)
+        except AcidError as error:
+            _LOG.warning("Compaction %s ended (%s), untold: %s", entry.id, why, error)
 
 
 def describe(error: BaseException) -> str:

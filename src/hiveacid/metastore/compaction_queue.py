@@ -99,7 +99,7 @@ class CompactionQueue(Protocol):
         """Move to the history as failed; one that never was in the queue (``NO_COMPACTION``), as
         not initiated. What its worker marked before is known by the entry's ``txn``.
 
-        Raises: MetastoreError: no such entry, or another worker's meanwhile.
+        Raises: NotFoundError: no such entry (DROP TABLE takes it along), or another worker's.
         """
 
     def mark_refused(self, compaction: CompactionInfo, reason: str) -> None:

@@ -13,7 +13,7 @@ from hiveacid.errors import (
     NotFoundError,
     SqlSyntaxError,
 )
-from hiveacid.model.tables import TableName, TxnId
+from hiveacid.model.tables import AcidMode, TableKind, TableName, TxnId
 from hiveacid.session import Session, connect
 from hiveacid.statements.values import Listing
 
@@ -133,6 +133,9 @@ def test_create_table_like_takes_all_but_the_location(acid: Session) -> None:
     assert (t.columns, t.partition_columns, t.bucket) == (s.columns, s.partition_columns, s.bucket)
     assert t.properties == {**s.properties, "x": "y"}
     assert t.location != s.location
+    acid.sql("create external table e like s")
+    e = acid.client.metastore.get_table(TableName("default", "e"))
+    assert (e.kind, e.acid_mode) == (TableKind.EXTERNAL, AcidMode.NONE)
     with pytest.raises(NotFoundError):
         acid.sql("create table u like nosuch")
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select, update
 
-from hiveacid.errors import InvalidInputError, MetastoreError
+from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError
 from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue, CompactionUpkeep
 from hiveacid.metastore.sql.compaction_rows import (
     HISTORY_COLUMNS,
@@ -302,7 +302,7 @@ class SqlCompactions(CompactionUpkeep, CompactionQueue):
             if compaction.id == NO_COMPACTION:
                 write_history(unit, compaction, never_queued, error)
             elif not move_to_history(unit, compaction, state, error):
-                raise MetastoreError(
+                raise NotFoundError(
                     f"No record with CQ_ID={compaction.id} found in COMPACTION_QUEUE",
                     compaction=compaction.id,
                 )

@@ -323,7 +323,7 @@ def definition_of(context: ExecutionContext, statement: CreateTable, look: Look)
     like = None if statement.like is None else look.definition(statement.like)
     properties: dict[str, str] = dict(statement.properties)
     if like is not None:
-        properties = {**_kept(like), **properties}
+        properties = {**_kept(like, external=statement.external), **properties}
     elif not statement.external:
         properties = {**_defaults(context.settings, properties), **properties}
     wanted = statement.constraints
@@ -366,9 +366,13 @@ def definition_of(context: ExecutionContext, statement: CreateTable, look: Look)
     )
 
 
-def _kept(like: Table) -> dict[str, str]:
-    """The properties that a table made LIKE another has of it (real Hive keeps these three)."""
-    kept = ("transactional", "transactional_properties", "bucketing_version")
+def _kept(like: Table, *, external: bool) -> dict[str, str]:
+    """The properties that a table made LIKE another has of it: real Hive keeps these three, and of
+    them the last alone for an external table (create_like2.q).
+    """
+    kept = {"bucketing_version"}
+    if not external:
+        kept |= {"transactional", "transactional_properties"}
     return {key: value for key, value in like.properties.items() if key in kept}
 
 
