@@ -325,6 +325,23 @@ def test_the_driver_decodes_nothing_where_a_range_leaves_out_no_stripe(
     assert routes == ["in_driver"]
 
 
+def test_a_column_called_row_does_not_answer_for_its_neighbours(acid, rows, routes, monkeypatch):
+    """Spark pushes down ``row.v``, which ORC looks for in the table's own ``row``."""
+    monkeypatch.setattr(arrow_read, "ROWS_MAX", -1)
+    for name, kind, value in (
+        ("v", "struct<v:int>", "named_struct('v', -1)"),
+        ("_elem", "array<int>", "array(-1)"),
+        ("_value", "map<string,int>", "map('a', -1)"),
+    ):
+        acid.sql(f"create table {name}_row (`{name}` int, `row` {kind}) {ACID}")
+        source = f"select cast(id as int), {value} from range(0, 1000, 1, 1)"
+        acid.sql(f"insert into {name}_row {source}")
+        text = f"select count(*), count(`row`) from {name}_row where `{name}` > 900"
+        assert rows(text) == [(99, 99)], name
+        assert rows(f"select max(`{name}`) + 0 from {name}_row where `{name}` > 900") == [(999,)]
+    assert set(routes) == {"in_workers", "rows"}
+
+
 @pytest.mark.long("spark", "storage", "sql", "statements")
 def test_many_partitions_are_one_relation(acid, rows, routes, capsys):
     acid.sql(f"create table m (k int) partitioned by (p string, d date) {ACID}")

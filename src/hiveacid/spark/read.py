@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.errors import UnsupportedError
+from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
@@ -174,6 +175,9 @@ def _chosen(
     if not parts or (has_events and _is_better_through_arrow(plan, parts)):
         return [], list(parts)
     wanted = [column for column in table.columns if column.name in plan.columns]
+    if has_events and any(column.name == events.ROW and column.type.children for column in wanted):
+        # what is pushed down of ``row.v`` ORC asks the statistics of this column's own ``v``
+        return [], list(parts)
     utc = all("timestamp" not in str(column.type) for column in wanted) or is_utc(spark)
     native: list[PartPlan] = []
     other: list[PartPlan] = []
