@@ -140,7 +140,10 @@ def parse_create(cursor: Cursor) -> Command:
         kind = " ".join([*words, cursor.token.text.upper()])
         raise UnsupportedError(f"CREATE {kind} is not supported")
     if "TEMPORARY" in words:
-        raise UnsupportedError("temporary tables are not supported")
+        raise UnsupportedError(
+            "temporary tables are not supported",
+            note="CREATE TEMPORARY VIEW ... AS SELECT, or a table that is dropped at the end.",
+        )
     cursor.next()
     table = _create_table(cursor)
     properties = dict(table.properties)

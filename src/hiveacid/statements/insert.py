@@ -98,12 +98,13 @@ def plan(statement: Insert, look: Look) -> InsertWork:
 def _is_there(
     statement: Insert, table: Table, static: Mapping[str, str | None], look: Look
 ) -> bool:
-    """Whether IF NOT EXISTS leaves the statement nothing to do.
+    """Whether IF NOT EXISTS leaves the statement nothing to do; without partitions it says nothing
+    (enforce_constraint_notnull.q).
 
     Raises:
         InvalidInputError: 10093, no partition is named as a whole.
     """
-    if not statement.if_not_exists:
+    if not (statement.if_not_exists and table.partition_keys):
         return False
     open_keys = [key for key in table.partition_keys if key not in static]
     if open_keys or not static:

@@ -42,6 +42,13 @@ def test_a_partition_that_is_there_keeps_its_rows(acid: Session, kind: str) -> N
     assert rows_of(acid)[0] == (3, 1, "x")
 
 
+def test_without_partitions_it_says_nothing(acid: Session) -> None:
+    acid.sql(f"create table u (id int) {KINDS[0]}")
+    acid.sql("insert into u values (1)")
+    assert acid.sql("insert overwrite table u if not exists values (2)").rows == 1
+    assert hiveacid.read_arrow(acid.table("u")).read_all().column("id").to_pylist() == [2]
+
+
 def test_a_partition_that_is_not_named_whole_is_an_error(acid: Session) -> None:
     acid.sql(f"create table t (id int) partitioned by (p int, q string) {KINDS[0]}")
     for spec, values in (("partition (p=1, q)", "(1, 'x')"), ("", "(1, 1, 'x')")):
