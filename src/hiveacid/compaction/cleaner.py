@@ -82,16 +82,11 @@ class Cleaned:
     message: str | None = None
 
 
-class _Nothing:
-    """What a dry cleaner tells the queue."""
+class _Unheard:
+    """The queue as a dry cleaner has it: nothing that it is told is kept."""
 
-    def note_cleaning(self, entry: CompactionInfo, *, started: bool) -> None: ...
-
-    def mark_cleaned(self, entry: CompactionInfo, **facts: object) -> None: ...
-
-    def mark_refused(self, entry: CompactionInfo, reason: str) -> None: ...
-
-    def retry_cleaning(self, entry: CompactionInfo, reason: str) -> None: ...
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
 
 
 class Cleaner:
@@ -114,7 +109,7 @@ class Cleaner:
         self._retain_s = retain_s
         self._unretained = frozenset(unretained)
         self._store = client.own
-        self._queue = _Nothing() if dry else self._store
+        self._queue = _Unheard() if dry else self._store
         self._dry = dry
         self._removing = removing
         self._gone: set[str] = set()
@@ -131,7 +126,8 @@ class Cleaner:
         while True:
             found = self.run(table)
             done += found
-            if not any(map(_may_uncover_another, found)):
+            cleaned = (one for one in found if one.outcome is CleaningOutcome.CLEANED)
+            if all(_of_aborts(one.compaction) for one in cleaned):
                 return tuple(done)
 
     def run(self, table: TableName | None = None) -> tuple[Cleaned, ...]:
@@ -287,7 +283,8 @@ class Cleaner:
         waiting = [path for plan in left for path in plan.remove]
         if waiting:
             self._queue.note_cleaning(entry, started=False)
-            why = _still_needed(waiting)
+            why = f"{len(waiting)} replaced directories may still be needed by a reader: "
+            why += f"{waiting[0]}, ..."
             return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
         if any(why is Kept.PINNED for plan in left for _, why in plan.keep):
             pins = self._store.pins(entry.table, in_force=True)
@@ -441,11 +438,6 @@ def _of_aborts(entry: CompactionInfo) -> bool:
     return entry.type is CompactionType.ABORT_TXN_CLEANUP
 
 
-def _may_uncover_another(done: Cleaned) -> bool:
-    """Whether a compaction of the same table or partition may be next."""
-    return done.outcome is CleaningOutcome.CLEANED and not _of_aborts(done.compaction)
-
-
 def is_below(path: str, directories: Collection[str]) -> bool:
     """Whether a path is one of these, or below one."""
     return path in directories or any(path.startswith(f"{one}/") for one in directories)
@@ -454,7 +446,3 @@ def is_below(path: str, directories: Collection[str]) -> bool:
 def bytes_below(path: str, entries: Iterable[Entry]) -> int:
     """How large a file is, or all files below a directory."""
     return sum(e.size_bytes for e in entries if e.path == path or e.path.startswith(f"{path}/"))
-
-
-def _still_needed(paths: Sequence[str]) -> str:
-    return f"{len(paths)} replaced directories may still be needed by a reader: {paths[0]}, ..."

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
+from operator import attrgetter
 from typing import Final
 
 from hiveacid.client import Client
@@ -17,7 +18,7 @@ from hiveacid.compaction.cleaner import Cleaned, Cleaner, bytes_below, is_below
 from hiveacid.compaction.cleaning import keeps_all, lists_of
 from hiveacid.errors import NotFoundError
 from hiveacid.layout.compaction import Kept
-from hiveacid.layout.directories import SWEPT_PREFIXES, partition_name
+from hiveacid.layout.directories import SWEPT_PREFIXES, name_of_partition
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionInfo,
@@ -129,8 +130,7 @@ class _Explained:
             partitions = self.client.metastore.list_partitions(table.name)
         if table.acid_mode is not AcidMode.NONE:
             for one in partitions:
-                name = partition_name(keys, one.values) if keys else None
-                yield self._preview(table, one, name, gone)
+                yield self._preview(table, one, name_of_partition(table, one), gone)
         if keys or table.acid_mode is AcidMode.NONE:
             fs, root = self.client.files.at(table.location)
             names = (info.path.rpartition("/")[2] for info in fs.list_directory(root))
@@ -185,7 +185,9 @@ class _Explained:
                 for one in kept
             ]
         kept += _not_ours(staged, remove)
-        keep = sorted((one for one in kept if not is_below(one.path, remove)), key=_path)
+        keep = sorted(
+            (one for one in kept if not is_below(one.path, remove)), key=attrgetter("path")
+        )
         keep = [replace(one, size_bytes=bytes_below(one.path, entries)) for one in keep]
         gone_bytes = sum(bytes_below(one, entries) for one in remove)
         return CleaningPreview(
@@ -236,10 +238,6 @@ _KEEPERS: Final = {
     Kept.OBSOLETE: "replaced",
 }
 """By why a path stays; ``replaced`` waits for the compaction after which it is cleaned."""
-
-
-def _path(kept: KeptDirectory) -> str:
-    return kept.path
 
 
 def _not_ours(staged: Iterable[str], removed: Collection[str]) -> tuple[KeptDirectory, ...]:

@@ -26,7 +26,7 @@ from hiveacid.compaction.policy import (
 from hiveacid.compaction.rewrites import find_partition
 from hiveacid.errors import AcidError, NotFoundError
 from hiveacid.layout.compaction import has_work
-from hiveacid.layout.directories import AcidDirectory, partition_name
+from hiveacid.layout.directories import AcidDirectory, name_of_partition
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.model.compactions import (
     NO_COMPACTION,
@@ -280,7 +280,7 @@ class _Look:
 
     def examined(self, table: Table, partition: Partition, entries: tuple[Entry, ...]) -> Examined:
         """Decide about a partition whose definition and listing are known."""
-        name = _partition_name(table, partition)
+        name = name_of_partition(table, partition)
         directory = self._resolved(table, entries)
         decision = self._decision(table, name, directory)
         against = self._against(table, name, None)
@@ -400,9 +400,3 @@ def _entry(name: TableName, partition: str | None) -> CompactionInfo:
     return CompactionInfo(
         NO_COMPACTION, name, partition, CompactionType.MINOR, CompactionState.INITIATED
     )
-
-
-def _partition_name(table: Table, partition: Partition) -> str | None:
-    if not table.partition_columns:
-        return None
-    return partition_name([column.name for column in table.partition_columns], partition.values)

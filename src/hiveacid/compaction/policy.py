@@ -149,7 +149,8 @@ def decide(contents: Contents, thresholds: Thresholds, *, hour: int) -> Decision
 def _decide(contents: Contents, thresholds: Thresholds) -> Decision:
     has_base = contents.base_bytes > 0 or contents.delta_bytes == 0
     many = contents.deltas > thresholds.deltas
-    counted = f"{_deltas(contents.deltas)}, {'' if many else 'not '}more than {thresholds.deltas}"
+    deltas = "1 delta" if contents.deltas == 1 else f"{contents.deltas} deltas"
+    counted = f"{deltas}, {'' if many else 'not '}more than {thresholds.deltas}"
     if not has_base:
         if many:
             return Decision(CompactionType.MAJOR, f"{counted}, and no base")
@@ -163,7 +164,3 @@ def _decide(contents: Contents, thresholds: Thresholds) -> Decision:
     if many:
         return Decision(CompactionType.MINOR, counted)
     return Decision(None, f"{counted}; {sized}, not {limit}")
-
-
-def _deltas(count: int) -> str:
-    return "1 delta" if count == 1 else f"{count} deltas"

@@ -71,18 +71,14 @@ class PoliteRewrite:
         method = choose_method(plan, spark=spark is not None, settings=settings)
         if method is Method.SPARK or input_bytes(plan) <= settings.compactor_process_bytes:
             files = rewrite(fs, plan, settings=settings, spark=spark, method=method)
-            self._check_goes_on(plan)
+            if self._stopped:  # what was staged is for nobody, and not to be published
+                raise CompactionError(
+                    f"The rewrite of {plan.table.name} has ended after its session",
+                    table=str(plan.table.name),
+                    location=plan.location,
+                )
             return files
         return whole_result(fs, plan, self._in_processes(fs, plan, method, settings))
-
-    def _check_goes_on(self, plan: RewritePlan) -> None:
-        """Raises: CompactionError: what was staged is for nobody, and not to be published."""
-        if self._stopped:
-            raise CompactionError(
-                f"The rewrite of {plan.table.name} has ended after its session",
-                table=str(plan.table.name),
-                location=plan.location,
-            )
 
     def stop(self) -> None:
         """End the processes; what they have staged counts for nobody. What is rewritten in a thread

@@ -18,8 +18,8 @@ from hiveacid.layout.directories import (
     DeltaName,
     is_hidden,
     is_marker,
+    name_of_partition,
     parse_directory,
-    partition_name,
 )
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.model.readable import HtmlFields
@@ -126,8 +126,7 @@ class View:
                 is not RangeValidity.NONE
                 for delta in directory.deltas
             )
-            keys = self.table.partition_keys
-            name = partition_name(keys, one.values) if keys else None
+            name = name_of_partition(self.table, one)
             if rewrite or directory.obsolete or directory.aborted:
                 found.append(Holding(one, name, entries, directory, rewrite))
         return tuple(found)

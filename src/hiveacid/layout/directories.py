@@ -264,6 +264,12 @@ def partition_name(columns: Sequence[str], values: Sequence[str | None]) -> str:
     )
 
 
+def name_of_partition(table: Table, partition: Partition) -> str | None:
+    """The name of one of a table's partitions; None for what stands for a table without."""
+    keys = table.partition_keys
+    return partition_name(keys, partition.values) if keys else None
+
+
 def parse_partition_name(name: str) -> tuple[tuple[str, str | None], ...] | None:
     """The (column, value) pairs of ``p=x/q=1``, None where a part has no ``column=value`` form.
 

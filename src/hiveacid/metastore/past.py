@@ -77,11 +77,9 @@ class Past(Protocol):
     def pins(self, table: TableName | None = None, *, in_force: bool = False) -> tuple[Pin, ...]:
         """The pins of a table, or of all; with ``in_force`` those of it that have not expired."""
 
-    def add_pins(
-        self, pins: Sequence[Pin], *, keep_ms: int | None = None, replacing: bool = False
-    ) -> tuple[Pin, ...]:
+    def add_pins(self, pins: Sequence[Pin], *, keep_ms: int | None = None) -> tuple[Pin, ...]:
         """Make all of these pins or none, to expire after ``keep_ms``; one takes the place of an
-        expired one of its name, or of any where ``replacing``. Cleaners keep their files from now
+        expired one of its name. Cleaners keep their files from now
         on; readers rely on them once they are confirmed.
 
         Raises: NotFoundError: no such table. AlreadyExistsError: there is one of that name.

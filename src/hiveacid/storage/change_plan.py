@@ -23,8 +23,8 @@ from hiveacid.layout.directories import (
     SnapshotPart,
     bucket_of_file,
     is_hidden,
+    name_of_partition,
     parse_directory,
-    partition_name,
 )
 from hiveacid.layout.resolve import Entry
 from hiveacid.layout.written import WrittenFiles
@@ -90,9 +90,9 @@ def change_units(
             if written is not None:
                 written.add(whole.changed)
             units += _by_bucket(fs, path, table, partition, whole)
-    cleaned, keys = floors(), table.partition_keys
+    cleaned = floors()
     for partition in partitions if cleaned else ():
-        floor = cleaned.get(partition_name(keys, partition.values) if keys else "")
+        floor = cleaned.get(name_of_partition(table, partition) or "")
         if floor is not None and versions.count(max(1, floor.first), floor.base):
             oldest = max(oldest, floor.base)
     if oldest:

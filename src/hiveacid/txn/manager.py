@@ -326,15 +326,12 @@ class TransactionManager:
             MetastoreError: the metastore failed.
         """
         kind = TxnType.REBALANCE_COMPACTION if rebalance else TxnType.COMPACTION
-        txn = self._open(kind)
+        (txn,) = self._opened(1, kind)
         return Transaction(self, txn, read_only=False, isolation=Isolation.SNAPSHOT)
 
     def open_txn(self, *, read_only: bool) -> TxnId:
         """Open a bare transaction, again where it took too long (metastore.md 2.1)."""
-        return self._open(TxnType.READ_ONLY if read_only else TxnType.DEFAULT)
-
-    def _open(self, kind: TxnType) -> TxnId:
-        return self._opened(1, kind)[0]
+        return self._opened(1, TxnType.READ_ONLY if read_only else TxnType.DEFAULT)[0]
 
     def _opened(self, n: int, kind: TxnType, agent: str = "") -> tuple[TxnId, ...]:
         tries_left = _OPEN_TRIES
@@ -439,18 +436,13 @@ def end_reading(txn: Transaction, tables: Iterable[Table], settings: Settings) -
         InvalidInputError: the transaction writes.
         TransactionError, MetastoreError: as ``Transaction.commit``.
     """
-    if _needs_lease(tables, settings, hive_cleans=txn.hive_cleans):
+    kept_s = (_kept_s(one, settings) for one in tables if one.acid_mode is not AcidMode.NONE)
+    if settings.reads_lease == "always" or any(
+        txn.hive_cleans or one < settings.reads_lease_s for one in kept_s
+    ):
         txn.release_locks()
     else:
         txn.close()
-
-
-def _needs_lease(tables: Iterable[Table], settings: Settings, *, hive_cleans: bool) -> bool:
-    """Whether a read of these tables needs an open transaction to keep its files."""
-    if settings.reads_lease == "always":
-        return True
-    kept_s = [_kept_s(one, settings) for one in tables if one.acid_mode is not AcidMode.NONE]
-    return any(hive_cleans or one < settings.reads_lease_s for one in kept_s)
 
 
 def _kept_s(table: Table, settings: Settings) -> float:

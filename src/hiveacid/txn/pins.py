@@ -27,7 +27,7 @@ from hiveacid.errors import (
     SnapshotExpiredError,
     UnsupportedError,
 )
-from hiveacid.layout.directories import partition_name
+from hiveacid.layout.directories import name_of_partition
 from hiveacid.model.compactions import CompactionState
 from hiveacid.model.history import AsOf, ConsumerMove, Floor, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
@@ -123,12 +123,7 @@ def _check_files(
     if table.acid_mode is AcidMode.INSERT_ONLY:
         _refuse_while_cleaned(client, table, version)
     elif version.sequence is not None:
-        keys = table.partition_keys
-        partitions = [
-            one
-            for one in partitions
-            if (partition_name(keys, one.values) if keys else "") in floors
-        ]
+        partitions = [one for one in partitions if (name_of_partition(table, one) or "") in floors]
     past_snapshot(
         client.metastore,
         table,

@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from hiveacid.txn.conflicts import Pending
 
 
-def _never(name: str) -> bool:
-    del name
-    return False
-
-
-def _nothing() -> None:
-    return None
-
-
 class Look:
     """Definitions and partitions without any lock; what was fetched once is remembered."""
 
@@ -41,8 +32,8 @@ class Look:
         catalog: Catalog,
         *,
         database: str,
-        is_temporary: Callable[[str], bool] = _never,
-        pending: Callable[[], Pending | None] = _nothing,
+        is_temporary: Callable[[str], bool] = lambda _: False,
+        pending: Callable[[], Pending | None] = lambda: None,
     ) -> None:
         """``is_temporary`` tells Spark's temporary views; ``pending`` has the partitions and
         columns that the statement's transaction is to make.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, timezone
 from functools import partial
 from typing import Final, Protocol
 
 from hiveacid.clock import Clock
 from hiveacid.errors import LockError, NotFoundError, TransactionError
 from hiveacid.metastore.api import LockResponse, Metastore, own
+from hiveacid.model.readable import moment
 from hiveacid.model.tables import LockId, TableName, TxnId
 from hiveacid.model.transactions import (
     AbortReason,
@@ -94,7 +94,12 @@ def wait_for_lock(
     )
     found = _passing(manager, lambda mine: request(held=mine))
     if found.state is LockState.NOT_ACQUIRED:
-        raise _refused(found, txn)
+        raise LockError(
+            "Locks on the underlying objects cannot be acquired, retry after some time. "
+            f"{found.message}",
+            code=10104,
+            txn=txn,
+        )
     word_s = _FIRST_WORD_S
     try:
         while found.state is not LockState.ACQUIRED:
@@ -196,10 +201,9 @@ def _say_for_whom(
 
 def _whose(blocker: LockInfo, holder: TxnInfo | None) -> str:
     verb = "held" if blocker.state is LockState.ACQUIRED else "requested earlier"
-    return (
-        f"{blocker.type.name} is {verb} by {blocker.holder} of {blocker.user}@{blocker.host}"
-        + _since(blocker, holder)
-    )
+    who = f"{blocker.type.name} is {verb} by {blocker.holder} of {blocker.user}@{blocker.host}"
+    since_ms = _since_ms(blocker, holder)
+    return who if since_ms is None else f"{who} since {moment(since_ms)}+00:00"
 
 
 def _what_frees(blocker: LockInfo) -> str:
@@ -207,15 +211,6 @@ def _what_frees(blocker: LockInfo) -> str:
     if blocker.txn_id:
         return f"It ends with its transaction, or by ABORT TRANSACTIONS {blocker.txn_id}."
     return f"It ends with UNLOCK in its session, or by ABORT LOCKS {blocker.lock_id}."
-
-
-def _refused(found: LockResponse, txn: TxnId | None) -> LockError:
-    return LockError(
-        "Locks on the underlying objects cannot be acquired, retry after some time. "
-        f"{found.message}",
-        code=10104,
-        txn=txn,
-    )
 
 
 def _timed_out(metastore: Metastore, found: LockResponse, *, waited_s: float) -> LockError:
@@ -246,11 +241,3 @@ def _since_ms(blocker: LockInfo, holder: TxnInfo | None) -> int | None:
     if blocker.acquired_at_ms is not None:
         return blocker.acquired_at_ms
     return None if holder is None else holder.started_ms
-
-
-def _since(blocker: LockInfo, holder: TxnInfo | None) -> str:
-    since_ms = _since_ms(blocker, holder)
-    if since_ms is None:
-        return ""
-    moment = datetime.fromtimestamp(since_ms / 1000, timezone.utc)
-    return f" since {moment.isoformat(sep=' ', timespec='seconds')}"

@@ -30,7 +30,7 @@ from hiveacid.metastore.sql.compaction_rows import (
     take_id,
 )
 from hiveacid.metastore.sql.dialect import Row
-from hiveacid.metastore.sql.engine import Database, Unit, one_of
+from hiveacid.metastore.sql.engine import Database, Part, Unit, one_of
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
     COMPLETED_COMPACTIONS,
@@ -205,12 +205,10 @@ _KEEP_BACK_ABORTS: Final = insert(COMPACTION_QUEUE).values(
 )
 
 
-class SqlCleaning(CompactionUpkeep, CompactionQueue):
+class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
     """The part of ``CompactionQueue`` from which the initiator learns where to look, and about
     cleaning.
     """
-
-    _db: Database
 
     def find_potential_compactions(
         self, *, since_ms: int | None = None, table: TableName | None = None
@@ -261,15 +259,14 @@ class SqlCleaning(CompactionUpkeep, CompactionQueue):
     def find_ready_to_clean(
         self, *, uncommitted: bool = False, without: Collection[CompactionId] = ()
     ) -> tuple[CompactionInfo, ...]:
-        options = self._db.options
         first: dict[tuple[TableName, str | None], CompactionInfo] = {}
         with self._db.read() as unit:
-            watermark = min_open_txn(unit, options.open_txn_timeout_ms)
+            watermark = min_open_txn(unit)
             seen_from = _min_seen_open(unit, watermark)
             rows = unit.rows(
                 _READY,
                 now=unit.now_ms,
-                committed=unit.now_ms - options.compaction.cleaning_delay_ms,
+                committed=unit.now_ms - unit.options.compaction.cleaning_delay_ms,
                 watermark=watermark,
             )
         for *row, txn_state in rows:
@@ -311,14 +308,13 @@ class SqlCleaning(CompactionUpkeep, CompactionQueue):
         return tuple(sorted(found, key=lambda one: (one.table, one.partition or "")))
 
     def cleaner_txns(self, compaction: CompactionInfo, *, retention_ms: int = 0) -> ValidTxnList:
-        options = self._db.options
         where = named(compaction.table, compaction.partition)
         with self._db.read() as unit:
-            found = read_open_txns(unit, options.open_txn_timeout_ms, ())
+            found = read_open_txns(unit, ())
             if compaction.type is CompactionType.ABORT_TXN_CLEANUP:
                 end = _or_max(unit.scalar(_OLDEST_WRITER, **where))
             else:
-                watermark = min_open_txn(unit, options.open_txn_timeout_ms)
+                watermark = min_open_txn(unit)
                 unseen = unit.scalar(
                     _FIRST_UNSEEN,
                     **where,
@@ -335,9 +331,8 @@ class SqlCleaning(CompactionUpkeep, CompactionQueue):
         )
 
     def cleaner_write_ids(self, table: TableName, txns: ValidTxnList) -> ValidWriteIdList:
-        timeout_ms = self._db.options.open_txn_timeout_ms
         with self._db.read() as unit:
-            (valid,) = read_valid_write_ids(unit, (table,), txns, timeout_ms=timeout_ms, whole=True)
+            (valid,) = read_valid_write_ids(unit, (table,), txns, whole=True)
         return valid
 
     def note_cleaning(self, compaction: CompactionInfo, *, started: bool) -> None:

@@ -25,7 +25,7 @@ from hiveacid.metastore.sql.compaction_rows import (
     take_id,
     write_history,
 )
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.schema import COMPACTION_QUEUE
 from hiveacid.metastore.sql.write_ids import insert_components, read_valid_write_ids
 from hiveacid.model.compactions import (
@@ -143,10 +143,8 @@ _REVOKE_OLD: Final = _REVOKE.where(Q.CQ_START < bindparam("before"))
 _REVOKE_WITHOUT_TXN: Final = _REVOKE_OLD.where(Q.CQ_TXN_ID.is_(None))
 
 
-class SqlCompactions(CompactionUpkeep, CompactionQueue):
+class SqlCompactions(Part, CompactionUpkeep, CompactionQueue):
     """The part of ``CompactionQueue`` about requests and workers."""
-
-    _db: Database
 
     def use_compaction_options(self, options: CompactionOptions) -> None:
         self._db.options = replace(self._db.options, compaction=options)
@@ -165,8 +163,7 @@ class SqlCompactions(CompactionUpkeep, CompactionQueue):
                     table=str(request.table),
                 )
         with self._db.read() as unit:
-            timeout_ms = self._db.options.open_txn_timeout_ms
-            (valid,) = read_valid_write_ids(unit, (request.table,), timeout_ms=timeout_ms)
+            (valid,) = read_valid_write_ids(unit, (request.table,))
         where = named(request.table, request.partition)
         with self._db.write() as unit:
             hold_next_id(unit)  # one at a time looks and enqueues
@@ -204,8 +201,8 @@ class SqlCompactions(CompactionUpkeep, CompactionQueue):
     def find_next_compaction(
         self, worker: str, *, version: str | None = None, pool: str | None = None
     ) -> CompactionInfo | None:
-        timeout_ms = self._db.options.compaction.pool_timeout_ms
         with self._db.write() as unit:
+            timeout_ms = unit.options.compaction.pool_timeout_ms
             if pool:
                 found = unit.scalar(_WAITING_IN_POOL, pool=pool)
             else:

@@ -16,7 +16,7 @@ from sqlalchemy.sql import ColumnElement, Insert
 from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
 from hiveacid.metastore.api import OwnDatabase, TxnStore
 from hiveacid.metastore.sql.dialect import Row
-from hiveacid.metastore.sql.engine import Database, Unit, one_of
+from hiveacid.metastore.sql.engine import Part, Unit, one_of
 from hiveacid.metastore.sql.history import note_commit
 from hiveacid.metastore.sql.overwrites import NEWER_OVERWRITE, OVERLAPPING
 from hiveacid.metastore.sql.pins import note_moves
@@ -250,10 +250,8 @@ def _note_streams(
         raise overtaken
 
 
-class SqlCommits(OwnDatabase, TxnStore):
+class SqlCommits(Part, OwnDatabase, TxnStore):
     """The part of ``TxnStore`` and ``OwnDatabase`` about what was written, and the commit."""
-
-    _db: Database
 
     def commit_txn(
         self,

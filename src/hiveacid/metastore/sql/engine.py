@@ -70,7 +70,15 @@ class Unit:
     constant of its module is compiled once.
     """
 
-    __slots__ = ("_compiled", "begun_ms", "channel", "connection", "dialect", "outlives_a_crash")
+    __slots__ = (
+        "_compiled",
+        "begun_ms",
+        "channel",
+        "connection",
+        "dialect",
+        "options",
+        "outlives_a_crash",
+    )
 
     def __init__(
         self,
@@ -78,12 +86,14 @@ class Unit:
         channel: Channel,
         *,
         dialect: Dialect,
+        options: MetastoreOptions,
         begun_ms: int,
         compiled: WeakKeyDictionary[ClauseElement, _Compiled],
     ) -> None:
         self.connection = connection
         self.channel = channel
         self.dialect = dialect
+        self.options = options
         self.begun_ms = begun_ms
         """When it began, by the clock handed in."""
         self.outlives_a_crash = True
@@ -324,6 +334,7 @@ class Database:
             connection,
             channel,
             dialect=self.dialect,
+            options=self.options,
             begun_ms=self.clock.now_ms(),
             compiled=self._compiled,
         )
@@ -423,6 +434,12 @@ class Database:
 def _raw(connection: Connection) -> Any:
     """The driver's connection."""
     return connection.connection.dbapi_connection
+
+
+class Part:
+    """What each part of ``SqlMetastore`` has."""
+
+    _db: Database
 
 
 def repeats_transient(cls: type[_T]) -> type[_T]:

@@ -28,7 +28,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     TBLS,
 )
 from hiveacid.metastore.sql.dialect import Row
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
 from hiveacid.metastore.sql.old_history import FORGOTTEN, FORGOTTEN_UP_TO
 from hiveacid.metastore.sql.partition_changes import ask_partitions_since, came_since, tick
@@ -210,10 +210,8 @@ def keep_columns(unit: Unit, table: int, columns: Sequence[Column]) -> None:
     unit.ask(_KEEP_COLUMNS, id=table, columns=json.dumps(texts))
 
 
-class SqlHistory(Past):
+class SqlHistory(Part, Past):
     """Commits and versions."""
-
-    _db: Database
 
     def commits(
         self,
@@ -238,9 +236,7 @@ class SqlHistory(Past):
         where = {"db": table.database, "table": table.table}
         with self._db.read() as unit:
             number = table_ids(unit, table).table
-            (now,) = read_valid_write_ids(
-                unit, (table,), timeout_ms=self._db.options.open_txn_timeout_ms, whole=True
-            )
+            (now,) = read_valid_write_ids(unit, (table,), whole=True)
             gone = unit.ask(FORGOTTEN_UP_TO, id=number)
             asked = [unit.ask(one, id=number, **where) for one in (_UNRECORDED, _UNRECORDED_WRITES)]
             forgotten = gone.scalar() or 0
@@ -291,9 +287,7 @@ class SqlHistory(Past):
                 asked = unit.ask(_LAST_UP_TO_TIME, id=number, time=time_ms)
             else:
                 asked = unit.ask(_LAST_UP_TO, id=number, sequence=sequence)
-            (now,) = read_valid_write_ids(
-                unit, (table,), timeout_ms=self._db.options.open_txn_timeout_ms, whole=True
-            )
+            (now,) = read_valid_write_ids(unit, (table,), whole=True)
             row = next(iter(asked.rows()), None)
             place = max(0 if row is None else row[1], sequence or 0)
             later = ask_partitions_since(unit, number, place, time_ms)
@@ -312,9 +306,7 @@ class SqlHistory(Past):
 
     def _latest(self, unit: Unit, table: TableName) -> Version:
         number = table_ids(unit, table).table
-        (now,) = read_valid_write_ids(
-            unit, (table,), timeout_ms=self._db.options.open_txn_timeout_ms, whole=True
-        )
+        (now,) = read_valid_write_ids(unit, (table,), whole=True)
         row = unit.row(_LAST_UP_TO, id=number, sequence=LONG_MAX)
         if row is not None:
             return replace(self._version(unit, table, number, now, row, None), valid=now)

@@ -12,7 +12,7 @@ from sqlalchemy.sql import Delete, Select
 
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.metastore.sql.cleaning import FIRST_UNSEEN, purge_history
-from hiveacid.metastore.sql.engine import Database, Unit, one_of
+from hiveacid.metastore.sql.engine import Part, one_of
 from hiveacid.metastore.sql.old_history import forget_commits
 from hiveacid.metastore.sql.schema import (
     AUX_TABLE,
@@ -141,10 +141,8 @@ _DEDUPE: Final = tuple(
 )
 
 
-class SqlHousekeeping(OwnDatabase):
+class SqlHousekeeping(Part, OwnDatabase):
     """The part of ``OwnDatabase`` that Hive's metastore does in the background."""
-
-    _db: Database
 
     def perform_timeouts(self) -> tuple[TxnId, ...]:
         options = self._db.options
@@ -168,14 +166,14 @@ class SqlHousekeeping(OwnDatabase):
     def write_set_gc(self) -> None:
         """Forget committed writes that no open transaction can conflict with."""
         with self._db.write() as unit:
-            lowest, boundary, _ = self._watermarks(unit)
+            lowest, boundary, _ = watermarks(unit)
             unit.ask(_WRITE_SET_GC, below=min(lowest, boundary + 1))
 
     def clean_txn_to_write_id(self) -> None:
         """Forget which transaction had a write id, where all snapshots take it as committed."""
         # What is found here stays removable: it is committed, and later write ids are higher.
         with self._db.read() as unit:
-            lowest, _, hwm = self._watermarks(unit)
+            lowest, _, hwm = watermarks(unit)
             below = min(hwm + 1, _or_max(unit.scalar(_MIN_ABORTED)))
             if self._db.options.use_min_history_level:
                 below = min(below, _or_max(unit.scalar(_MIN_SEEN_OPEN)))
@@ -194,7 +192,7 @@ class SqlHousekeeping(OwnDatabase):
     def clean_empty_txns(self) -> None:
         """Forget committed transactions, and aborted ones that left nothing behind."""
         with self._db.read() as unit:
-            _, boundary, _ = self._watermarks(unit)
+            _, boundary, _ = watermarks(unit)
         self._delete_in_batches(_FIRST_TXN, _CLEAN_TXNS, end=boundary, where={})
 
     def dedupe_completed_components(self) -> None:
@@ -253,9 +251,6 @@ class SqlHousekeeping(OwnDatabase):
                 unit.ask(statement, **where, first=first, end=min(following, end))
             self._db.clock.sleep_s(_BATCH_PAUSE_S)
             first = following
-
-    def _watermarks(self, unit: Unit) -> tuple[int, int, int]:
-        return watermarks(unit, self._db.options.open_txn_timeout_ms)
 
 
 def _or_max(found: int | None) -> int:

@@ -16,7 +16,7 @@ from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
 from hiveacid.errors import InvalidInputError, LockError, TransactionError
 from hiveacid.metastore.api import LockManager, LockResponse, OwnDatabase
 from hiveacid.metastore.sql.dialect import Answer, Row
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.overwrites import NEWER_OVERWRITE
 from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID
 from hiveacid.metastore.sql.txns import (
@@ -141,10 +141,8 @@ _DELETE: Final = delete(HIVE_LOCKS).where(_OF_REQUEST)
 _RELEASE: Final = delete(HIVE_LOCKS).where(_L.HL_TXNID == bindparam("txn"))
 
 
-class SqlLocks(OwnDatabase, LockManager):
+class SqlLocks(Part, OwnDatabase, LockManager):
     """``LockManager`` on the tables HIVE_LOCKS and TXN_COMPONENTS."""
-
-    _db: Database
 
     def lock(
         self,

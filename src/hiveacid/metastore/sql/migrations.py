@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from sqlalchemy import Connection, insert, inspect, select, update
-from sqlalchemy.schema import CreateColumn, CreateIndex, Index, Table
+from sqlalchemy.schema import CreateColumn, Index, Table
 
 from hiveacid.errors import MetastoreError, NotFoundError
 from hiveacid.metastore.sql import catalog_schema, schema
@@ -33,12 +33,11 @@ class Opening(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What a version added: tables, columns as ``table.column``, indexes by name."""
+    """What a version added: tables, columns as ``table.column``."""
 
     version: int
     tables: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    indexes: tuple[str, ...] = ()
 
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (
@@ -165,9 +164,6 @@ def _upgrade(unit: Unit, version: int) -> None:
         for name in migration.columns:
             if not found.has("column", name):
                 _add_column(unit.connection, name)
-        for name in migration.indexes:
-            if not found.has("index", name):
-                unit.connection.execute(CreateIndex(_indexes()[name]))
     unit.ask(update(schema.HIVEACID_VERSION).values(SCHEMA_VERSION=schema.SCHEMA_VERSION))
 
 

@@ -24,7 +24,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     TBLS,
 )
 from hiveacid.metastore.sql.dialect import Answer
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.objects import (
     CATALOG,
     NAMED_TABLE,
@@ -79,10 +79,8 @@ _TABLES_IN_DATABASE: Final = (
 )
 
 
-class SqlDatabases(Catalog):
+class SqlDatabases(Part, Catalog):
     """The part of ``Catalog`` about databases."""
-
-    _db: Database
 
     def create_database(self, database: model.Database, *, if_not_exists: bool = False) -> bool:
         name = database.name.lower()
@@ -241,10 +239,8 @@ _DELETE_PARAMS: Final = delete(PARTITION_PARAMS).where(
 )
 
 
-class SqlPartitions(Catalog):
+class SqlPartitions(Part, Catalog):
     """The part of ``Catalog`` about partitions."""
-
-    _db: Database
 
     def add_partitions(
         self,

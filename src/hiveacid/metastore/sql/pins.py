@@ -13,7 +13,7 @@ from hiveacid.errors import AlreadyExistsError, ConflictError
 from hiveacid.metastore.past import Past
 from hiveacid.metastore.sql.catalog_schema import DBS, HIVEACID_PINS, TBLS
 from hiveacid.metastore.sql.dialect import Row
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, locked_table_ids
 from hiveacid.model.history import ConsumerMove, Pin, PinKind
 from hiveacid.model.tables import TableName, WriteId
@@ -74,10 +74,8 @@ _NEW: Final = insert(HIVEACID_PINS).values(
 )
 
 
-class SqlPins(Past):
+class SqlPins(Part, Past):
     """The part of the past about pins."""
-
-    _db: Database
 
     def pins(self, table: TableName | None = None, *, in_force: bool = False) -> tuple[Pin, ...]:
         with self._db.read() as unit:
@@ -85,19 +83,15 @@ class SqlPins(Past):
                 return tuple(map(_pin, unit.rows(_ALL)))
             where = {"database": table.database, "table": table.table}
             if in_force:
-                rows = unit.rows(_THAT_COUNT, **where, now=unit.now_ms)
-            else:
-                rows = unit.rows(_OF_TABLE, **where)
-            return tuple(map(_pin, rows))
+                return tuple(map(_pin, unit.rows(_THAT_COUNT, **where, now=unit.now_ms)))
+            return tuple(map(_pin, unit.rows(_OF_TABLE, **where)))
 
-    def add_pins(
-        self, pins: Sequence[Pin], *, keep_ms: int | None = None, replacing: bool = False
-    ) -> tuple[Pin, ...]:
+    def add_pins(self, pins: Sequence[Pin], *, keep_ms: int | None = None) -> tuple[Pin, ...]:
         with self._db.write() as unit:
             expires = None if keep_ms is None else unit.now_ms + keep_ms
             made = [replace(one, expires_ms=expires) for one in pins]
             for one in sorted(made, key=_table_of):
-                put_pin(unit, one, replacing=replacing)
+                _add(unit, one)
         return tuple(made)
 
     def confirm_pins(self, pins: Sequence[Pin]) -> tuple[Pin, ...]:
@@ -131,14 +125,9 @@ def _key(unit: Unit, pin: Pin) -> dict[str, object]:
     return {"kind": pin.kind.value, "name": pin.name, "id": number}
 
 
-def put_pin(unit: Unit, pin: Pin, *, replacing: bool) -> None:
-    """Make a pin; it takes the place of an expired one of its name, or of any where ``replacing``.
-
-    Raises:
-        NotFoundError: no such table. AlreadyExistsError: there is one, and it is not replaced.
-    """
+def _add(unit: Unit, pin: Pin) -> None:
     where = _key(unit, pin)
-    if not replacing and unit.row(_THERE, **where, now=unit.now_ms) is not None:
+    if unit.row(_THERE, **where, now=unit.now_ms) is not None:
         raise AlreadyExistsError(
             f"{pin.table} has a {pin.kind.value} {pin.name} already",
             table=str(pin.table),

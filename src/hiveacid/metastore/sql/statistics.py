@@ -44,7 +44,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     TBLS,
 )
 from hiveacid.metastore.sql.dialect import Answer, Row
-from hiveacid.metastore.sql.engine import Database, Unit, one_of
+from hiveacid.metastore.sql.engine import Part, Unit, one_of
 from hiveacid.metastore.sql.objects import NAMED_TABLE, no_such_table, table_ids, take_ids
 from hiveacid.metastore.sql.schema import HIVEACID_STREAM_BATCHES, TXN_TO_WRITE_ID, TXNS
 from hiveacid.model.history import StreamBatch
@@ -191,10 +191,8 @@ class _Facts:
     parameters: dict[str, str] = field(default_factory=dict)
 
 
-class SqlStatistics(OwnDatabase, Catalog):
+class SqlStatistics(Part, OwnDatabase, Catalog):
     """The part of ``Catalog`` about statistics."""
-
-    _db: Database
 
     def row_count(self, name: TableName, valid: ValidWriteIdList) -> int | None:
         where = {"database": name.database, "table": name.table}
@@ -455,10 +453,8 @@ _FIRST_BATCH: Final = insert(HIVEACID_STREAM_BATCHES).values(
 )
 
 
-class SqlStreamBatches(Past):
+class SqlStreamBatches(Part, Past):
     """The part of ``OwnDatabase`` about streams."""
-
-    _db: Database
 
     def last_batches(self, app_id: str) -> tuple[StreamBatch, ...]:
         with self._db.query() as unit:
@@ -472,7 +468,7 @@ class SqlStreamBatches(Past):
 def note_batches(unit: Unit, batches: Sequence[StreamBatch]) -> ConflictError | None:
     """Keep the batches as the last ones; the error of one that is there already or overtaken."""
     for batch in batches:
-        key = _batch_key(batch.app_id, batch.table)
+        key = {"app": batch.app_id, "db": batch.table.database, "table": batch.table.table}
         kept = {**key, "number": batch.number, "id": batch.table_id}
         if unit.count(_RAISE_BATCH, **kept):
             continue
@@ -487,7 +483,3 @@ def note_batches(unit: Unit, batches: Sequence[StreamBatch]) -> ConflictError | 
             )
         unit.ask(_FIRST_BATCH, **kept)
     return None
-
-
-def _batch_key(app_id: str, table: TableName) -> dict[str, str]:
-    return {"app": app_id, "db": table.database, "table": table.table}

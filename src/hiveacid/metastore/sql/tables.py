@@ -34,7 +34,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     TBLS,
 )
 from hiveacid.metastore.sql.definitions import ask_definition, read_definition
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.history import keep_columns
 from hiveacid.metastore.sql.objects import (
     TableIds,
@@ -70,10 +70,8 @@ _PARTITION_LOCATIONS: Final = (
 )
 
 
-class SqlTables(OwnDatabase, Catalog):
+class SqlTables(Part, OwnDatabase, Catalog):
     """The part of ``Catalog`` about tables."""
-
-    _db: Database
 
     def create_table(
         self, table: Table, *, if_not_exists: bool = False, claim: Claim | None = None

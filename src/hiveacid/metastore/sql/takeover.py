@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, insert, or_, select
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Claim, OwnDatabase, Place
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.objects import claim_place, no_such_table, read_places
 from hiveacid.metastore.sql.partitions import insert_partitions
 from hiveacid.metastore.sql.schema import TXNS
@@ -49,10 +49,8 @@ _NOT_COMMITTED: Final = select(_T.TXN_ID, _T.TXN_STATE).where(
 )
 
 
-class SqlTakeover(OwnDatabase):
+class SqlTakeover(Part, OwnDatabase):
     """The part of ``OwnDatabase`` about tables of other metastores."""
-
-    _db: Database
 
     def attach_table(
         self,
@@ -75,13 +73,12 @@ class SqlTakeover(OwnDatabase):
             return True
 
     def detach_table(self, name: TableName, *, but: TxnId) -> tuple[ValidWriteIdList, ValidTxnList]:
-        timeout_ms = self._db.options.open_txn_timeout_ms
         with self._db.write() as unit:
-            found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
+            found = read_open_txns(unit, (TxnType.READ_ONLY,))
             opened = [txn for txn in found.open if txn != but]
             txns = ValidTxnList.of(hwm=found.hwm, open=opened, aborted=found.aborted)
             last = last_write_id(unit, name)
-            (valid,) = read_valid_write_ids(unit, (name,), txns, timeout_ms=timeout_ms, whole=True)
+            (valid,) = read_valid_write_ids(unit, (name,), txns, whole=True)
             if not delete_table(unit, name):
                 raise no_such_table(name)
         whole = ValidWriteIdList.of(str(name), hwm=last, open=valid.open, aborted=valid.aborted)

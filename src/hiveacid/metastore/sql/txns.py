@@ -14,7 +14,7 @@ from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, Tr
 from hiveacid.metastore.api import OpenTxns, TxnStore
 from hiveacid.metastore.sql.compaction_rows import give_back
 from hiveacid.metastore.sql.dialect import Answer, Row, packed, server_now, unpacked
-from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Unit
+from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.schema import (
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
@@ -152,10 +152,8 @@ _SHOW: Final = (
 )
 
 
-class SqlTxns(TxnStore):
+class SqlTxns(Part, TxnStore):
     """The part of ``TxnStore`` about the transactions themselves."""
-
-    _db: Database
 
     def open_txns(
         self,
@@ -175,11 +173,12 @@ class SqlTxns(TxnStore):
             unnamed = (TxnType.DEFAULT, TxnType.READ_ONLY)  # no directory is named after them
             unit.outlives_a_crash = txn_type not in unnamed or repl_policy is not None
             if repl_policy is not None:
-                found = _replicated(unit, repl_policy, source_ids)
-                if found:
-                    return found
+                where = {"policy": repl_policy}
+                known = [unit.scalar(_FIND_REPL, **where, source=one) for one in source_ids]
+                if any(known):
+                    return tuple(TxnId(txn) for txn in known if txn is not None)
             who = {"user": user, "host": host, "type": int(txn_type), "agent": agent or None}
-            txns = _insert_txns(unit, min(n, options.open_batch_max), who, options)
+            txns = _insert_txns(unit, min(n, options.open_batch_max), who)
             if repl_policy is not None:
                 unit.run_many(
                     _INSERT_REPL_MAP,
@@ -210,13 +209,12 @@ class SqlTxns(TxnStore):
         return txns
 
     def get_open_txns(self, *, exclude_types: Collection[TxnType] = ()) -> OpenTxns:
-        timeout_ms = self._db.options.open_txn_timeout_ms
         with self._db.query() as unit:
-            found = _without_late(unit, timeout_ms, exclude_types)
+            found = _without_late(unit, exclude_types)
         if found is not None:
             return found
         with self._db.read() as unit:
-            return read_open_txns(unit, timeout_ms, exclude_types)
+            return read_open_txns(unit, exclude_types)
 
     def valid_txns(
         self,
@@ -299,17 +297,15 @@ def highest_txn(unit: Unit) -> int:
     return int(unit.scalar(_HWM))
 
 
-def _insert_txns(
-    unit: Unit, n: int, who: Mapping[str, object], options: MetastoreOptions
-) -> tuple[TxnId, ...]:
+def _insert_txns(unit: Unit, n: int, who: Mapping[str, object]) -> tuple[TxnId, ...]:
     # Readers take a hole below a row for open until the row is a second old: it must not look older
     # than its id.
     now_ms = unit.statement_time_ms
     asked = [unit.ask(_INSERT, now=now_ms, **who) for _ in range(n)]
     txns = tuple(TxnId(one.scalar()) for one in asked)
-    if options.use_min_history_level:
+    if unit.options.use_min_history_level:
         # With these rows there the lowest is the same as without: theirs are young.
-        old_ms = unit.now_ms - options.open_txn_timeout_ms
+        old_ms = unit.now_ms - unit.options.open_txn_timeout_ms
         unit.run_many(_INSERT_HISTORY, [{"txn": txn, "old": old_ms} for txn in txns])
     return txns
 
@@ -344,24 +340,23 @@ def _open_txns_except(excluded: frozenset[TxnType]) -> ClauseElement:
     )
 
 
-def read_open_txns(unit: Unit, timeout_ms: int, exclude_types: Collection[TxnType]) -> OpenTxns:
+def read_open_txns(unit: Unit, exclude_types: Collection[TxnType]) -> OpenTxns:
     """Take the snapshot of metastore.md 2.3.
 
     Ids come from a sequence, so a row may become visible after one with a higher id: a hole just
-    below a row younger than ``timeout_ms`` counts as open.
+    below a row younger than the time-out of opening counts as open.
     """
-    found = _without_late(unit, timeout_ms, exclude_types)
+    found = _without_late(unit, exclude_types)
     if found is not None:
         return found
-    late = _holes_between(unit, timeout_ms)
-    found = _without_late(unit, timeout_ms, exclude_types, late=late)
+    late = _holes_between(unit)
+    found = _without_late(unit, exclude_types, late=late)
     assert found is not None
     return found
 
 
 def _without_late(
     unit: Unit,
-    timeout_ms: int,
     exclude_types: Collection[TxnType],
     *,
     late: list[int] | None = None,
@@ -370,7 +365,7 @@ def _without_late(
     does not tell them.
     """
     statement = _open_txns_except(frozenset(exclude_types))
-    row = unit.row(statement, now=unit.statement_time_ms, timeout=timeout_ms)
+    row = unit.row(statement, now=unit.statement_time_ms, timeout=unit.options.open_txn_timeout_ms)
     assert row is not None
     hwm, min_open, opened, aborted, count, lowest, highest, before = row
     if late is None and count and highest - lowest + 1 != count:
@@ -390,9 +385,9 @@ def _sorted(txns: Iterable[int]) -> tuple[TxnId, ...]:
     return tuple(sorted(cast("Iterable[TxnId]", txns)))
 
 
-def _holes_between(unit: Unit, timeout_ms: int) -> list[int]:
+def _holes_between(unit: Unit) -> list[int]:
     """Ids without rows below young ones but the lowest."""
-    rows = unit.rows(_YOUNG, now=unit.statement_time_ms, timeout=timeout_ms)
+    rows = unit.rows(_YOUNG, now=unit.statement_time_ms, timeout=unit.options.open_txn_timeout_ms)
     young = [txn for (txn,) in rows]
     holes: list[int] = []
     for previous, txn in pairwise(young):
@@ -402,15 +397,15 @@ def _holes_between(unit: Unit, timeout_ms: int) -> list[int]:
     return holes
 
 
-def min_open_txn(unit: Unit, timeout_ms: int) -> int:
+def min_open_txn(unit: Unit) -> int:
     """The lowest id that is open or may still turn up as open (metastore.md 2.10)."""
-    lowest, boundary, _ = watermarks(unit, timeout_ms)
+    lowest, boundary, _ = watermarks(unit)
     return min(lowest, boundary + 1)
 
 
-def watermarks(unit: Unit, timeout_ms: int) -> tuple[int, int, int]:
+def watermarks(unit: Unit) -> tuple[int, int, int]:
     """The lowest open id (2**63-1 where none is), the low boundary, the highest id."""
-    row = unit.row(_WATERMARKS, old=unit.now_ms - timeout_ms)
+    row = unit.row(_WATERMARKS, old=unit.now_ms - unit.options.open_txn_timeout_ms)
     assert row is not None
     lowest, boundary, hwm = row
     return (LONG_MAX if lowest is None else int(lowest), int(boundary or 0), int(hwm or 0))
@@ -479,11 +474,6 @@ def not_open_error(unit: Unit, txn: TxnId) -> TransactionError:
             f"Transaction txnid:{txn} is already committed.", txn=txn, state="committed"
         )
     return TransactionError(f"No such transaction txnid:{txn}", txn=txn, state="unknown")
-
-
-def _replicated(unit: Unit, policy: str, sources: Sequence[int]) -> tuple[TxnId, ...]:
-    found = [unit.scalar(_FIND_REPL, policy=policy, source=source) for source in sources]
-    return tuple(TxnId(txn) for txn in found if txn is not None)
 
 
 def _info(row: Row) -> TxnInfo:

@@ -13,7 +13,7 @@ from sqlalchemy import and_, bindparam, delete, func, insert, select, update
 from hiveacid.errors import AlreadyExistsError, TransactionError
 from hiveacid.metastore.api import TxnStore
 from hiveacid.metastore.sql.dialect import packed, unpacked
-from hiveacid.metastore.sql.engine import Database, Unit
+from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_COMPONENTS, TXN_TO_WRITE_ID
 from hiveacid.metastore.sql.txns import ask_open_type, open_type, read_open_txns
 from hiveacid.model.tables import LONG_MAX, TableName, TxnId, WriteId
@@ -84,10 +84,8 @@ _SEEN: Final = select(_HWM, _LOWEST_TXN.scalar_subquery(), _DOUBTFUL.scalar_subq
 """The watermark, who wrote first, packed the transactions and write ids that may not be valid."""
 
 
-class SqlWriteIds(TxnStore):
+class SqlWriteIds(Part, TxnStore):
     """The part of ``TxnStore`` about write ids."""
-
-    _db: Database
 
     def allocate_write_ids(
         self,
@@ -144,8 +142,7 @@ class SqlWriteIds(TxnStore):
     ) -> tuple[ValidWriteIdList, ...]:
         single = valid_txns is not None and len(tables) == 1
         with self._db.query() if single else self._db.read() as unit:
-            timeout_ms = self._db.options.open_txn_timeout_ms
-            return read_valid_write_ids(unit, tables, valid_txns, timeout_ms=timeout_ms)
+            return read_valid_write_ids(unit, tables, valid_txns)
 
     def last_write_id(self, table: TableName) -> WriteId:
         with self._db.query() as unit:
@@ -229,7 +226,6 @@ def read_valid_write_ids(
     tables: Sequence[TableName],
     valid_txns: ValidTxnList | None = None,
     *,
-    timeout_ms: int,
     whole: bool = False,
 ) -> tuple[ValidWriteIdList, ...]:
     """What a reader with these transactions, or one that comes now, sees of each table.
@@ -238,7 +234,7 @@ def read_valid_write_ids(
     be. A reader's list, as Hive's, ends at the first of them then (metastore.md, surprise 4).
     """
     if valid_txns is None:
-        found = read_open_txns(unit, timeout_ms, (TxnType.READ_ONLY,))
+        found = read_open_txns(unit, (TxnType.READ_ONLY,))
         valid_txns = ValidTxnList.of(hwm=found.hwm, open=found.open, aborted=found.aborted)
     hidden = frozenset(valid_txns.open), frozenset(valid_txns.aborted)
     return tuple(_valid_of_table(unit, one, valid_txns, *hidden, whole=whole) for one in tables)
