@@ -25,7 +25,7 @@ import pytest
 from tests.sampling import first_letter, sampled
 
 from hiveacid.errors import FormatError
-from hiveacid.model.bucket import BucketCodec
+from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType
 from hiveacid.reading.rows import read_arrow
@@ -81,13 +81,13 @@ def put(
         columns=COLUMNS,
         kind=kind,
         write_id=write_id,
-        bucket_property=BucketCodec.V1.encode(0, 0),
+        bucket_property=encode_bucket(0, 0),
         properties={"orc.compress": compress},
     ) as writer:
         if kind is FileKind.DELETE:
             writer.write_deletes(
                 pa.array([1] * deletes, pa.int64()),
-                pa.array([BucketCodec.V1.encode(0, 0)] * deletes, pa.int32()),
+                pa.array([encode_bucket(0, 0)] * deletes, pa.int32()),
                 pa.array(range(0, 2 * deletes, 2), pa.int64()),
             )
         else:

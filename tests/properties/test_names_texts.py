@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.layout import directories, events
-from hiveacid.model.bucket import BucketCodec, RowId
+from hiveacid.model.bucket import BucketCodec, RowId, encode_bucket
 from hiveacid.model.tables import LONG_MAX, LONG_MIN
 from hiveacid.model.types import (
     BINARY,
@@ -171,10 +171,10 @@ def test_range_answers_what_its_ids_answer(
 
 @given(st.integers(0, 4095), st.integers(0, 4095))
 def test_bucket_property(bucket: int, statement: int) -> None:
-    value = BucketCodec.V1.encode(bucket, statement)
+    value = encode_bucket(bucket, statement)
     decoded = BucketCodec.decode(value)
     assert (decoded.bucket_id, decoded.statement_id) == (bucket, statement)
-    assert value < 2**31 and int(decoded) == value
+    assert value < 2**31
 
 
 @given(st.lists(st.builds(RowId, LONGS, st.integers(0, 2**31 - 1), LONGS)))

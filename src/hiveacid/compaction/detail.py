@@ -17,9 +17,9 @@ from hiveacid.client import Client
 from hiveacid.compaction.cleaner import is_below
 from hiveacid.compaction.cleaning import keeps_all
 from hiveacid.compaction.initiator import Examined, Initiator, Verdict
+from hiveacid.layout.changes import WrittenFiles
 from hiveacid.layout.directories import AcidDirectory, DataFile, is_hidden, parse_directory
 from hiveacid.layout.resolve import resolve
-from hiveacid.layout.written import WrittenFiles
 from hiveacid.model.compactions import CompactionInfo, CompactionState, CompactionType
 from hiveacid.model.history import Commit
 from hiveacid.model.readable import HtmlFields, moment

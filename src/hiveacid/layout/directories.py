@@ -341,6 +341,11 @@ class DataFile:
     """When the file was last modified, since 1970; 0 where the file system does not say."""
 
     @property
+    def length_bytes(self) -> int:
+        """How much of it there is to read."""
+        return self.size_bytes if self.logical_bytes is None else self.logical_bytes
+
+    @property
     def is_bucket_file(self) -> bool:
         """Whether its name is that of a file of row events."""
         return self.path.rpartition("/")[2].startswith(BUCKET_PREFIX)

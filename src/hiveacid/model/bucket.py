@@ -24,24 +24,6 @@ class BucketCodec(IntEnum):
     V0 = 0
     V1 = 1
 
-    def encode(self, bucket_id: int, statement_id: int = 0) -> int:
-        """The bucket property; statement -1 (none) counts as 0, and V0 has no statements.
-
-        >>> BucketCodec.V1.encode(1, 2)
-        536936450
-
-        Raises:
-            InvalidInputError: an id is beyond 4095 (format.md 4.4).
-        """
-        statement = max(statement_id, 0)
-        if self is BucketCodec.V0:
-            if not 0 <= bucket_id < 1 << _VERSION_SHIFT or statement:
-                raise _out_of_range(bucket_id, statement_id)
-            return bucket_id
-        if not 0 <= bucket_id <= MAX_BUCKET_ID or not -1 <= statement_id <= MAX_STATEMENT_ID:
-            raise _out_of_range(bucket_id, statement_id)
-        return 1 << _VERSION_SHIFT | bucket_id << _BUCKET_SHIFT | statement
-
     @staticmethod
     def decode(value: int) -> BucketProperty:
         """The parts of a bucket property, read as a signed 32-bit integer.
@@ -71,9 +53,6 @@ class BucketProperty:
     bucket_id: int
     statement_id: StatementId
 
-    def __int__(self) -> int:
-        return self.codec.encode(self.bucket_id, self.statement_id)
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class RowId:
@@ -98,8 +77,21 @@ class RowId:
 
 
 def encode_bucket(bucket_id: int, statement_id: int = 0) -> int:
-    """The bucket property that writers use (V1)."""
-    return BucketCodec.V1.encode(bucket_id, statement_id)
+    """The bucket property that writers use (V1); statement -1 (none) counts as 0.
+
+    >>> encode_bucket(1, 2)
+    536936450
+
+    Raises:
+        InvalidInputError: an id is beyond 4095 (format.md 4.4).
+    """
+    if not 0 <= bucket_id <= MAX_BUCKET_ID or not -1 <= statement_id <= MAX_STATEMENT_ID:
+        raise InvalidInputError(
+            f"Bucket {bucket_id} and statement {statement_id} do not fit a bucket property",
+            bucket_id=bucket_id,
+            statement_id=statement_id,
+        )
+    return 1 << _VERSION_SHIFT | bucket_id << _BUCKET_SHIFT | max(statement_id, 0)
 
 
 def bucket_id_of(value: int) -> int:
@@ -109,11 +101,3 @@ def bucket_id_of(value: int) -> int:
         FormatError: the version is not one of ours.
     """
     return BucketCodec.decode(value).bucket_id
-
-
-def _out_of_range(bucket_id: int, statement_id: int) -> InvalidInputError:
-    return InvalidInputError(
-        f"Bucket {bucket_id} and statement {statement_id} do not fit a bucket property",
-        bucket_id=bucket_id,
-        statement_id=statement_id,
-    )

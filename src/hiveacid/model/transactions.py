@@ -57,14 +57,6 @@ class OperationType(Enum):
         return self in (OperationType.INSERT, OperationType.UPDATE, OperationType.DELETE)
 
 
-TRANSITIONS: Final[Mapping[TxnState, frozenset[TxnState]]] = {
-    TxnState.OPEN: frozenset({TxnState.ABORTED, TxnState.COMMITTED}),
-    TxnState.ABORTED: frozenset(),
-    TxnState.COMMITTED: frozenset(),
-}
-"""State -> states that may follow."""
-
-
 class AbortReason(Enum):
     """Why a transaction was aborted; the value is the text Hive keeps in TXN_META_INFO."""
 

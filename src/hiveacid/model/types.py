@@ -150,21 +150,12 @@ HiveType = (
     | UnionType
 )
 
-BOOLEAN: Final = PrimitiveType("boolean")
-TINYINT: Final = PrimitiveType("tinyint")
-SMALLINT: Final = PrimitiveType("smallint")
-INT: Final = PrimitiveType("int")
-BIGINT: Final = PrimitiveType("bigint")
-FLOAT: Final = PrimitiveType("float")
-DOUBLE: Final = PrimitiveType("double")
 STRING: Final = PrimitiveType("string")
 BINARY: Final = PrimitiveType("binary")
-DATE: Final = PrimitiveType("date")
+INT: Final = PrimitiveType("int")
+DOUBLE: Final = PrimitiveType("double")
 TIMESTAMP: Final = PrimitiveType("timestamp")
 TIMESTAMP_LOCAL_TZ: Final = PrimitiveType("timestamp with local time zone")
-VOID: Final = PrimitiveType("void")
-INTERVAL_YEAR_MONTH: Final = PrimitiveType("interval_year_month")
-INTERVAL_DAY_TIME: Final = PrimitiveType("interval_day_time")
 
 INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 """Of the types of whole numbers, by name."""
@@ -173,33 +164,30 @@ MAX_PRECISION: Final = 38
 MAX_CHAR_LENGTH: Final = 255
 MAX_VARCHAR_LENGTH: Final = 65535
 
-_PRIMITIVES: Final = {
-    kind.name: kind
-    for kind in (
-        BOOLEAN,
-        TINYINT,
-        SMALLINT,
-        INT,
-        BIGINT,
-        FLOAT,
-        DOUBLE,
-        STRING,
-        BINARY,
-        DATE,
-        TIMESTAMP,
-        TIMESTAMP_LOCAL_TZ,
-        VOID,
-        INTERVAL_YEAR_MONTH,
-        INTERVAL_DAY_TIME,
-    )
-}
+_PRIMITIVES: Final = (
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp with local time zone",
+    "void",
+    "interval_year_month",
+    "interval_day_time",
+)
 _SYNONYMS: Final = {
-    "integer": INT,
-    "real": FLOAT,
-    "double precision": DOUBLE,
-    "timestamp without time zone": TIMESTAMP,
-    "timestamplocaltz": TIMESTAMP_LOCAL_TZ,
-    "null": VOID,
+    "integer": "int",
+    "real": "float",
+    "double precision": "double",
+    "timestamp without time zone": "timestamp",
+    "timestamplocaltz": "timestamp with local time zone",
+    "null": "void",
 }
 _TOKEN = re.compile(r"\s*(?:([A-Za-z_][A-Za-z_0-9]*)|([0-9]+)|`((?:[^`]|``)*)`|([<>(),:]))")
 _BARE_NAME = re.compile(r"[^\s:<>,()`]+")
@@ -264,8 +252,8 @@ class _Parser:
     def _primitive(self, word: str) -> HiveType:
         if word in ("double", "timestamp"):
             word = " ".join([word, *self._words()])
-        found = _PRIMITIVES.get(word) or _SYNONYMS.get(word)
-        return found or self._fail("a type", found=word)
+        name = _SYNONYMS.get(word, word)
+        return PrimitiveType(name) if name in _PRIMITIVES else self._fail("a type", found=word)
 
     def _words(self) -> list[str]:
         words: list[str] = []

@@ -22,8 +22,7 @@ from hiveacid.errors import (
     NotFoundError,
     SnapshotExpiredError,
 )
-from hiveacid.layout.changes import Versions
-from hiveacid.layout.written import WrittenFiles
+from hiveacid.layout.changes import Versions, WrittenFiles
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.history import (
     ChangeRange,

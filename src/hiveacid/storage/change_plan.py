@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hiveacid.errors import SnapshotExpiredError
-from hiveacid.layout.changes import Proof, Step, Versions, changes_of, write_ids_of
+from hiveacid.layout.changes import Proof, Step, Versions, WrittenFiles, changes_of, write_ids_of
 from hiveacid.layout.directories import (
     AcidDirectory,
     BaseDirectory,
@@ -27,7 +27,6 @@ from hiveacid.layout.directories import (
     parse_directory,
 )
 from hiveacid.layout.resolve import Entry
-from hiveacid.layout.written import WrittenFiles
 from hiveacid.model.history import Floor
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
@@ -52,7 +51,7 @@ class ChangeUnit:
         before, changed = self.step.before, self.step.changed
         deletes = (file for delta in changed.delete_deltas for file in delta.files)
         files = (*before.row_files, *changed.row_files, *deletes)
-        return sum(_size(file) for file in files if self.bucket in (None, file.bucket))
+        return sum(file.length_bytes for file in files if self.bucket in (None, file.bucket))
 
 
 def change_units(
@@ -114,19 +113,19 @@ def is_complete(fs: FileSystem, path: str, table: Table, proof: Proof) -> bool:
     """
     if table.acid_mode is AcidMode.INSERT_ONLY:
         before, after = proof.inputs.row_files, proof.compacted
-        if sum(map(_size, before)) == sum(map(_size, after)):
+        if sum(one.length_bytes for one in before) == sum(one.length_bytes for one in after):
             return True  # they were copied
         if table.format is not FileFormat.ORC:
             return False
-    rows = sum(tail_of(fs, path, file).rows for file in proof.compacted if _size(file))
-    files = [file for file in proof.inputs.row_files if _size(file)]
+    rows = sum(tail_of(fs, path, file).rows for file in proof.compacted if file.length_bytes)
+    files = [file for file in proof.inputs.row_files if file.length_bytes]
     if not files:
         return rows == 0
     gone = sum(
         tail_of(fs, path, file).rows
         for delta in proof.inputs.delete_deltas
         for file in delta.files
-        if _size(file)
+        if file.length_bytes
     )
     there = sum(tail_of(fs, path, file).rows for file in files)
     if rows == there - gone:
@@ -137,10 +136,6 @@ def is_complete(fs: FileSystem, path: str, table: Table, proof: Proof) -> bool:
         fs, path, proof.inputs, table_columns=table.columns, columns=(), valid=proof.valid
     )
     return bool(rows == sum(batch.num_rows for batch in live))
-
-
-def _size(file: DataFile) -> int:
-    return file.size_bytes if file.logical_bytes is None else file.logical_bytes
 
 
 def _with_lengths(fs: FileSystem, path: str, step: Step, entries: Sequence[Entry]) -> Step:
@@ -178,7 +173,7 @@ def _may_have_new_ids(fs: FileSystem, path: str, base: BaseDirectory, step: Step
     changed = [d for d in step.changed.insert_deltas if d.name.min_write_id <= base.name.write_id]
     before = replace(step.before, deltas=(*step.before.insert_deltas, *changed))
     older = DirectorySources(fs, path, before, valid=step.versions.high)
-    files = [source for source, _ in older.sources() if _size(source.file)]
+    files = [source for source, _ in older.sources() if source.file.length_bytes]
     if len(bounds) != 1 or len(files) != 1:
         return bool(bounds)
     with older.open(files[0].file) as reader:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import FormatError
 from hiveacid.model.types import (
+    STRING,
     CharType,
     DecimalType,
     HiveType,
@@ -39,7 +40,6 @@ _JULIAN_1970: Final = 2_440_588
 _JULIAN_YEARS: Final = 32_082
 """Days of the Julian years from March 4801 BC to the first Julian day."""
 _DAY_TICKS: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
-_STRING: Final = PrimitiveType("string")
 _BIGINT: Final = PrimitiveType("bigint")
 
 
@@ -124,7 +124,7 @@ def _evolve_union(array: pa.UnionArray, found: UnionType, wanted: UnionType, uni
 
 def _evolve_leaf(array: pa.Array, found: HiveType, wanted: HiveType, unit: str) -> pa.Array:
     target = arrow_type(wanted, unit=unit)
-    if wanted == _STRING or isinstance(wanted, CharType | VarcharType):
+    if wanted == STRING or isinstance(wanted, CharType | VarcharType):
         return array if found == wanted else conform(_as_text(array, found), wanted)
     if pa.types.is_binary(array.type):
         raise _cannot_be_read(found, wanted)
@@ -290,7 +290,7 @@ def _parsed(texts: pa.Array, wanted: HiveType, target: pa.DataType | None = None
     if pa.types.is_boolean(target):
         return pc.not_equal(_parsed(texts, _BIGINT), 0)
     if not pa.types.is_integer(target):
-        raise _cannot_be_read(_STRING, wanted)
+        raise _cannot_be_read(STRING, wanted)
     numbers = _parsed(_matching(texts, _INTEGER_FORM), DecimalType(38, 0))
     return _as_integer(numbers, target)
 
@@ -355,13 +355,13 @@ def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
         doubles = array.cast(pa.float64())
         return pc.if_else(pc.is_nan(doubles), None, java_numbers(doubles))
     if pa.types.is_decimal(kind):
-        return _converted(array, _decimal_text, _STRING)
+        return _converted(array, _decimal_text, STRING)
     if pa.types.is_timestamp(kind):
         return pc.replace_substring_regex(array.cast(pa.string()), r"\.?0*$", "")
     if pa.types.is_boolean(kind):
         return pc.utf8_upper(array.cast(pa.string()))
     if pa.types.is_binary(kind):
-        return _converted(array, lambda value: value.hex(" "), _STRING)
+        return _converted(array, lambda value: value.hex(" "), STRING)
     return array.cast(pa.string())
 
 

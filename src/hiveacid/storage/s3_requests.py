@@ -427,7 +427,9 @@ def list_together(requests: Requests, directories: Sequence[str]) -> dict[str, l
     prefix = f"{common}/" if common else ""
     number, after = 0, wanted[0]
     while number < len(wanted):
-        text = _page(requests, prefix=prefix, after=after[above:])
+        query = {"list-type": "2", "prefix": prefix, "start-after": after[above:]}
+        answer = requests.asked("GET", requests.bucket, {**query, "encoding-type": "url"})
+        text = answer.body.decode()
         for path, size_bytes, modified_ns in _objects(requests.bucket, text):
             after = path
             while number < len(wanted) and path > wanted[number]:
@@ -456,11 +458,6 @@ def with_directories(root: str, found: Iterable[Found]) -> list[tuple[str, bool,
             infos[file[:at]] = (file[:at], True, 0, 0)
             at = file.rfind("/", 0, at)
     return [infos[path] for path in sorted(infos)]
-
-
-def _page(requests: Requests, *, prefix: str, after: str) -> str:
-    query = {"list-type": "2", "prefix": prefix, "start-after": after, "encoding-type": "url"}
-    return requests.asked("GET", requests.bucket, query).body.decode()
 
 
 def _objects(bucket: str, text: str) -> Iterator[Found]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import CardinalityError
-from hiveacid.model.bucket import BucketCodec
+from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import StatementId
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.plain.writers import RowFileWriter, open_row_writer, write_no_rows
@@ -132,9 +132,7 @@ class Stager:
             columns=table.columns,
             kind=kind,
             write_id=int(self._target.write_id),
-            bucket_property=0
-            if kind is FileKind.PLAIN
-            else BucketCodec.V1.encode(bucket, int(number)),
+            bucket_property=0 if kind is FileKind.PLAIN else encode_bucket(bucket, int(number)),
             properties=table.properties,
         )
         return writer, replace(file, staged_path=path)

@@ -31,7 +31,7 @@ from hiveacid.layout.directories import (
     staging_name,
 )
 from hiveacid.metastore.api import own
-from hiveacid.model.bucket import BucketCodec
+from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
 from hiveacid.model.transactions import AbortReason, OperationType
@@ -405,7 +405,7 @@ class BatchFiles:
             fs,
             path,
             columns=self.table.columns,
-            bucket_property=BucketCodec.V1.encode(bucket, 0),
+            bucket_property=encode_bucket(bucket, 0),
             properties=self.table.properties,
         )
         return _OpenFile(fs, path, file)

@@ -19,7 +19,7 @@ from hiveacid.errors import (
     NotFoundError,
     SnapshotExpiredError,
 )
-from hiveacid.layout.changes import without_mixed
+from hiveacid.layout.changes import WrittenFiles, without_mixed
 from hiveacid.layout.directories import (
     AcidDirectory,
     BaseName,
@@ -29,7 +29,6 @@ from hiveacid.layout.directories import (
     partition_name,
 )
 from hiveacid.layout.resolve import Entry
-from hiveacid.layout.written import WrittenFiles
 from hiveacid.metastore.api import Catalog, Metastore, OwnDatabase, own
 from hiveacid.model.history import AsOf, Commit, Floor, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Partition, Table

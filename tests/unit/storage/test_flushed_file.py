@@ -13,7 +13,7 @@ from pyarrow import orc
 
 from hiveacid.errors import StorageError
 from hiveacid.layout.events import parse_key_index
-from hiveacid.model.bucket import BucketCodec
+from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem
@@ -23,7 +23,7 @@ from hiveacid.storage.orc.joined_tail import cover
 from hiveacid.storage.orc.tail import read_tail
 
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("varchar(9)")))
-PROPERTY = BucketCodec.V1.encode(0, 0)
+PROPERTY = encode_bucket(0, 0)
 
 
 def rows(first: int, count: int) -> pa.RecordBatch:

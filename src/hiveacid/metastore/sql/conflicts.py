@@ -18,7 +18,6 @@ from hiveacid.metastore.api import OwnDatabase, TxnStore
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Part, Unit, one_of
 from hiveacid.metastore.sql.history import note_commit
-from hiveacid.metastore.sql.overwrites import NEWER_OVERWRITE, OVERLAPPING
 from hiveacid.metastore.sql.pins import note_moves
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
@@ -40,7 +39,12 @@ from hiveacid.metastore.sql.txns import (
     not_open_error,
     open_type,
 )
-from hiveacid.metastore.sql.write_ids import insert_components, insert_writes
+from hiveacid.metastore.sql.write_ids import (
+    NEWER_OVERWRITE,
+    OVERLAPPING,
+    insert_components,
+    insert_writes,
+)
 from hiveacid.model.conflicts import (
     CommittedWrite,
     ConflictUnit,

@@ -17,7 +17,6 @@ from hiveacid.errors import InvalidInputError, LockError, TransactionError
 from hiveacid.metastore.api import LockManager, LockResponse, OwnDatabase
 from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Part, Unit
-from hiveacid.metastore.sql.overwrites import NEWER_OVERWRITE
 from hiveacid.metastore.sql.schema import HIVE_LOCKS, NEXT_LOCK_ID
 from hiveacid.metastore.sql.txns import (
     abort,
@@ -28,7 +27,7 @@ from hiveacid.metastore.sql.txns import (
     not_open_error,
     open_type,
 )
-from hiveacid.metastore.sql.write_ids import intended_writes, record_missing
+from hiveacid.metastore.sql.write_ids import NEWER_OVERWRITE, intended_writes, record_missing
 from hiveacid.model.tables import LockId, TxnId
 from hiveacid.model.transactions import (
     AbortReason,

@@ -1,25 +1,45 @@
-"""Databases and tables by name: their ids, or Hive's error, their definitions from rows; the
-sequence of catalog ids; where tables and partitions lie, and how one of them only claims a place;
-what the transaction tables do when one of them is dropped or renamed (metastore.md 2.14).
+"""Databases and tables by name: their ids, or Hive's error; their definitions, each by one
+question; the sequence of catalog ids; where tables and partitions lie, and how one of them only
+claims a place; what the transaction tables do when one of them is dropped or renamed (metastore.md
+2.14).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, delete, insert, literal, select, update
+from sqlalchemy import (
+    Select,
+    String,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    insert,
+    literal,
+    literal_column,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
 from hiveacid.errors import MetastoreError, NotFoundError
 from hiveacid.metastore.api import Claim, Place
 from hiveacid.metastore.sql.catalog_schema import (
+    BUCKETING_COLS,
+    COLUMNS_V2,
     DBS,
+    PARTITION_KEYS,
     PARTITIONS,
     SDS,
     SEQUENCE_TABLE,
+    SORT_COLS,
     TABLE_PARAMS,
     TBLS,
 )
@@ -38,6 +58,7 @@ from hiveacid.metastore.sql.schema import (
     TXN_TO_WRITE_ID,
     WRITE_SET,
 )
+from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import (
     RENAMING_TO,
     STORAGE_CLASSES,
@@ -304,44 +325,6 @@ def stored_parameters(table: Table) -> dict[str, str]:
     return parameters
 
 
-def table_from_rows(
-    name: TableName,
-    head: Row,
-    *,
-    columns: list[Row],
-    partition_columns: list[Row],
-    parameters: Mapping[str, str],
-    bucket_columns: list[Row],
-    sort_columns: list[Row],
-) -> Table:
-    """Build a table; ``head`` is owner, create time, kind, a view's text and its expanded text,
-    location, input format, buckets.
-    """
-    owner, created_s, kind, view_text, expanded, location, input_format, buckets = head
-    properties = dict(parameters)
-    comment = properties.pop(_COMMENT, None)
-    bucket = None
-    if bucket_columns and buckets > 0:
-        version = int(properties.get(_BUCKETING_VERSION, "1"))
-        bucket = BucketSpec(tuple(row[0] for row in bucket_columns), buckets, version)
-    return Table(
-        name=name,
-        columns=tuple(_column(row) for row in columns),
-        location=location or "",
-        partition_columns=tuple(_column(row) for row in partition_columns),
-        bucket=bucket,
-        sort_columns=tuple(SortColumn(row[0], row[1] == "0") for row in sort_columns),
-        format=_format(name, kind, input_format),
-        kind=TableKind(kind),
-        properties=properties,
-        comment=comment,
-        view_text=view_text,
-        owner=owner or "",
-        created_at_ms=created_s * 1000,
-        view_expanded=expanded,
-    )
-
-
 def _column(row: Row) -> Column:
     name, type_text, comment = row
     return Column(name, parse_type(type_text), comment)
@@ -358,3 +341,140 @@ def _format(name: TableName, kind: str, input_format: str | None) -> FileFormat:
             found=input_format,
         )
     return found
+
+
+# -------------------------------------------------------------------- definitions
+# The definition of a table or view: all of its rows by one question, and what they make.
+
+
+_T = TBLS.c
+_NOTHING: Final[ColumnElement[Any]] = literal_column("NULL")
+_HEAD, _COLUMN, _KEY, _PARAM, _BUCKET, _SORT = range(6)
+_FACTS: Final = (
+    _T.TBL_ID,
+    _T.OWNER,
+    _T.CREATE_TIME,
+    _T.TBL_TYPE,
+    _T.VIEW_ORIGINAL_TEXT,
+    _T.VIEW_EXPANDED_TEXT,
+    SDS.c.LOCATION,
+    SDS.c.INPUT_FORMAT,
+    SDS.c.NUM_BUCKETS,
+)
+
+
+def _part_of_definition(
+    kind: int, table: SqlTable | None, *columns: ColumnElement[Any], on: ColumnElement[bool] | None
+) -> Select[Any]:
+    """Rows of one kind: its number, an index and three values, then the facts of the table."""
+    source: Any = TBLS.join(SDS, SDS.c.SD_ID == _T.SD_ID)
+    if table is not None:
+        source = source.join(table, on)
+    padded = (*columns, *(_NOTHING,) * (4 - len(columns)))
+    facts = _FACTS if table is None else (_NOTHING,) * len(_FACTS)
+    return (
+        select(literal_column(str(kind)), *padded, *facts).select_from(source).where(*NAMED_TABLE)
+    )
+
+
+# One statement for all of a definition: definitions are read all the time, and a single statement
+# sees one state of the database.
+_DEFINITION: Final = union_all(
+    _part_of_definition(_HEAD, None, literal_column("0"), on=None),
+    _part_of_definition(
+        _COLUMN,
+        COLUMNS_V2,
+        COLUMNS_V2.c.INTEGER_IDX,
+        COLUMNS_V2.c.COLUMN_NAME,
+        COLUMNS_V2.c.TYPE_NAME,
+        COLUMNS_V2.c.COMMENT,
+        on=COLUMNS_V2.c.CD_ID == SDS.c.CD_ID,
+    ),
+    _part_of_definition(
+        _KEY,
+        PARTITION_KEYS,
+        PARTITION_KEYS.c.INTEGER_IDX,
+        PARTITION_KEYS.c.PKEY_NAME,
+        PARTITION_KEYS.c.PKEY_TYPE,
+        PARTITION_KEYS.c.PKEY_COMMENT,
+        on=PARTITION_KEYS.c.TBL_ID == _T.TBL_ID,
+    ),
+    _part_of_definition(
+        _PARAM,
+        TABLE_PARAMS,
+        literal_column("0"),
+        TABLE_PARAMS.c.PARAM_KEY,
+        TABLE_PARAMS.c.PARAM_VALUE,
+        on=TABLE_PARAMS.c.TBL_ID == _T.TBL_ID,
+    ),
+    _part_of_definition(
+        _BUCKET,
+        BUCKETING_COLS,
+        BUCKETING_COLS.c.INTEGER_IDX,
+        BUCKETING_COLS.c.BUCKET_COL_NAME,
+        on=BUCKETING_COLS.c.SD_ID == _T.SD_ID,
+    ),
+    _part_of_definition(
+        _SORT,
+        SORT_COLS,
+        SORT_COLS.c.INTEGER_IDX,
+        SORT_COLS.c.COLUMN_NAME,
+        cast(SORT_COLS.c.ORDER, String),
+        on=SORT_COLS.c.SD_ID == _T.SD_ID,
+    ),
+)
+
+
+def ask_definition(unit: Unit, name: TableName) -> Answer:
+    """Ask for the rows of a table's definition."""
+    return unit.ask(_DEFINITION, database=name.database, table=name.table)
+
+
+def read_definition(name: TableName, asked: Answer) -> Table | None:
+    """The table's definition, None where there is none of the name."""
+    rows = asked.rows()
+    statistics = {row[2]: row[3] for row in rows if _is_statistic(row)}
+    definition = _built(name, tuple(tuple(row) for row in rows if not _is_statistic(row)))
+    if definition is None:
+        return None
+    return replace(definition, properties={**definition.properties, **statistics})
+
+
+def _is_statistic(row: Row) -> bool:
+    return row[0] == _PARAM and row[2] in STATISTICS_KEYS
+
+
+@functools.lru_cache(maxsize=256)
+def _built(name: TableName, rows: tuple[Row, ...]) -> Table | None:
+    """A definition without statistics: it changes seldom, and is asked for by each statement."""
+    kinds: tuple[list[Row], ...] = ([], [], [], [], [], [])
+    for kind, _, *values in sorted(rows, key=itemgetter(0, 1)):
+        kinds[kind].append(tuple(values))
+    if not kinds[_HEAD]:
+        return None
+    (number, owner, created_s, kind, text, expanded, location, input_format, buckets) = kinds[
+        _HEAD
+    ][0][3:]
+    properties = {row[0]: row[1] for row in kinds[_PARAM]}
+    comment = properties.pop(_COMMENT, None)
+    bucket = None
+    if kinds[_BUCKET] and buckets > 0:
+        version = int(properties.get(_BUCKETING_VERSION, "1"))
+        bucket = BucketSpec(tuple(row[0] for row in kinds[_BUCKET]), buckets, version)
+    return Table(
+        name=name,
+        columns=tuple(_column(row[:3]) for row in kinds[_COLUMN]),
+        location=location or "",
+        partition_columns=tuple(_column(row[:3]) for row in kinds[_KEY]),
+        bucket=bucket,
+        sort_columns=tuple(SortColumn(row[0], row[1] == "0") for row in kinds[_SORT]),
+        format=_format(name, kind, input_format),
+        kind=TableKind(kind),
+        properties=properties,
+        comment=comment,
+        view_text=text,
+        owner=owner or "",
+        created_at_ms=created_s * 1000,
+        view_expanded=expanded,
+        id=number,
+    )

@@ -23,7 +23,6 @@ from hiveacid.model.history import PartitionSince
 _A = HIVEACID_PARTITIONS_SINCE.c
 _F = HIVEACID_FLOORS.c
 _K = HIVEACID_COMMIT_CLOCK.c
-_X = HIVEACID_DROPPED_PARTITIONS.c
 _NOW: Final = bindparam("now", type_=BigInteger)
 _TICK: Final = update(HIVEACID_COMMIT_CLOCK).values(
     HK_SEQ=_K.HK_SEQ + 1, HK_TIME=case((_K.HK_TIME < _NOW, _NOW), else_=_K.HK_TIME)

@@ -33,17 +33,18 @@ from hiveacid.metastore.sql.catalog_schema import (
     TABLE_PARAMS,
     TBLS,
 )
-from hiveacid.metastore.sql.definitions import ask_definition, read_definition
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.history import keep_columns
 from hiveacid.metastore.sql.objects import (
     TableIds,
+    ask_definition,
     claim_place,
     database_id,
     find_table,
     forget_table,
     locked_table_ids,
     no_such_table,
+    read_definition,
     rename_table,
     stored_parameters,
     take_ids,

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import compress
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
 
 from hiveacid.errors import AlreadyExistsError, TransactionError
 from hiveacid.metastore.api import TxnStore
 from hiveacid.metastore.sql.dialect import packed, unpacked
 from hiveacid.metastore.sql.engine import Part, Unit
-from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_COMPONENTS, TXN_TO_WRITE_ID
+from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_COMPONENTS, TXN_TO_WRITE_ID, WRITE_SET
 from hiveacid.metastore.sql.txns import ask_open_type, open_type, read_open_txns
 from hiveacid.model.tables import LONG_MAX, TableName, TxnId, WriteId
 from hiveacid.model.transactions import LockComponent, OperationType, TxnType
@@ -273,3 +273,43 @@ def _valid_of_table(
         aborted = [] if opened else [first]
         hwm = first
     return ValidWriteIdList(str(table), hwm, min_open, tuple(opened), tuple(aborted))
+
+
+# -------------------------------------------------------------------- overwrites
+# Statements that tell whether what a transaction is to write to was replaced meanwhile: asked with
+# its locks, and by the commit's checks.
+
+
+_S = WRITE_SET.c
+
+OVERLAPPING: Final = and_(
+    _S.WS_DATABASE == _C.TC_DATABASE,
+    _S.WS_TABLE == _C.TC_TABLE,
+    _S.WS_COMMIT_ID >= bindparam("txn"),
+    _S.WS_TXNID != bindparam("txn"),
+)
+"""What others committed, beside what a transaction recorded, since it opened."""
+NEWER_OVERWRITE: Final = (
+    select(_S.WS_TXNID)
+    .join_from(WRITE_SET, TXN_COMPONENTS, OVERLAPPING)
+    .join(
+        TXN_TO_WRITE_ID,
+        and_(
+            _W.T2W_TXNID == _S.WS_TXNID,
+            _W.T2W_DATABASE == _S.WS_DATABASE,
+            _W.T2W_TABLE == _S.WS_TABLE,
+        ),
+    )
+    .where(
+        _C.TC_TXNID == bindparam("txn"),
+        _S.WS_OPERATION_TYPE == OperationType.UPDATE.value,
+        _W.T2W_WRITEID > _C.TC_WRITEID,
+        or_(
+            _S.WS_PARTITION == _C.TC_PARTITION,
+            _S.WS_PARTITION.is_(None),
+            _C.TC_PARTITION.is_(None),
+        ),
+    )
+    .limit(1)
+)
+"""See ``OwnDatabase.newer_overwrite``."""

@@ -231,9 +231,7 @@ class _SourceRead:
     def rows(self, reader: BucketFileReader, stripes: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of some stripes of the file, which is open."""
         what = self.what
-        predicate = ANYTHING if what.selection is None else what.selection.predicate
-        filter = _RowFilter(reader, what.columns, predicate, stripes, unit=what.unit)
-        found = filter.batches(wanted=what.wanted, identities=self.needs_ids, raw=self.raw)
+        found = _filtered(reader, what, stripes, identities=self.needs_ids, raw=self.raw)
         for batch, meets in found:
             alive = rows_that_count(
                 batch, self.source, self.deletes, newest=self.newest, valid=what.valid
@@ -268,50 +266,34 @@ class MergeTask:
         return list(self.rows())
 
 
-class _RowFilter:
-    """Reads the chosen stripes of a file: first the columns of the predicate, the rest only where
-    some row meets it.
+def _filtered(
+    reader: BucketFileReader,
+    what: _Wanted,
+    stripes: Sequence[int],
+    *,
+    identities: bool,
+    raw: OriginalRows | None,
+) -> Iterator[tuple[EventBatch, Bools | None]]:
+    """Batches of the chosen stripes with, for each row, whether it may meet the predicate (None:
+    all do): first the columns of the predicate are read, the rest only where some row meets it.
     """
-
-    def __init__(
-        self,
-        reader: BucketFileReader,
-        table_columns: Sequence[Column],
-        predicate: Predicate,
-        stripes: Sequence[int],
-        *,
-        unit: str,
-    ) -> None:
-        self._reader = reader
-        self._unit = unit
-        self._columns = table_columns
-        self._stripes = stripes
-        self._predicate = predicate
-        mentioned = columns_of(self._predicate)
-        self._decides = [i for i, c in enumerate(table_columns) if c.name in mentioned]
-
-    def batches(
-        self, *, wanted: Sequence[int], identities: bool, raw: OriginalRows | None
-    ) -> Iterator[tuple[EventBatch, Bools | None]]:
-        """Batches with, for each row, whether it may meet the predicate (None: all do)."""
-        read = partial(self._reader.batches, table_columns=self._columns, unit=self._unit)
-        if not self._decides:
-            for batch in read(wanted=wanted, identities=identities, raw=raw, stripes=self._stripes):
-                yield batch, None
-            return
-        for number in self._stripes:
-            for batch in read(wanted=self._decides, identities=False, stripes=(number,)):
-                meets = self._mask(batch)
-                if meets.any():
-                    for found in read(
-                        wanted=wanted, identities=identities, raw=raw, stripes=(number,)
-                    ):
-                        yield found, None if meets.all() else meets
-
-    def _mask(self, batch: EventBatch) -> Bools:
-        names = (self._columns[i].name for i in self._decides)
-        columns = dict(zip(names, batch.columns, strict=True))
-        return numpy_of(mask(self._predicate, columns, rows=batch.rows))
+    predicate = ANYTHING if what.selection is None else what.selection.predicate
+    mentioned = columns_of(predicate)
+    decides = [i for i, column in enumerate(what.columns) if column.name in mentioned]
+    read = partial(reader.batches, table_columns=what.columns, unit=what.unit)
+    whole = partial(read, wanted=what.wanted, identities=identities, raw=raw)
+    if not decides:
+        for batch in whole(stripes=stripes):
+            yield batch, None
+        return
+    names = [what.columns[i].name for i in decides]
+    for number in stripes:
+        for batch in read(wanted=decides, identities=False, stripes=(number,)):
+            columns = dict(zip(names, batch.columns, strict=True))
+            meets = numpy_of(mask(predicate, columns, rows=batch.rows))
+            if meets.any():
+                for found in whole(stripes=(number,)):
+                    yield found, None if meets.all() else meets
 
 
 def _kept(

@@ -201,7 +201,10 @@ class BucketFileReader(FileReader):
         if self.tail is None or self.tail.rows == 0:
             return
         present = [i for i in wanted if i < len(self.fields)]
-        names = self._selection(present, identities=identities and self.is_acid)
+        prefix = f"{self._root[ROW][1]}." if self.is_acid else ""
+        system = SYSTEM_FIELDS if identities and self.is_acid else ()
+        names = [self._root[name.lower()][1] for name in system]
+        names += [prefix + self.fields[i][0] for i in present]
         reader = self._open_orc() if names else None
         for number in range(len(self.tail.stripes)) if stripes is None else stripes:
             stripe = self.tail.stripes[number]
@@ -252,10 +255,6 @@ class BucketFileReader(FileReader):
         """The data are what the stripe's statistics say; else they are damaged."""
         if batch is None or self.tail is None or not is_checkable(self.tail.footer):
             return
-        if self._statistics is None:
-            self._statistics = self._stripe_statistics()
-        if len(self._statistics) != len(self.tail.stripes):
-            return
         root = self.tail.types[0].children
         found = {
             root[i]: batch.column(name)
@@ -269,14 +268,10 @@ class BucketFileReader(FileReader):
                 found[self._numbers[places[field.name]]] = array
         kinds = [node.kind for node in self.tail.footer.types]
         try:
-            check_columns(found, self._statistics[number], kinds)
-        except FormatError as error:
-            raise self._damaged(error) from error
-
-    def _stripe_statistics(self) -> tuple[tuple[Any, ...], ...]:
-        assert self.tail is not None
-        try:
-            return self.tail.stripe_statistics()
+            if self._statistics is None:
+                self._statistics = self.tail.stripe_statistics()
+            if len(self._statistics) == len(self.tail.stripes):
+                check_columns(found, self._statistics[number], kinds)
         except FormatError as error:
             raise self._damaged(error) from error
 
@@ -297,11 +292,6 @@ class BucketFileReader(FileReader):
             if self.is_acid
             else (root.children)
         )
-
-    def _selection(self, present: Sequence[int], *, identities: bool) -> list[str]:
-        prefix = f"{self._root[ROW][1]}." if self.is_acid else ""
-        names = [self._root[name.lower()][1] for name in SYSTEM_FIELDS] if identities else []
-        return names + [prefix + self.fields[i][0] for i in present]
 
     def _user_columns(
         self,

@@ -211,7 +211,11 @@ class _Stripe:
             if place is None or not self.streams[place]:
                 continue
             index_place = self._place(column, _ROW_INDEX)
-            index = None if index_place is None else self._message(index_place)
+            index = (
+                None
+                if index_place is None
+                else parse_message(proto.RowIndex, self._content(index_place), what="row index")
+            )
             counts = self._counts(index, statistics, column)
             data = self._content(place)
             seconds = decode_seconds(data, sum(counts))
@@ -279,9 +283,6 @@ class _Stripe:
             compression=self.tail.compression,
             block_bytes=self.tail.block_bytes,
         )
-
-    def _message(self, place: int) -> Any:
-        return parse_message(proto.RowIndex, self._content(place), what="row index")
 
 
 def _set_range_of(statistics: Any, seconds: Int64s) -> None:

@@ -127,24 +127,21 @@ class FlushedFile:
             StorageError: writing failed; what was flushed before counts.
         """
         with held_back():
-            self._flush()
-
-    def _flush(self) -> None:
-        writer, part, self._writer, self._write_id = self._writer, self._part, None, None
-        stripes = None if writer is None else writer.end_stripes()
-        if stripes is None or part is None:
-            return
-        if self._joined is None:
-            self._joined = JoinedTail(stripes.tail)
-        self._joined.add(
-            stripes.tail,
-            statistics=stripes.tail.stripe_statistics(),
-            offsets=[part.begins_at + one.offset - len(MAGIC) for one in stripes.tail.stripes],
-        )
-        self._key_index += format_key_index(stripes.last_rows)
-        self._text_types = stripes.text_types
-        self._append_tail()
-        self._append_length()
+            writer, part, self._writer, self._write_id = self._writer, self._part, None, None
+            stripes = None if writer is None else writer.end_stripes()
+            if stripes is None or part is None:
+                return
+            if self._joined is None:
+                self._joined = JoinedTail(stripes.tail)
+            self._joined.add(
+                stripes.tail,
+                statistics=stripes.tail.stripe_statistics(),
+                offsets=[part.begins_at + one.offset - len(MAGIC) for one in stripes.tail.stripes],
+            )
+            self._key_index += format_key_index(stripes.last_rows)
+            self._text_types = stripes.text_types
+            self._append_tail()
+            self._append_length()
 
     def drop(self) -> None:
         """Give the rows since ``begin`` up: what of them is in the file is dead bytes.
@@ -171,7 +168,10 @@ class FlushedFile:
                 self._append_tail()
                 self._append_length()
         finally:
-            self._close_streams()
+            with mapped(self._path):
+                self._out.close()
+            with mapped(self._side_path):
+                self._lengths.close()
         with suppress(MissingFileError):  # its partition was dropped, or renamed, meanwhile
             if self._joined is None:
                 self._fs.delete_file(self._path)
@@ -222,12 +222,6 @@ class FlushedFile:
         with mapped(self._side_path), self._failing():
             self._lengths.write(self._flushed_bytes.to_bytes(_LENGTH_BYTES, "big", signed=True))
             self._lengths.flush()
-
-    def _close_streams(self) -> None:
-        with mapped(self._path):
-            self._out.close()
-        with mapped(self._side_path):
-            self._lengths.close()
 
 
 class _Part:

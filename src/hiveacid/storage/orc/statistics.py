@@ -184,7 +184,6 @@ _TEXT_BYTES_MAX: Final = 1000
 """Java cuts statistics of texts above 1,024 bytes."""
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime(1970, 1, 1)
-_NOTHING: Final = ColumnRange()
 
 
 def stripe_ranges(

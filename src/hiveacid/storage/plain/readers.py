@@ -19,7 +19,7 @@ from hiveacid.errors import FormatError, UnsupportedError
 from hiveacid.layout.directories import DataFile
 from hiveacid.layout.events import OriginalRows
 from hiveacid.model.tables import Column, FileFormat, RowFormat
-from hiveacid.model.types import HiveType, PrimitiveType
+from hiveacid.model.types import STRING, HiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
@@ -35,7 +35,6 @@ _TAIL_BYTES: Final = 256
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 """How Hadoop compresses a text file whose name ends so."""
-_STRING: Final = PrimitiveType("string")
 
 
 class _PlainReader(FileReader, ABC):
@@ -106,7 +105,7 @@ class TextFileReader(_PlainReader):
             first = lines.only(np.arange(len(lines)) == 0)
             offsets, _ = first.items(row_format.separator(0))
             count = max(int(offsets[-1]), 1)
-            self.fields = tuple((f"_col{i}", _STRING) for i in range(count))
+            self.fields = tuple((f"_col{i}", STRING) for i in range(count))
 
     def _read(self, size: int) -> bytes:
         try:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, RowFormat
 from hiveacid.model.types import (
+    TIMESTAMP,
     CharType,
     HiveType,
     ListType,
@@ -25,7 +26,6 @@ from hiveacid.model.types import (
 )
 from hiveacid.storage.arrow_types import LOCAL_ZONED, conform, list_offsets
 
-_TIMESTAMP: Final = PrimitiveType("timestamp")
 _PLAIN_LEAST: Final = 1e-3
 _PLAIN_END: Final = 1e7
 _SIGN_AND_EXPONENT: Final = (
@@ -61,7 +61,7 @@ def conformed(array: pa.Array, kind: HiveType) -> pa.Array:
     Raises:
         ConversionError, UnsupportedError: as ``conform``.
     """
-    if kind == _TIMESTAMP and pa.types.is_timestamp(array.type):
+    if kind == TIMESTAMP and pa.types.is_timestamp(array.type):
         return array if array.type.tz is None else pc.local_timestamp(array)
     return conform(array, kind)
 

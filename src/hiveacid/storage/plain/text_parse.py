@@ -101,7 +101,9 @@ class TextBuffer:
         values[after[values[after] == ord("n")]] = _NEWLINE
         values[after[values[after] == ord("r")]] = _RETURN
         dropped = np.concatenate((np.zeros(1, np.int64), np.cumsum(escapes)))
-        return _binary((offsets - dropped[offsets]).astype(np.int32), values[~escapes].tobytes())
+        kept = (offsets - dropped[offsets]).astype(np.int32)
+        buffers = [None, pa.py_buffer(kept), pa.py_buffer(values[~escapes].tobytes())]
+        return pa.Array.from_buffers(pa.binary(), len(kept) - 1, buffers)
 
     @property
     def has_escapes(self) -> bool:
@@ -199,12 +201,6 @@ def _at(places: Places, index: Places) -> Places:
         return np.zeros(len(index), dtype=np.int64)
     found: Places = places[np.clip(index, 0, len(places) - 1)]
     return found
-
-
-def _binary(offsets: npt.NDArray[np.int32], data: bytes) -> pa.Array:
-    return pa.Array.from_buffers(
-        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
 
 
 _INTEGER: Final = r"^[+-]?[0-9]+(\.[0-9]*)?$"

@@ -38,7 +38,6 @@ from hiveacid.model.predicates import (
 from hiveacid.model.tables import (
     HASHED_OTHERWISE,
     AcidMode,
-    Column,
     FileFormat,
     Partition,
     Table,
@@ -137,13 +136,13 @@ def compression(plan: ScanPlan) -> float:
         FormatError: such a file is damaged.
     """
     files = [(part.part.partition.location, file) for part in plan.parts for file in part.files]
-    files = [(location, file) for location, file in files if _size(file)]
-    if not files or sum(_size(file) for _, file in files) > _SMALL_BYTES_MAX:
+    files = [(location, file) for location, file in files if file.length_bytes]
+    if not files or sum(file.length_bytes for _, file in files) > _SMALL_BYTES_MAX:
         return 1.0
     asked = files[:: math.ceil(len(files) / _FILES_ASKED)]
     rows = sum(tail_of(*plan.files.at(location), file).rows for location, file in asked)
     row_bytes = _ROW_BYTES + _COLUMN_BYTES * len(plan.columns)
-    return max(1.0, rows * row_bytes / sum(_size(file) for _, file in asked))
+    return max(1.0, rows * row_bytes / sum(file.length_bytes for _, file in asked))
 
 
 def partitions_that_match(
@@ -188,7 +187,7 @@ def _plan_part(
     all_files: Files, table: Table, part: SnapshotPart, predicate: Predicate, *, each: _Map
 ) -> PartPlan | None:
     files = part.directory.row_files
-    total = Amount(files_of=len(files), bytes_of=sum(_size(file) for file in files))
+    total = Amount(files_of=len(files), bytes_of=sum(file.length_bytes for file in files))
     left = residual(predicate, partition_ranges(table, part.partition.values))
     if left == NOTHING or not files:
         return None
@@ -235,14 +234,15 @@ def _files_by_bucket(
         for file in files
         if file.bucket < 0
         or file.bucket in ours
-        or (file.bucket in others and _may_be_of_old_hive(table, place, file))
+        or (
+            file.bucket in others
+            and (
+                table.format is not FileFormat.ORC
+                or not file.size_bytes
+                or is_of_old_hive(tail_of(*place, file))
+            )
+        )
     )
-
-
-def _may_be_of_old_hive(table: Table, place: _Place, file: DataFile) -> bool:
-    if table.format is not FileFormat.ORC or file.size_bytes == 0:
-        return True
-    return is_of_old_hive(tail_of(*place, file))
 
 
 def is_of_old_hive(tail: OrcTail) -> bool:
@@ -323,7 +323,7 @@ def _tails(
     def read(file: DataFile) -> OrcTail:
         return (event_tail if full and file.is_bucket_file else tail_of)(*place, file)
 
-    asked = [file for file in files if _size(file)]
+    asked = [file for file in files if file.length_bytes]
     return {file.path: tail for file, tail in zip(asked, each(read, asked), strict=True)}
 
 
@@ -343,9 +343,14 @@ def _stripes(
         if tail is None:
             if not tails:
                 places[file.path] = None
-                amount += Amount(files=1, bytes=_size(file))
+                amount += Amount(files=1, bytes=file.length_bytes)
             continue
-        chosen = _stripes_of(tail, table.columns, predicate)
+        ranges = stripe_ranges(tail, table.columns, columns_of(predicate))
+        chosen = tuple(
+            number
+            for number in range(len(tail.stripes))
+            if ranges is None or may_match(predicate, ranges[number])
+        )
         amount += Amount(stripes_of=len(tail.stripes))
         if not chosen:
             continue
@@ -358,19 +363,6 @@ def _stripes(
         )
         places[file.path] = chosen if len(chosen) < len(tail.stripes) else None
     return places, amount
-
-
-def _stripes_of(
-    tail: OrcTail, columns: tuple[Column, ...], predicate: Predicate
-) -> tuple[int, ...]:
-    ranges = stripe_ranges(tail, columns, columns_of(predicate))
-    if ranges is None:
-        return tuple(range(len(tail.stripes)))
-    return tuple(n for n, known in enumerate(ranges) if may_match(predicate, known))
-
-
-def _size(file: DataFile) -> int:
-    return file.size_bytes if file.logical_bytes is None else file.logical_bytes
 
 
 # -------------------------------------------------------------------- delete files
