@@ -182,7 +182,10 @@ class Initiator:
             MetastoreError: the metastore failed.
         """
         interval_s = self._client.settings.compactor_check_interval_s
-        if self._relieved_s is None or self._now_s() - self._relieved_s >= interval_s:
+        if (
+            self._relieved_s is None
+            or self._client.clock.monotonic_s() - self._relieved_s >= interval_s
+        ):
             self._relieve_dead_workers()
 
     def _relieve_dead_workers(self) -> None:
@@ -193,16 +196,13 @@ class Initiator:
             older_than_ms=int(settings.compactor_worker_timeout_s * 1000),
             without_txn_ms=int(without_txn_s * 1000),
         )
-        self._relieved_s = self._now_s()
-
-    def _now_s(self) -> float:
-        return self._client.clock.monotonic_s()
+        self._relieved_s = self._client.clock.monotonic_s()
 
     def _look(self, queue: Iterable[CompactionInfo]) -> _Look:
         return _Look(self._client, self._name, queue)
 
     def _wants_full_look(self) -> bool:
-        now_s = self._now_s()
+        now_s = self._client.clock.monotonic_s()
         last_s = self._full_look_s
         if last_s is not None and now_s - last_s < _FULL_LOOK_S:
             return False
@@ -210,7 +210,7 @@ class Initiator:
         return True
 
     def _since_last_look_ms(self, table: TableName) -> int | None:
-        now_s = self._now_s()
+        now_s = self._client.clock.monotonic_s()
         full_s, last_s = self._looked_s.get(table, (None, now_s))
         if full_s is None or now_s - full_s >= _FULL_LOOK_S:
             self._looked_s[table] = now_s, now_s

@@ -116,7 +116,7 @@ class PathSource:
         kept = keep([part.partition for part in self.snapshot.parts])
         chosen = tuple(parts[partition.values] for partition in kept)
         snapshot = Snapshot(self.snapshot.table, self.snapshot.valid, chosen)
-        return Lease(snapshot, _nothing, self.files)
+        return Lease(snapshot, lambda: None, self.files)
 
 
 def source_of(
@@ -209,10 +209,6 @@ def _table_source(table: SessionTable, *, lists: tuple[object, object]) -> Table
     if definition.kind is TableKind.VIEW:
         raise InvalidInputError(f"{definition.name} is a view, not a table")
     return TableSource(table, definition)
-
-
-def _nothing() -> None:
-    pass
 
 
 def _write_ids(given: str | ValidWriteIdList | None, root: str) -> ValidWriteIdList:

@@ -31,7 +31,7 @@ from hiveacid.spark.conf import check_names, is_utc, names_local_times, reads_fi
 from hiveacid.spark.relations import Chosen
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.spark.types import ROW_ID_TYPE, spark_type
-from hiveacid.storage.orc.statistics import is_native, is_native_plain
+from hiveacid.storage.orc.statistics import is_native
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plain.readers import parquet_has_types
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
@@ -211,10 +211,11 @@ def _is_native(plan: ScanPlan, part: PartPlan, file: DataFile, *, utc: bool) -> 
         whole = file.size_bytes > 0 and file.logical_bytes in (None, file.size_bytes)
         if not file.is_bucket_file or not whole:
             return False
-        return is_native(event_tail(*place, file), table.columns, utc=utc, wanted=plan.columns)
+        tail = event_tail(*place, file)
+        return is_native(tail, table.columns, has_events=True, utc=utc, wanted=plan.columns)
     if table.format is FileFormat.ORC:
         tail = tail_of(*place, file)
-        return is_native_plain(tail, table.columns, utc=utc, wanted=plan.columns)
+        return is_native(tail, table.columns, has_events=False, utc=utc, wanted=plan.columns)
     times = any(word in str(c.type) for c in table.columns for word in ("timestamp", "date"))
     if table.format is not FileFormat.PARQUET or times:
         return False

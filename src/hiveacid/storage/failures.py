@@ -203,7 +203,9 @@ class Retries:
         """
         name, server = subject.rpartition("/")[2], self._server
         pause_s, began_s = _FIRST_PAUSE_S, self.clock.monotonic_s()
-        patience_s = self._patience_s(began_s)
+        given_up_s = server.given_up_s
+        is_given_up = given_up_s is not None and began_s < given_up_s + self.deadline_s
+        patience_s = 0.0 if is_given_up else self.deadline_s
         while True:
             try:
                 answer = step()
@@ -222,9 +224,3 @@ class Retries:
                 return answer
             self.clock.sleep_s(pause_s * (0.5 + crc32(f"{name}{pause_s}".encode()) / 2**33))
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
-
-    def _patience_s(self, now_s: float) -> float:
-        given_up_s = self._server.given_up_s
-        if given_up_s is not None and now_s < given_up_s + self.deadline_s:
-            return 0
-        return self.deadline_s

@@ -84,7 +84,7 @@ def test_parse_type(text: str, expected: str | None) -> None:
 
 
 def test_parsed_types_are_values() -> None:
-    assert parse_type("double precision") is DOUBLE
+    assert parse_type("double precision") == DOUBLE
     assert parse_type("struct<a:timestamp,b:double>") == StructType(
         (("a", TIMESTAMP), ("b", DOUBLE))
     )

@@ -134,7 +134,8 @@ def test_sparks_reader_is_not_given_files_with_updates(tmp_path: Path) -> None:
     tails = [
         read_tail(FS, str(tmp_path / f"delta_000000{n}_000000{n}" / "bucket_00000")) for n in (1, 2)
     ]
-    found = [is_native(tail, COLUMNS, utc=True, wanted=("id", "v")) for tail in tails]
+    how = {"has_events": True, "utc": True, "wanted": ("id", "v")}
+    found = [is_native(tail, COLUMNS, **how) for tail in tails]  # type: ignore[arg-type]
     assert found == [True, False]
 
 

@@ -14,7 +14,7 @@ import functools
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, TypeVar
@@ -124,7 +124,8 @@ class Unit:
 
     def ask(self, statement: ClauseElement, **params: object) -> Answer:
         """Send a statement whose answer is looked at later, or never."""
-        return self.channel.send(*self._prepare(statement, params))
+        compiled = self._compile(statement)
+        return self.channel.send(compiled.sql, compiled.bind(params))
 
     def hold(self, statement: ClauseElement, **params: object) -> None:
         """Keep the rows of a query from other writers to the end of the unit."""
@@ -152,10 +153,6 @@ class Unit:
     def scalar(self, statement: ClauseElement, **params: object) -> Any:
         """The first column of the first row, None where there is none."""
         return self.ask(statement, **params).scalar()
-
-    def _prepare(self, statement: ClauseElement, params: Mapping[str, object]) -> tuple[str, Any]:
-        compiled = self._compile(statement)
-        return compiled.sql, compiled.bind(params)
 
     def _compile(self, statement: ClauseElement) -> _Compiled:
         compiled = self._compiled.get(statement)
@@ -220,32 +217,24 @@ class Database:
         self._compiled = _COMPILED.setdefault(driver, WeakKeyDictionary())
         self._idle: deque[Connection] = deque()
 
-    @contextmanager
-    def write(self, *, opens: bool = False) -> Iterator[Unit]:
+    def write(self, *, opens: bool = False) -> AbstractContextManager[Unit]:
         """A unit that may write; committed at the end, rolled back on an exception.
 
         ``opens`` says that it opens transactions.
         """
-        with self._writer(UnitKind.OPEN if opens else UnitKind.WRITE) as unit:
-            yield unit
+        return self._writer(UnitKind.OPEN if opens else UnitKind.WRITE)
 
-    @contextmanager
-    def read(self) -> Iterator[Unit]:
+    def read(self) -> AbstractContextManager[Unit]:
         """A unit that only reads, in one snapshot of the database."""
-        with self._unit(UnitKind.READ) as unit:
-            yield unit
+        return self._unit(UnitKind.READ)
 
-    @contextmanager
-    def query(self) -> Iterator[Unit]:
+    def query(self) -> AbstractContextManager[Unit]:
         """A unit of ONE query: a round trip where ``read`` takes two."""
-        with self._unit(UnitKind.QUERY) as unit:
-            yield unit
+        return self._unit(UnitKind.QUERY)
 
-    @contextmanager
-    def schema_change(self) -> Iterator[Unit]:
+    def schema_change(self) -> AbstractContextManager[Unit]:
         """A unit whose ``connection`` SQLAlchemy may use, for what makes and changes tables."""
-        with self._writer(UnitKind.SCHEMA) as unit:
-            yield unit
+        return self._writer(UnitKind.SCHEMA)
 
     def table_rows(self, name: str) -> list[dict[str, Any]]:
         """All rows of one table, for inspection and tests."""

@@ -460,14 +460,9 @@ def _one_bucket(known: tuple[int, int] | None, path: str) -> int | None:
     try:
         low, high = map(bucket_id_of, known)
     except FormatError as error:
-        raise _damaged(path, error) from error
+        found = {key: value for key, value in error.context.items() if key != "path"}
+        raise FormatError(f"{path} is damaged: {error.message}", path=path, **found) from error  # type: ignore[arg-type]
     return low if low == high else None
-
-
-def _damaged(path: str, error: FormatError) -> FormatError:
-    """An error about numbers in a file, with the file's path."""
-    found = {key: value for key, value in error.context.items() if key != "path"}
-    return FormatError(f"{path} is damaged: {error.message}", path=path, **found)  # type: ignore[arg-type]
 
 
 def key_bounds(reader: BucketFileReader, raw: OriginalRows | None = None) -> tuple[Key, Key]:

@@ -205,7 +205,10 @@ class BucketFileReader(FileReader):
         system = SYSTEM_FIELDS if identities and self.is_acid else ()
         names = [self._root[name.lower()][1] for name in system]
         names += [prefix + self.fields[i][0] for i in present]
-        reader = self._open_orc() if names else None
+        source = self._source
+        if self._limited:
+            source = pa.PythonFile(_Prefix(self._source, self._size_bytes), mode="r")
+        reader = self._opened(source) if names else None
         for number in range(len(self.tail.stripes)) if stripes is None else stripes:
             stripe = self.tail.stripes[number]
             batch, streams = None, None
@@ -369,11 +372,6 @@ class BucketFileReader(FileReader):
             return None
         row = batch.column(self._root[ROW][1])
         return row.is_null() if row.null_count else None
-
-    def _open_orc(self) -> orc.ORCFile:
-        if not self._limited:
-            return self._opened(self._source)
-        return self._opened(pa.PythonFile(_Prefix(self._source, self._size_bytes), mode="r"))
 
     def _open_as_seconds(self) -> orc.ORCFile:
         """The file with its timestamps declared numbers."""

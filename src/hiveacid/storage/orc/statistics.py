@@ -41,38 +41,24 @@ def is_native(
     tail: OrcTail,
     columns: Sequence[Column],
     *,
+    has_events: bool,
     utc: bool,
     wanted: Collection[str],
 ) -> bool:
-    """Whether Spark reads this file of row events rightly as a table with ``columns``.
+    """Whether Spark reads this file, of row events where it ``has_events``, rightly as a table with
+    ``columns``.
 
     ``utc`` says that the session's and the JVM's time zones are UTC. Of times, only those of the
     ``wanted`` columns matter.
     """
     if tail.rows == 0:
         return True
-    if not only_inserts(tail):
-        return False
-    row = {name.lower(): kind for name, kind in tail.root.fields}.get(ROW)
-    fields = row.fields if isinstance(row, StructType) else ()
-    return _same_rows(tail, fields, columns, utc=utc, wanted=wanted)
-
-
-def is_native_plain(
-    tail: OrcTail, columns: Sequence[Column], *, utc: bool, wanted: Collection[str]
-) -> bool:
-    """Whether Spark reads this file of rows without events rightly; as ``is_native``."""
-    return tail.rows == 0 or _same_rows(tail, tail.root.fields, columns, utc=utc, wanted=wanted)
-
-
-def _same_rows(
-    tail: OrcTail,
-    fields: Sequence[tuple[str, HiveType]],
-    columns: Sequence[Column],
-    *,
-    utc: bool,
-    wanted: Collection[str],
-) -> bool:
+    fields: Sequence[tuple[str, HiveType]] = tail.root.fields
+    if has_events:
+        if not only_inserts(tail):
+            return False
+        row = {name.lower(): kind for name, kind in fields}.get(ROW)
+        fields = row.fields if isinstance(row, StructType) else ()
     if len(fields) > len(columns):
         return False
     if any("`" in column.name or "`" in str(column.type) for column in columns):

@@ -10,7 +10,7 @@ from typing import Final
 from hiveacid.errors import FormatError
 from hiveacid.layout import events
 from hiveacid.layout.compaction import RewritePlan
-from hiveacid.layout.directories import AcidDirectory, DataFile, Snapshot
+from hiveacid.layout.directories import DataFile, Snapshot
 from hiveacid.model.tables import AcidMode, FileFormat
 from hiveacid.model.types import HiveType
 from hiveacid.storage.arrow_types import MICROSECONDS, NANOSECONDS
@@ -32,7 +32,9 @@ def check_tails(snapshot: Snapshot, *, files: Files) -> None:
         return
     for part in snapshot.parts:
         fs, root = files.at(part.partition.location)
-        for file in _files(part.directory):
+        base = part.directory.base.files if part.directory.base else ()
+        in_deltas = (file for delta in part.directory.deltas for file in delta.files)
+        for file in (*base, *part.directory.originals, *in_deltas):
             if file.size_bytes == 0 or file.logical_bytes == 0:
                 continue
             path = f"{root.rstrip('/')}/{file.path}"
@@ -71,11 +73,6 @@ def check_acid(tail: OrcTail, path: str) -> None:
             f" found {', '.join(names)}",
             path=path,
         )
-
-
-def _files(directory: AcidDirectory) -> tuple[DataFile, ...]:
-    base = directory.base.files if directory.base else ()
-    return (*base, *directory.originals, *(f for d in directory.deltas for f in d.files))
 
 
 # -------------------------------------------------------------------- tails that are kept
