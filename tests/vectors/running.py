@@ -433,14 +433,14 @@ def _exception_name(error: AcidError) -> str:
         return {"aborted": "TxnAbortedException", "open": "TxnOpenException"}.get(
             str(state), "NoSuchTxnException"
         )
+    if "compaction" in error.context:
+        return "IllegalStateException"
     if isinstance(error, NotFoundError):
         return "NoSuchLockException"
     if isinstance(error, AlreadyExistsError):
         return "DuplicateKey"
     if isinstance(error, MetastoreError) and error.context.get("retryable"):
         return "Retryable"
-    if isinstance(error, MetastoreError) and "compaction" in error.context:
-        return "IllegalStateException"
     return "MetaException"
 
 

@@ -133,7 +133,6 @@ class CompactionInfo:
     next_txn: TxnId | None = None
     committed_ms: int | None = None
     initiator: str | None = None
-    initiator_version: str | None = None
     pool: str | None = None
     buckets: int | None = None
     order_by: str | None = None

@@ -226,7 +226,11 @@ class _Parser:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             self._fail(f"at most {_MAX_DEPTH} levels")
-        kind = self._named(self._word())
+        found = _TOKEN.match(self._text, self._at)
+        if found is None or not found[1]:
+            self._fail("a type")
+        self._at = found.end()
+        kind = self._named(found[1].lower())
         self._depth -= 1
         return kind
 
@@ -307,13 +311,6 @@ class _Parser:
         if not 1 <= length <= longest:
             self._fail(f"a length of 1..{longest}", found=str(length))
         return length
-
-    def _word(self) -> str:
-        found = _TOKEN.match(self._text, self._at)
-        if found is None or not found[1]:
-            self._fail("a type")
-        self._at = found.end()
-        return found[1].lower()
 
     def _number(self) -> int:
         found = _TOKEN.match(self._text, self._at)

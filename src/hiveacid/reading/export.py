@@ -116,7 +116,9 @@ def json_values(array: pa.Array) -> list[Any]:
         names = [field.name for field in kind]
         columns = [json_values(child) for child in array.flatten()]
         rows: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-        return _with_nulls(array, rows or [{} for _ in range(len(array))])
+        whole = rows or [{} for _ in range(len(array))]
+        valid = array.is_valid().to_pylist()
+        return [row if is_valid else None for row, is_valid in zip(whole, valid, strict=True)]
     if pa.types.is_map(kind) or pa.types.is_list(kind):
         return [None if not one.is_valid else _collection(one) for one in array]
     return _leaves(array)
@@ -153,12 +155,3 @@ def _json_float(value: float | None) -> float | str | None:
     if value is None or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _with_nulls(array: pa.Array, rows: list[Any]) -> list[Any]:
-    if not array.null_count:
-        return rows
-    return [
-        row if valid else None
-        for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)
-    ]

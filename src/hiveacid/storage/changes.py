@@ -23,7 +23,7 @@ from hiveacid.errors import SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import Versions
 from hiveacid.layout.directories import AcidDirectory, DataFile, DeltaDirectory
 from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
-from hiveacid.model.tables import AcidMode, Partition, Table, row_format
+from hiveacid.model.tables import AcidMode, Partition, row_format
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.change_plan import ChangeUnit
@@ -68,10 +68,6 @@ class ChangeReader:
     keeps_passing: bool = False
     is_net: bool = False
 
-    @property
-    def _table(self) -> Table:
-        return self.reader.table
-
     def schema(self) -> pa.Schema:
         """That of the batches."""
         reader = self.reader
@@ -89,7 +85,7 @@ class ChangeReader:
         """
         fs, path = self.reader.files.at(unit.partition.location)
         with noticing_cleaning(fs):
-            if self._table.acid_mode is AcidMode.FULL:
+            if self.reader.table.acid_mode is AcidMode.FULL:
                 read = self._overwritten if unit.step.overwrite else self._logged
                 events = read(fs, path, unit)
             else:
@@ -156,7 +152,9 @@ class ChangeReader:
         valid: ValidWriteIdList,
     ) -> Iterator[_Events]:
         """Deletes of rows that are alive in a directory and were not found yet."""
-        if _splits_updates(self._table):
+        properties = self.reader.table.properties
+        if properties.get("transactional_properties", "").lower() == "default":
+            # deltas hold inserts only: rows of a write id lie in no delta but its own
             directory = replace(
                 directory, deltas=tuple(filter(deleted.may_be_in, directory.deltas))
             )
@@ -207,7 +205,7 @@ class ChangeReader:
         source: Source,
         stripes: Sequence[int] | None,
     ) -> Iterator[EventBatch]:
-        columns = self._table.columns
+        columns = self.reader.table.columns
         names = [column.name for column in columns]
         return reader.batches(
             table_columns=columns,
@@ -238,10 +236,10 @@ class ChangeReader:
             fs,
             path,
             files,
-            table_columns=self._table.columns,
+            table_columns=self.reader.table.columns,
             columns=[column.name for column in self.reader.data],
-            format=None if self.reader.any_format else self._table.format,
-            row_format=row_format(self._table.properties),
+            format=None if self.reader.any_format else self.reader.table.format,
+            row_format=row_format(self.reader.table.properties),
         ):
             yield batch.columns, kind, np.full(batch.num_rows, write_id, np.int64)
 
@@ -256,9 +254,10 @@ class ChangeReader:
         chosen = [one for one in held if versions.has(one)]
         if chosen and len(held) > 1:
             raise SnapshotExpiredError(
-                f"Files of the insert-only table {self._table.name} were compacted: nothing tells"
-                f" rows of write ids {first} to {last} apart, and changes can be told since {last}",
-                table=str(self._table.name),
+                f"Files of the insert-only table {self.reader.table.name} were compacted: nothing"
+                f" tells rows of write ids {first} to {last} apart, and changes can be told since"
+                f" {last}",
+                table=str(self.reader.table.name),
                 write_id=last,
             )
         return chosen[0] if chosen else 0
@@ -267,7 +266,10 @@ class ChangeReader:
         self, partition: Partition, columns: Sequence[pa.Array], kind: str, versions: Int64s
     ) -> pa.RecordBatch:
         rows = len(versions)
-        times = _times(versions, self.times_ms)
+        distinct, places = np.unique(versions, return_inverse=True)
+        known = [(self.times_ms or {}).get(int(one)) for one in distinct]
+        micros = pa.array([None if ms is None else ms * 1000 for ms in known], pa.int64())
+        times = micros.cast(CHANGE_FIELDS[2].type).take(pa.array(places))
         arrays = [*columns, *(pa.repeat(value, rows) for value in self.reader.constants(partition))]
         arrays += [pa.repeat(pa.scalar(kind), rows), pa.array(versions), times, pa.array(versions)]
         schema = self.schema()
@@ -279,24 +281,12 @@ _Events = tuple[Sequence[pa.Array], str, Int64s]
 """Rows, what happened to them, and the write id of each event."""
 
 
-def _times(write_ids: Int64s, times_ms: Mapping[int, int] | None) -> pa.Array:
-    distinct, places = np.unique(write_ids, return_inverse=True)
-    known = [(times_ms or {}).get(int(one)) for one in distinct]
-    micros = pa.array([None if ms is None else ms * 1000 for ms in known], pa.int64())
-    return micros.cast(CHANGE_FIELDS[2].type).take(pa.array(places))
-
-
 def is_among(write_ids: Int64s, versions: Versions) -> Bools:
     """Which write ids are those of the versions."""
     seen, old = valid_mask(write_ids, versions.high), valid_mask(write_ids, versions.low)
     if old is None:
         return np.zeros(len(write_ids), np.bool_)
     return ~old if seen is None else seen & ~old
-
-
-def _splits_updates(table: Table) -> bool:
-    """Whether deltas hold inserts only: rows of a write id lie in no delta but its own."""
-    return table.properties.get("transactional_properties", "").lower() == "default"
 
 
 def _buckets(sources: DirectorySources, directory: AcidDirectory, only: int | None) -> list[int]:

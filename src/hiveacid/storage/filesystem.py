@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -452,11 +452,7 @@ class Files:
 
     def __reduce__(self) -> tuple[object, ...]:
         s3 = self._s3_access() if any(map(is_s3, self._systems)) else self.s3
-        return (_files_of, (s3, self.retries.of_a_server(answers=True)))
-
-
-def _files_of(s3: S3Access, retries: Retries) -> Files:
-    return Files(s3=s3, retries=retries)
+        return partial(Files, s3=s3, retries=self.retries.of_a_server(answers=True)), ()
 
 
 def one_name(location: str) -> str:

@@ -77,11 +77,11 @@ def test_a_lookup_reads_the_delete_files_that_reach_its_stripe_once(
     compacted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    original = BucketFileReader._open_orc
+    original = BucketFileReader._opened
 
-    def spy(self: BucketFileReader) -> Any:
+    def spy(self: BucketFileReader, source: Any) -> Any:
         opened.append(self.path)
-        return original(self)
+        return original(self, source)
 
     table = wide_table(tmp_path, "clustered by (k) into 2 buckets")
     if compacted:
@@ -90,7 +90,7 @@ def test_a_lookup_reads_the_delete_files_that_reach_its_stripe_once(
     deleted = [number * (ROWS // 30) for number in range(30)]
     for number in deleted:
         table.delete_arrow(f"k = {number}")
-    monkeypatch.setattr(BucketFileReader, "_open_orc", spy)
+    monkeypatch.setattr(BucketFileReader, "_opened", spy)
     for number in deleted:
         keys = f"k in ({number}, {number + 3}, {number + 4})"
         rows = hiveacid.read_arrow(table, columns=["k"], filter=keys).read_all()

@@ -244,7 +244,6 @@ def info(row: Row) -> CompactionInfo:
         next_txn=TxnId(found["NEXT_TXN_ID"]) if found["NEXT_TXN_ID"] else None,
         committed_ms=found["COMMIT_TIME"] or None,
         initiator=found["INITIATOR_ID"],
-        initiator_version=found["INITIATOR_VERSION"],
         pool=found["POOL_NAME"] or None,
         buckets=found["NUMBER_OF_BUCKETS"] or None,
         order_by=found["ORDER_BY"],

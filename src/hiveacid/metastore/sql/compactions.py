@@ -170,7 +170,14 @@ class SqlCompactions(Part, CompactionUpkeep, CompactionQueue):
             hwm = valid.for_compactor().hwm
             found = unit.row(_ON_ITS_WAY[request.type], **where, hwm=hwm)
             if found is not None:
-                return _refused(CompactionState(found[0]), CompactionId(found[1]))
+                state, known = CompactionState(found[0]), found[1]
+                return CompactionAnswer(
+                    NO_COMPACTION,
+                    CompactionState.REFUSED,
+                    accepted=False,
+                    message="Compaction is already scheduled with "
+                    f"state='{state.phrase}' and id={known}",
+                )
             new = take_id(unit)
             unit.ask(
                 _ENQUEUE,
@@ -303,15 +310,6 @@ class SqlCompactions(Part, CompactionUpkeep, CompactionQueue):
                     f"No record with CQ_ID={compaction.id} found in COMPACTION_QUEUE",
                     compaction=compaction.id,
                 )
-
-
-def _refused(state: CompactionState, compaction: CompactionId) -> CompactionAnswer:
-    return CompactionAnswer(
-        NO_COMPACTION,
-        CompactionState.REFUSED,
-        accepted=False,
-        message=f"Compaction is already scheduled with state='{state.phrase}' and id={compaction}",
-    )
 
 
 def _show_order(one: CompactionInfo) -> tuple[bool, int, int, int]:

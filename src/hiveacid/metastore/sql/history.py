@@ -29,8 +29,8 @@ from hiveacid.metastore.sql.catalog_schema import (
 )
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Part, Unit
+from hiveacid.metastore.sql.housekeeping import FORGOTTEN, FORGOTTEN_UP_TO
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
-from hiveacid.metastore.sql.old_history import FORGOTTEN, FORGOTTEN_UP_TO
 from hiveacid.metastore.sql.partition_changes import ask_partitions_since, came_since, tick
 from hiveacid.metastore.sql.schema import COMPLETED_TXN_COMPONENTS, TXN_TO_WRITE_ID, TXNS
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids

@@ -180,7 +180,7 @@ class SqlLocks(Part, OwnDatabase, LockManager):
                     component_id=at,
                     txn_id=txn or TxnId(0),
                     database=one.database.lower(),
-                    table=_lower(one.table),
+                    table=one.table and one.table.lower(),
                     partition=one.partition,
                     state=LockState.WAITING,
                     type=one.type,
@@ -439,7 +439,3 @@ def _info(row: Row) -> LockInfo:
         blocked_by_lock_id=None if row[13] is None else LockId(row[13]),
         blocked_by_component_id=row[14],
     )
-
-
-def _lower(name: str | None) -> str | None:
-    return None if name is None else name.lower()
