@@ -157,7 +157,13 @@ def restore(session: OpenSession, now: Table, wanted: AsOf) -> InsertResult:
                 note="Run it again.",
             )
         return Insert(
-            now.name, rows, columns=tuple(names.values()), overwrite=True, by_name=True, whole=True
+            now.name,
+            rows,
+            columns=tuple(names.values()),
+            overwrite=True,
+            by_name=True,
+            whole=True,
+            restores=True,
         )
 
     return cast("InsertResult", session.execute(built))

@@ -250,8 +250,14 @@ class _Purge:
         files = still_there(self._client, places)
         names = {(self._table.name, one.name) for one in replaced}
         self._wait(lambda: self._clean(names, places), "waits for readers", files)
+        cleaner = Cleaner(self._client)
         # Those of a compaction that was killed are orphans since its transaction timed out.
-        self._swept += Cleaner(self._client).sweep((self._table,))
+        self._swept += cleaner.sweep((self._table,))
+        if (
+            self._table.partition_columns
+        ):  # an aborted write may have been the first to its partition
+            root = Partition((), self._table.location)
+            self._swept += cleaner.remove_aborted(self._table, root)
 
     def _check_same(self) -> None:
         """Raises: ConflictError: another table has the name by now, of which nothing is erased."""
@@ -317,7 +323,7 @@ class _Purge:
     ) -> list[TxnInfo] | None:
         """Clean; None where nothing is left, else who may need it."""
         from hiveacid.compaction.cleaner import Cleaner
-        from hiveacid.compaction.purge import still_there
+        from hiveacid.compaction.purge import View, still_there
 
         if not still_there(self._client, places):
             return None
@@ -325,6 +331,12 @@ class _Purge:
         cleaner.run_all(self._table.name)
         for partition, _ in places:
             cleaner.remove_aborted(self._table, partition)
+        if not still_there(self._client, places):
+            return None
+        # What was replaced after a compaction that waited to be cleaned is not its to clean.
+        view = View.now(self._client, self._table)
+        self._compact(view.holdings(partition for partition, _ in places))
+        cleaner.run_all(self._table.name)
         if not still_there(self._client, places):
             return None
         queue = self._client.metastore.show_compactions(table=self._table.name)

@@ -30,6 +30,7 @@ from hiveacid.errors import (
 )
 from hiveacid.model.history import PinKind
 from hiveacid.session import Session
+from hiveacid.settings import Settings
 
 KINDS = ["insert"] * 3 + ["delete"] * 2 + ["overwrite"]
 
@@ -154,6 +155,27 @@ def test_commits_out_of_order_come_once(made: World, acid: Session) -> None:
     assert _consumed(acid) == []
     made.insert(7)
     assert _consumed(acid) == [(7, "insert", 4)]
+
+
+def test_a_write_that_was_aborted_and_forgotten_holds_nothing_back(
+    world_with: Callable[..., World],
+) -> None:
+    made = world_with(Settings(retention_s=0, compactor_aborts_threshold=0))
+    made.make()
+    made.acid.sql(f"create table out (id int, change string, version bigint) {ACID}")
+    with made.acid.transaction() as txn:
+        txn.table("t").write_arrow([{"id": 0, "v": "aborted"}])
+        txn.rollback()
+    made.insert(1)
+    cleaned(made)
+    made.client.own.run_housekeeping(interval_s=0)
+    other = Session(made.connect())
+    with other.transaction() as late:
+        late.table("t").write_arrow([{"id": 5, "v": "late"}])
+        made.insert(6)
+        found = _consumed(made.acid, since=0)
+        assert found == [(1, "insert", 2), (6, "insert", 4)]
+    assert _consumed(made.acid) == [(5, "insert", 3)]
 
 
 def test_own_rows_come_with_the_next_transaction(made: World, acid: Session) -> None:

@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compaction.world import World
+from tests.compaction.world import MINOR, World
 
 import hiveacid
 from hiveacid import purging
 from hiveacid.compaction.purge import PurgeReport
-from hiveacid.errors import ConflictError, InvalidInputError, LockError, SparkNeededError
+from hiveacid.errors import (
+    ConflictError,
+    InvalidInputError,
+    LockError,
+    SparkNeededError,
+    TransactionError,
+)
+from hiveacid.session import Session
 from hiveacid.settings import Settings
 
 PLAIN = (
@@ -217,6 +224,31 @@ def test_insert_only_tables_lose_what_was_overwritten(world: World) -> None:
     assert world.ids("i") == [2]
     with pytest.raises(InvalidInputError, match="10414"):
         world.acid.table("i").purge(where="id = 2")
+
+
+def test_what_was_replaced_after_a_compaction_that_waits_to_be_cleaned_goes(world: World) -> None:
+    world.compact(MINOR)
+    world.clock.advance_ms(2_000)
+    world.acid.sql("truncate table t")
+    write(world, {5: "stays"})
+    assert holding(world) != []
+    purge(world)
+    assert holding(world) == []
+    assert world.ids() == [5]
+
+
+def test_what_an_aborted_write_left_in_a_partition_that_never_was_goes(world: World) -> None:
+    world.make("p", f"partitioned by (k string) {PLAIN}")
+    write(world, {3: "stays"}, "p", k="here")
+    with world.acid.transaction() as txn:
+        txn.table("p").write_arrow([{"id": 1, "v": "secretC", "k": "gone"}])
+        Session(world.connect()).abort_transactions(txn.id)
+        with pytest.raises(TransactionError):
+            txn.commit()
+    assert holding(world, "secretC") != []
+    world.acid.table("p").purge(where="id = 9")
+    assert holding(world, "secretC") == []
+    assert world.ids("p") == [3]
 
 
 def test_sql_says_the_same(world: World) -> None:

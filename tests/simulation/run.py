@@ -1,4 +1,6 @@
-"""``make sim SEED=n RUNS=m``: histories from a seed on; those that fail are printed."""
+"""``make sim SEED=n RUNS=m``: histories from a seed on; those that fail are printed. Each fifth
+seed has one of the past, too (``past.py``).
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ from pathlib import Path
 
 from tests.postgres import PostgresServer, postgres_server
 from tests.simulation.bank import VARIANTS, History, make_tables
+from tests.simulation.past import PastHistory
 from tests.simulation.world import World, emptied, keep_what_is_there, prepare_process, scratch
 
 _TRACE_LINES = 400
+_PAST_EVERY = 5
 
 
 class Place:
@@ -43,6 +47,19 @@ class Place:
         shutil.rmtree(root)
         shutil.copytree(template, root)
         return History(seed, root, url=self._copied(self._templates[variant]))
+
+    def past(self, seed: int) -> PastHistory:
+        """The history of a seed whose past is asked for."""
+        root = emptied(self._directory / "past")
+        server = self._server
+        url = f"sqlite:///{root}/metastore.db" if server is None else server.metastore()
+        return PastHistory(seed, root, url=url)
+
+    def histories(self, seed: int) -> Iterator[History | PastHistory]:
+        """Those of a seed, each about to begin."""
+        yield self.history(seed)
+        if seed % _PAST_EVERY == 0:
+            yield self.past(seed)
 
     def _make(self, variant: str, root: Path) -> str:
         server = self._server
@@ -85,16 +102,19 @@ def outcomes_of(seeds: range, *, database: str) -> list[tuple[int, str, bool]]:
         here = open_ones.enter_context(place(server))
         _stay_on_a_processor(seeds.start)
         for seed in seeds:
-            history = here.history(seed)
-            try:
-                found.append((seed, history.run(), True))
-            except BaseException as error:
-                lines = history.trace[-_TRACE_LINES:]
-                lines.append(f"seed {seed}: {type(error).__name__}: {error}")
-                again = "" if database == "sqlite" else f" DATABASE={database}"
-                lines.append(f"again: make sim SEED={seed} RUNS=1{again}")
-                found.append((seed, "\n".join(lines), False))
+            found += [_outcome(one, seed, database) for one in here.histories(seed)]
     return found
+
+
+def _outcome(history: History | PastHistory, seed: int, database: str) -> tuple[int, str, bool]:
+    try:
+        return seed, history.run(), True
+    except BaseException as error:
+        lines = history.trace[-_TRACE_LINES:]
+        lines.append(f"seed {seed}: {type(error).__name__}: {error}")
+        again = "" if database == "sqlite" else f" DATABASE={database}"
+        lines.append(f"again: make sim SEED={seed} RUNS=1{again}")
+        return seed, "\n".join(lines), False
 
 
 def _stay_on_a_processor(number: int) -> None:
@@ -132,8 +152,8 @@ def main() -> int:
             print(text)
     count = sum(held for _, _, held in outcomes)
     seconds = time.monotonic() - started
-    print(f"{chosen.database}: {count} of {chosen.runs} histories held, {seconds:.0f} s")
-    return 0 if count == chosen.runs else 1
+    print(f"{chosen.database}: {count} of {len(outcomes)} histories held, {seconds:.0f} s")
+    return 0 if count == len(outcomes) else 1
 
 
 if __name__ == "__main__":

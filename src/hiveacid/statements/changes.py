@@ -150,11 +150,11 @@ def plan_changes(
     if between is not None:
         return plan.since(*between)[0]
     if wanted.consumer is None:
-        return plan.since(plan.first())[0]
+        return plan.told(plan.first())[0]
     name, keep_ms = pin_name(wanted.consumer, PinKind.CONSUMER), wanted.keep_ms
     first = None if wanted.since is None else plan.first
     with consumer_pin(own, table, name, keep_ms=keep_ms, first=first) as pin:
-        scan, high = plan.since(plan.of_consumer(pin))
+        scan, high = plan.told(plan.of_consumer(pin))
     after = Pin(PinKind.CONSUMER, name, table.name, high.write_id, high.valid)
     move = ConsumerMove(pin, after, kept_for_ms(pin, keep_ms))
     if txn.is_read_only:
@@ -174,6 +174,31 @@ class _Plan:
     files: Files
     columns: Iterable[str] | None
     now: ValidWriteIdList
+
+    def told(self, low: Version) -> tuple[ChangeScan, Version]:
+        """As ``since``; an error names a version from which on all is told."""
+        try:
+            return self.since(low)
+        except SnapshotExpiredError as error:
+            surely = self._surely(error)
+            if surely is error:
+                raise
+            raise surely from error
+
+    def _surely(self, error: SnapshotExpiredError) -> SnapshotExpiredError:
+        """The error with a version from which on all changes up to now are told: of what is lost
+        there may be more than was found first.
+        """
+        to_now = replace(self, wanted=replace(self.wanted, until=None))
+        while isinstance(oldest := error.context.get("write_id"), int):
+            try:
+                to_now.since(state_of(self.own, self.table, self.now, oldest))
+                break
+            except SnapshotExpiredError as later:
+                if later.context.get("write_id") == oldest:
+                    break
+                error = later
+        return error
 
     def first(self) -> Version:
         """The state that the first version of the range begins with."""
@@ -277,7 +302,9 @@ def last_version(
     version at the least.
     """
     commits = _commits_after(own, table, now, low)
-    if commits and not _has_strangers(commits, low, now):
+    if not _has_strangers(own, table, commits, low, now):
+        if not commits:
+            return low
         count = _limited(commits, versions_max, bytes_max)
         return state_of(own, table, now, int(commits[count - 1].write_id))
     # What is open may be of somebody who records no commits, and must not be missed.
@@ -384,12 +411,18 @@ def state_of(
     return state_of(own, table, now, write_id - 1)
 
 
-def _has_strangers(commits: Sequence[Commit], low: Version, now: ValidWriteIdList) -> bool:
-    """Whether some write id is valid whose commit was not recorded: Hive writes to the table."""
+def _has_strangers(
+    own: OwnDatabase, table: Table, commits: Sequence[Commit], low: Version, now: ValidWriteIdList
+) -> bool:
+    """Whether some commit was not recorded: Hive writes to the table. A write id that is valid and
+    of no commit may be one that was aborted and is forgotten.
+    """
     known = {int(one.write_id) for one in commits}
-    above = range(low.valid.hwm + 1, now.hwm + 1)
-    new = [*(one for one in low.valid.exceptions if now.is_valid(one)), *above]
-    return any(now.is_valid(one) and one not in known for one in new)
+    new = [*low.valid.exceptions, *range(low.valid.hwm + 1, now.hwm + 1)]
+    unknown = {one for one in new if now.is_valid(one) and one not in known}
+    if not unknown:
+        return False
+    return not unknown.isdisjoint(one.write_id for one in own.unrecorded(table.name))
 
 
 def _positions(

@@ -461,10 +461,14 @@ def define(context: ExecutionContext, bound: Bound, plan: Plan) -> Any:
 
 def kind_of(value: object) -> str:
     """What kind of statement or work a value is: ``DROP PARTITIONS``."""
-    if getattr(getattr(value, "statement", value), "purges", False):
-        return "PURGE"
+    statement = getattr(value, "statement", value)
+    for sign, word in (("purges", "PURGE"), ("restores", "RESTORE")):
+        if getattr(statement, sign, False):
+            return word
     name = type(value).__name__.removesuffix("Work")
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
+    is_overwrite = words == "INSERT" and getattr(statement, "overwrite", False)
+    return "INSERT OVERWRITE" if is_overwrite else words
 
 
 def table_to_alter(look: Look, name: TableName) -> Table:

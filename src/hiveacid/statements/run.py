@@ -161,13 +161,14 @@ def _facts(work: Work, job: Job, written: WriteResult) -> CommitFacts:
         written.rows_updated,
         written.rows_deleted,
     )
+    replaces = isinstance(work, InsertWork | TruncateWork) and work.kind is WriteKind.OVERWRITE
     return CommitFacts(
         work.table.name,
         job.write_id,
         kind_of(work),
         inserted if counted else None,
         updated if counted else None,
-        deleted if counted else None,
+        deleted if counted and not replaces else None,  # nobody looks at what it replaces
         len(written.files),
         sum(file.size_bytes for file in written.files),
     )

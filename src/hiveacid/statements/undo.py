@@ -199,8 +199,9 @@ class UndoWork(Work):
         for partition, of_it in units:
             events = (batch for unit in of_it for batch in scan.reader.rows(unit))
             inserted, deleted = without_equal(*_sides(scan, events))  # an overwrite has all rows
-            part = parts[partition.values]
-            now = pa.Table.from_batches(reader.rows(partition, part.directory), inserted.schema)
+            now = inserted.schema.empty_table()
+            if (part := parts.get(partition.values)) is not None:  # else it is empty
+                now = pa.Table.from_batches(reader.rows(partition, part.directory), now.schema)
             stays, missing = without_equal(now, inserted)
             changed += ((row, None) for row in missing.to_pylist())
             rows = pa.concat_tables([stays, deleted])

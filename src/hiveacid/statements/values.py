@@ -147,6 +147,8 @@ class Insert:
     added: tuple[Column, ...] = ()
     whole: bool = False
     """An overwrite also empties the partitions that get no rows."""
+    restores: bool = False
+    """The rows are the table's own, of an earlier version."""
     few: Few | None = field(default=None, compare=False)
     """A DataFrame of few rows is evaluated into the driver, which writes them."""
 

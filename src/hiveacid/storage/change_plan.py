@@ -177,6 +177,8 @@ def _may_have_new_ids(fs: FileSystem, path: str, base: BaseDirectory, step: Step
     if len(bounds) != 1 or len(files) != 1:
         return bool(bounds)
     with older.open(files[0].file) as reader:
+        if not reader.rows:
+            return True
         raw = None if reader.is_acid else older.raw_rows(files[0])
         return bounds != [(*key_bounds(reader, raw), reader.rows)]
 

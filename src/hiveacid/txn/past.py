@@ -9,7 +9,7 @@ rows.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -54,7 +54,7 @@ def find_version(catalog: Catalog, table: Table, wanted: AsOf) -> Version:
         pin = _tag(store, table, wanted.tag)
         found = store.version(table.name, write_id=pin.write_id)
         return replace(found, valid=replace(pin.valid, table=found.valid.table))
-    if wanted.time_ms is not None and wanted.time_ms < table.created_at_ms:
+    if wanted.time_ms is not None and wanted.time_ms < _first_ms(store, table):
         raise NotFoundError(
             f"{table.name} was made later than that, at {_shown(table.created_at_ms)}",
             table=str(table.name),
@@ -65,6 +65,12 @@ def find_version(catalog: Catalog, table: Table, wanted: AsOf) -> Version:
         time_ms=wanted.time_ms,
         sequence=wanted.sequence,
     )
+
+
+def _first_ms(store: OwnDatabase, table: Table) -> int:
+    """When it was made, or had its first commit, by a clock that was set back since."""
+    commits = store.commits(table.name, limit=1)
+    return min([table.created_at_ms, *(one.committed_ms for one in commits)])
 
 
 def _tag(store: OwnDatabase, table: Table, name: str) -> Pin:
@@ -139,7 +145,7 @@ def past_snapshot(
     """
     if version.dropped and (version.write_id or version.was_converted):
         what = f"partition {version.dropped[0]}, which may have had rows then, was dropped or moved"
-        oldest = first_with_all_partitions(own(metastore), table, version)
+        oldest = _oldest(own(metastore), table, version)
         since = "It can be read by no version yet" if oldest is None else f"From {oldest} on it can"
         raise SnapshotExpiredError(
             f"Version {version.write_id} of {table.name} is not there any more: "
@@ -168,7 +174,7 @@ def past_snapshot(
                 pinned = not hive_cleans and _is_pinned(own(metastore), table, version)
             if pinned:
                 continue
-            raise _expired(metastore, table, version, name, floors)
+            raise _expired(metastore, table, version, name)
     if is_whole and not hive_cleans and version.sequence is not None:
         written = WrittenFiles()
         for part in found.parts:
@@ -265,24 +271,39 @@ def _expired(
     table: Table,
     version: Version,
     partition: str,
-    floors: Mapping[str, Floor],
 ) -> SnapshotExpiredError:
     store = own(metastore)
-    base = max((floor.base for floor in floors.values()), default=0)
-    below = [one for one in store.commits(table.name) if one.write_id <= base]
+    number = _oldest(store, table, version)
     where = f" in partition {partition}" if partition else ""
     oldest = "Nobody knows the oldest that is there"
-    if below:
-        moment = _shown(below[-1].committed_ms)
-        oldest = f"The oldest version that is there is {below[-1].write_id}, of {moment}"
+    if number is not None:
+        moment = store.version(table.name, write_id=number).committed_ms
+        oldest = f"The oldest version that is there is {number}"
+        oldest += "" if moment is None else f", of {_shown(moment)}"
     return SnapshotExpiredError(
         f"Version {version.write_id} of {table.name} is not there any more: what it read{where} "
         f"was compacted or replaced, and its files were cleaned. {oldest}",
         table=str(table.name),
         version=int(version.write_id),
-        oldest=int(below[-1].write_id) if below else None,
+        oldest=number,
         note="The table property hiveacid.retention says how long they are kept.",
     )
+
+
+def _oldest(store: OwnDatabase, table: Table, version: Version) -> int | None:
+    """The oldest version that is there: no file of it was cleaned, and no partition dropped since.
+    None: there is none yet, or nobody knows.
+    """
+    base = max((floor.base for floor in store.floors(table.name).values()), default=0)
+    cleaned = [one for one in store.commits(table.name) if one.write_id <= base]
+    found = int(cleaned[-1].write_id) if cleaned else None
+    if not version.dropped:
+        return found
+    whole = first_with_all_partitions(store, table, version)
+    if whole is None or found is None:
+        return whole
+    at = store.version(table.name, write_id=whole).sequence or 0
+    return found if cleaned[-1].sequence > at else whole
 
 
 def _shown(epoch_ms: int) -> str:

@@ -3,6 +3,10 @@
 Visibility is per write id: what a statement published counts with the commit, whichever statement
 it was. So a statement that fails, or is rolled back to a savepoint, takes its files back at once,
 last step first; if that fails the transaction is aborted. Its statement ids are not used again.
+
+Files are told by their paths, and taken back under the locks of the transaction alone: where it was
+aborted by somebody else, as after a sleep, the paths may be those of another table by now. What is
+left then is removed with the old table, or by the cleaner.
 """
 
 from __future__ import annotations
@@ -194,7 +198,9 @@ class UnitOfWork:
             self._undo.clear()
             raise
         except BaseException as error:
-            if self._is_known_aborted(self._txn, error):
+            if isinstance(error, TransactionError):
+                self._leave_all()
+            elif self._is_known_aborted(self._txn, error):
                 self._take_all_back()
             elif not isinstance(error, AcidError):
                 self._undo.clear()
@@ -217,10 +223,14 @@ class UnitOfWork:
             return
         if self._txn.is_committed:
             self._txn.require_open()
+        was_mine = self._has_its_locks()
         try:
             self._txn.abort(reason)
         finally:
-            self._take_all_back()
+            if was_mine:
+                self._take_all_back()
+            else:
+                self._leave_all()
 
     def __enter__(self) -> UnitOfWork:
         return self
@@ -245,6 +255,9 @@ class UnitOfWork:
         if self._txn is not None:
             self._txn.pending.back_to(mark.pending)
         del self._at_commit[mark.at_commit :]
+        if len(self._undo) > mark.undo and self._txn is not None:
+            self._txn.look_up()
+            self._txn.require_open()
         while len(self._undo) > mark.undo:
             self._undo[-1]()
             del self._undo[-1]
@@ -273,6 +286,20 @@ class UnitOfWork:
             _quietly(lambda: txn.abort("interrupted in its commit"))
             _quietly(lambda: state.append(txn.look_up()))
         return state[-1:] == [TxnState.ABORTED]
+
+    def _has_its_locks(self) -> bool:
+        """Whether what it wrote is its own to remove: nobody has aborted it yet."""
+        txn = self._txn
+        if txn is not None and txn.is_open and self._undo:
+            _quietly(lambda: txn.look_up() and None)
+        return txn is not None and txn.is_open
+
+    def _leave_all(self) -> None:
+        """Somebody else has aborted it, and its locks are gone."""
+        if self._undo:
+            _LOG.info("Files are left to the cleaner", extra={"txn": self.id})
+        self._undo.clear()
+        _run_all(self._at_end)
 
     def _take_all_back(self) -> None:
         """Nobody can have seen it: the cleaner finds what cannot be removed now."""

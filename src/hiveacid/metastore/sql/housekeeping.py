@@ -22,6 +22,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     TBLS,
 )
 from hiveacid.metastore.sql.cleaning import FIRST_UNSEEN, purge_history
+from hiveacid.metastore.sql.decided import note_decided
 from hiveacid.metastore.sql.engine import Database, Part, Unit, one_of
 from hiveacid.metastore.sql.schema import (
     AUX_TABLE,
@@ -203,6 +204,8 @@ class SqlHousekeeping(Part, OwnDatabase):
         """Forget committed transactions, and aborted ones that left nothing behind."""
         with self._db.read() as unit:
             _, boundary, _ = watermarks(unit)
+        with self._db.write() as unit:
+            note_decided(unit, boundary)
         self._delete_in_batches(_FIRST_TXN, _CLEAN_TXNS, end=boundary, where={})
 
     def dedupe_completed_components(self) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import OpenTxns, TxnStore
 from hiveacid.metastore.sql.compaction_rows import give_back
+from hiveacid.metastore.sql.decided import DECIDED
 from hiveacid.metastore.sql.dialect import Answer, Row, packed, server_now, unpacked
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.schema import (
@@ -98,8 +99,11 @@ _FIND_REPL: Final = select(REPL_TXN_MAP.c.RTM_TARGET_TXN_ID).where(
     REPL_TXN_MAP.c.RTM_REPL_POLICY == bindparam("policy"),
     REPL_TXN_MAP.c.RTM_SRC_TXN_ID == bindparam("source"),
 )
-_IS_YOUNG: Final = _T.TXN_STARTED > _NOW - bindparam("timeout", type_=BigInteger)
-_YOUNG: Final = select(_T.TXN_ID).where(_IS_YOUNG).order_by(_T.TXN_ID)
+_IS_YOUNG: Final = (
+    _T.TXN_STARTED > _NOW - bindparam("timeout", type_=BigInteger),
+    _T.TXN_ID > DECIDED,
+)
+_YOUNG: Final = select(_T.TXN_ID).where(*_IS_YOUNG).order_by(_T.TXN_ID)
 _BEFORE: Final = select(func.max(_T.TXN_ID)).where(_T.TXN_ID < bindparam("txn"))
 _OPEN_TYPE: Final = select(_T.TXN_TYPE).where(_T.TXN_ID == bindparam("txn"), _T.TXN_STATE == _OPEN)
 _OPEN_TYPE_HELD: Final = _OPEN_TYPE.with_for_update()
@@ -180,13 +184,9 @@ class SqlTxns(Part, TxnStore):
             who = {"user": user, "host": host, "type": int(txn_type), "agent": agent or None}
             txns = _insert_txns(unit, min(n, options.open_batch_max), who)
             if repl_policy is not None:
-                unit.run_many(
-                    _INSERT_REPL_MAP,
-                    [
-                        {"policy": repl_policy, "source": source, "txn": txn}
-                        for source, txn in zip(source_ids, txns, strict=False)
-                    ],
-                )
+                pairs = zip(source_ids, txns, strict=False)
+                rows = [{"policy": repl_policy, "source": one, "txn": txn} for one, txn in pairs]
+                unit.run_many(_INSERT_REPL_MAP, rows)
             writes = txn_type is not TxnType.READ_ONLY
             elapsed_ms = self._db.clock.now_ms() - unit.begun_ms
             too_slow = writes and elapsed_ms >= options.open_txn_timeout_ms
@@ -313,7 +313,7 @@ def _insert_txns(unit: Unit, n: int, who: Mapping[str, object]) -> tuple[TxnId, 
 @cache
 def _open_txns_except(excluded: frozenset[TxnType]) -> ClauseElement:
     """The highest id, the lowest open one; packed the open and the aborted ids; of the young ones
-    how many, the lowest and the highest, and the highest below.
+    how many, the lowest and the highest, and the highest below; up to where all are known.
     """
 
     def in_state(state: str) -> ColumnElement[str]:
@@ -327,7 +327,7 @@ def _open_txns_except(excluded: frozenset[TxnType]) -> ClauseElement:
             func.min(_T.TXN_ID).label("lowest"),
             func.max(_T.TXN_ID).label("highest"),
         )
-        .where(_IS_YOUNG)
+        .where(*_IS_YOUNG)
         .subquery("young")
     )
     return select(
@@ -337,14 +337,15 @@ def _open_txns_except(excluded: frozenset[TxnType]) -> ClauseElement:
         in_state(TxnState.ABORTED.value),
         young,
         select(func.max(_T.TXN_ID)).where(_T.TXN_ID < young.c.lowest).scalar_subquery(),
+        DECIDED,
     )
 
 
 def read_open_txns(unit: Unit, exclude_types: Collection[TxnType]) -> OpenTxns:
     """Take the snapshot of metastore.md 2.3.
 
-    Ids come from a sequence, so a row may become visible after one with a higher id: a hole just
-    below a row younger than the time-out of opening counts as open.
+    Ids come from a sequence: a hole below a row younger than the time-out of opening counts as
+    open.
     """
     found = _without_late(unit, exclude_types)
     if found is not None:
@@ -367,10 +368,10 @@ def _without_late(
     statement = _open_txns_except(frozenset(exclude_types))
     row = unit.row(statement, now=unit.statement_time_ms, timeout=unit.options.open_txn_timeout_ms)
     assert row is not None
-    hwm, min_open, opened, aborted, count, lowest, highest, before = row
+    hwm, min_open, opened, aborted, count, lowest, highest, before, decided = row
     if late is None and count and highest - lowest + 1 != count:
         return None
-    holes = [] if lowest is None else list(range((before or 0) + 1, lowest))
+    holes = [] if lowest is None else list(range(max(before or 0, decided) + 1, lowest))
     holes += late or []
     lowest = min((one for one in (min_open, *holes) if one is not None), default=None)
     return OpenTxns(

@@ -1,0 +1,185 @@
+"""What a history of the past is made of: clients, the model of each table, and the comparison of
+both after whatever may have committed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.compaction.world import World
+from tests.simulation.past_checks import check_state
+from tests.simulation.past_model import (
+    Pinned,
+    Rows,
+    State,
+    TableModel,
+    changed,
+    value_of,
+)
+
+from hiveacid.errors import (
+    AcidError,
+    InternalError,
+)
+from hiveacid.model.tables import LONG_MAX, TableName
+from hiveacid.session import Session
+from hiveacid.settings import Settings
+from hiveacid.table import AcidTable
+from hiveacid.transaction import AcidTransaction
+
+HOUR_MS = 3_600_000
+KINDS = ("full", "buckets", "partitions", "insert-only")
+RETENTIONS_H = (0, 1, 24)
+IDS = range(7)
+STEPS = (25, 45)
+_CLAUSES = {"partitions": " partitioned by (p int)", "buckets": " clustered by (id) into 2 buckets"}
+
+
+@dataclass(eq=False)
+class Player:
+    """A client, and its open transaction: what it sees, and what it would leave."""
+
+    session: Session
+    txn: AcidTransaction | None = None
+    before: dict[TableModel, Rows] | None = None
+    now: dict[TableModel, Rows] = field(default_factory=dict)
+    places: dict[TableModel, int] = field(default_factory=dict)
+    consumed: dict[tuple[TableModel, str], int] = field(default_factory=dict)
+    marks: list[tuple[str, dict[TableModel, Rows], dict[Any, int]]] = field(default_factory=list)
+    replaces: set[TableModel] = field(default_factory=set)
+
+    def forget(self) -> None:
+        """The transaction has ended."""
+        self.txn = self.before = None
+        for one in (self.now, self.places, self.consumed, self.marks, self.replaces):
+            one.clear()
+
+    def table(self, model: TableModel) -> AcidTable:
+        """The table within the transaction, where there is one."""
+        found: AcidTable = (self.txn or self.session).table(model.name)
+        return found
+
+
+class Base:
+    """The clients, the tables, and what is compared after each step."""
+
+    def __init__(self, seed: int, root: Path, *, url: str) -> None:
+        self.random = Random(f"past {seed}")
+        self.trace: list[str] = []
+        settings = Settings(retention_s=86_400.0, lock_timeout_s=1, compactor_auto="off")
+        self.world = World(url, root / "warehouse", settings)
+        self.players = [Player(Session(self.world.connect())) for _ in range(3)]
+        self.tables: list[TableModel] = []
+        self.tokens = 0
+        self.erased: set[str] = set()
+
+    @property
+    def now_ms(self) -> int:
+        """The time."""
+        return self.world.clock.now_ms()
+
+    def note(self, what: str) -> None:
+        """A line of the trace."""
+        self.trace.append(what)
+
+    def place(self, model: TableModel) -> int:
+        """A version of a table."""
+        return self.random.randrange(len(model.versions))
+
+    def _try(self, what: str, action: Callable[[], Any]) -> tuple[bool, Any]:
+        """Whether it was done, and its answer or error."""
+        try:
+            answer = action()
+        except InternalError:
+            raise
+        except AcidError as error:
+            self.note(f"{what}: {type(error).__name__}: {error}")
+            return False, error
+        self.note(f"{what}: {answer if answer is not None else 'done'}")
+        return True, answer
+
+    def _create(self, name: str) -> None:
+        kind, hours = self.random.choice(KINDS), self.random.choice(RETENTIONS_H)
+        only = ", 'transactional_properties'='insert_only'" if kind == "insert-only" else ""
+        self.world.acid.sql(
+            f"create table {name} (id int, v string){_CLAUSES.get(kind, '')} stored as orc"
+            f" tblproperties ('transactional'='true', 'orc.compress'='NONE',"
+            f" 'hiveacid.retention'='{hours}h'{only})"
+        )
+        columns = ((1, "id"), (2, "v"), *(((0, "p"),) if kind == "partitions" else ()))
+        after = self.world.client.own.sequence_of(time_ms=LONG_MAX) or 0
+        made = TableModel(name, kind, columns, hours * HOUR_MS, self.now_ms, after)
+        self.tables.append(made)
+        self.note(f"create {name}: {kind}, kept for {hours} h")
+
+    def _sql(self, text: str) -> bool:
+        done, _ = self._try(text, partial(self.world.acid.sql, text))
+        return done
+
+    def _who(self, player: Player) -> str:
+        number = self.players.index(player)
+        return f"{number}" if player.txn is None else f"{number} (txn {player.txn.id})"
+
+    def _see(self, player: Player) -> None:
+        if player.before is None:
+            player.before = {one: one.rows for one in self.tables}
+            player.places = {one: one.last for one in self.tables}
+
+    def _committed(self, player: Player, *, was: bool, kind: str = "") -> None:
+        """Compare what is there with what the transaction should have left."""
+        for model in self.tables:
+            after = model.rows
+            if was and model in player.now and player.before is not None:
+                after = changed(model.rows, player.before.get(model, Counter()), player.now[model])
+            self.sync(model, after, replaces=was and model in player.replaces)
+        if was:
+            for (model, name), place in player.consumed.items():
+                model.consumers[name] = Pinned(place, self.now_ms + 7 * 24 * HOUR_MS)
+        player.forget()
+
+    def sync(self, model: TableModel, after: Rows, *, replaces: bool = False) -> None:
+        """A table after something may have committed: at most one version, with these rows."""
+        store = self.world.client.own
+        known = model.versions[-1]
+        name = TableName("default", model.name)
+        commits = [one for one in store.commits(name) if one.sequence > known.sequence]
+        if replaces and (commits or after != model.rows):
+            model.replaced.append((self.now_ms, model.last))
+        assert len(commits) <= 1, f"several commits at once: {commits}"
+        for one in commits:
+            assert one.committed_ms >= known.at_ms, "time went back"
+            facts = one.facts
+            assert facts.deleted is None or not replaces or not model.has_ids, facts
+            if facts.inserted is not None and facts.deleted is not None:
+                grown = sum(after.values()) - sum(model.rows.values())
+                assert facts.inserted - facts.deleted == grown, f"{facts} but {grown:+} rows"
+            model.versions.append(
+                State(
+                    int(one.write_id),
+                    after,
+                    model.columns,
+                    one.committed_ms,
+                    one.sequence,
+                    int(one.txn),
+                )
+            )
+        check_state(self, model, after)
+        if not commits:
+            assert after == model.rows, f"rows of {model.name} changed without a commit"
+        if model.has_partitions:
+            model.partitions |= {value_of(row, 0) for row in after}
+
+    def _new_commits(self, model: TableModel) -> list[Any]:
+        name = TableName("default", model.name)
+        return list(self.world.client.own.commits(name, after=model.versions[-1].sequence))
+
+
+def with_column(model: TableModel, number: int, name: str) -> tuple[tuple[int, str], ...]:
+    place = len(model.columns) - model.has_partitions
+    return (*model.columns[:place], (number, name), *model.columns[place:])
