@@ -115,11 +115,17 @@ class PastHistory(Definitions):
         if kind in ("overwrite", "truncate") and self.random.random() < 0.5:
             kind = "insert"
         self._see(player)
-        assert player.before is not None
-        view = player.now.get(model, player.before.get(model, Counter()))
-        make = getattr(self, f"_{kind}")
-        what, action, after, replaces = make(player, model, view)
+        make, chance, tokens = getattr(self, f"_{kind}"), self.random.getstate(), self.tokens
+        what, action, after, replaces = make(player, model, player.view(model))
+        was = None if player.txn is None else player.txn.id
         done, _ = self._try(f"{self._who(player)} {what} of {model.name}", action)
+        if done and was is not None and player.txn is not None and player.txn.id != was:
+            # nothing that it did had come to be: it began anew, and sees what is there now
+            player.before = None
+            self._see(player)
+            self.random.setstate(chance)
+            self.tokens = tokens
+            _, _, after, _ = make(player, model, player.view(model))
         if done:
             player.now[model] = after
             if replaces:

@@ -60,6 +60,11 @@ class Player:
         for one in (self.now, self.places, self.consumed, self.marks, self.replaces):
             one.clear()
 
+    def view(self, model: TableModel) -> Rows:
+        """What it sees of a table."""
+        assert self.before is not None
+        return self.now.get(model, self.before.get(model, Counter()))
+
     def table(self, model: TableModel) -> AcidTable:
         """The table within the transaction, where there is one."""
         found: AcidTable = (self.txn or self.session).table(model.name)
