@@ -99,8 +99,8 @@ class Catalog(Protocol):
     def create_database(self, database: Database, *, if_not_exists: bool = False) -> bool:
         """Create; False where it existed and ``if_not_exists``. Raises: AlreadyExistsError."""
 
-    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
-        """Drop with all tables under ``cascade``; False where absent and ``if_exists``.
+    def drop_database(self, name: str, *, cascade: bool = False) -> None:
+        """Drop; with all tables under ``cascade``.
 
         Raises: NotFoundError; InvalidInputError where it has tables and not ``cascade``.
         """
@@ -124,8 +124,8 @@ class Catalog(Protocol):
         Raises: AlreadyExistsError; NotFoundError where the database does not exist.
         """
 
-    def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
-        """Forget the table, its partitions and its write ids; False where absent and ``if_exists``.
+    def drop_table(self, name: TableName) -> None:
+        """Forget the table, its partitions and its write ids.
 
         Raises: NotFoundError.
         """
@@ -406,11 +406,10 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
         partitions: Sequence[Partition],
         takeover: Takeover | None,
         *,
-        if_not_exists: bool = False,
         claim: Claim | None = None,
-    ) -> bool:
+    ) -> None:
         """Create the table with partitions and, where it is transactional, the history that its
-        files have from another metastore: all in one step. False, ``claim`` as ``create_table``.
+        files have from another metastore: all in one step. ``claim`` as ``create_table``.
 
         Raises: AlreadyExistsError; NotFoundError; InvalidInputError: a compaction of that history
         has the number of a transaction that is not committed here.

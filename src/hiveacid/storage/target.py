@@ -303,7 +303,6 @@ def retract(
     files: Sequence[WrittenFile],
     *,
     partition_columns: Sequence[str] = (),
-    staging: str | None = None,
 ) -> None:
     """Take back what ``publish`` moved, for a statement that failed before its transaction ends.
 
@@ -320,8 +319,6 @@ def retract(
         path = final_path(table_location, file, partition_columns)
         if not file.directory and fs.exists(path):
             fs.delete_file(path)
-    if staging is not None:
-        fs.delete_directory(staging)
 
 
 def end_uploads(fs: FileSystem, root: str, write_id: WriteId) -> None:

@@ -226,6 +226,6 @@ def test_retract_takes_everything_back(tmp_path: Path) -> None:
     staging = str(tmp_path / "_staging_1")
     publish(FS, str(tmp_path), files, partition_columns=("p",), staging=staging)
     for _ in range(2):
-        retract(FS, str(tmp_path), files, partition_columns=("p",), staging=staging)
+        retract(FS, str(tmp_path), files, partition_columns=("p",))
         assert tree(tmp_path) == []
     assert (tmp_path / "p=x%3Ay").is_dir()

@@ -101,10 +101,8 @@ class SqlDatabases(Part, Catalog):
             _set_database_params(unit, found, database)
             return True
 
-    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> bool:
+    def drop_database(self, name: str, *, cascade: bool = False) -> None:
         with self._db.write() as unit:
-            if if_exists and find_database(unit, name) is None:
-                return False
             found = database_id(unit, name)
             tables = [row[0] for row in unit.rows(_TABLES_IN_DATABASE, db=found)]
             if tables and not cascade:
@@ -116,7 +114,6 @@ class SqlDatabases(Part, Catalog):
                 delete_table(unit, TableName(name, table))
             unit.ask(_DELETE_DATABASE_PARAMS, db=found)
             unit.ask(_DELETE_DATABASE, db=found)
-            return True
 
     def alter_database(
         self, name: str, change: Callable[[model.Database], model.Database]

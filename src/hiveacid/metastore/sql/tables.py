@@ -82,13 +82,10 @@ class SqlTables(Part, OwnDatabase, Catalog):
             claim_place(unit, claim if made else None)
             return made
 
-    def drop_table(self, name: TableName, *, if_exists: bool = False) -> bool:
+    def drop_table(self, name: TableName) -> None:
         with self._db.write() as unit:
-            if delete_table(unit, name):
-                return True
-        if if_exists:
-            return False
-        raise no_such_table(name)
+            if not delete_table(unit, name):
+                raise no_such_table(name)
 
     def replace_table(self, name: TableName, *, by: TableName) -> None:
         with self._db.write() as unit:

@@ -58,19 +58,16 @@ class SqlTakeover(Part, OwnDatabase):
         partitions: Sequence[Partition],
         takeover: Takeover | None,
         *,
-        if_not_exists: bool = False,
         claim: Claim | None = None,
-    ) -> bool:
+    ) -> None:
         with self._db.write() as unit:
             if takeover is not None:
                 unit.exclude_opens()
-            if not insert_table(unit, table, if_not_exists=if_not_exists):
-                return False
+            insert_table(unit, table, if_not_exists=False)
             insert_partitions(unit, table.name, partitions, if_not_exists=True)
             claim_place(unit, claim)
             if takeover is not None:
                 _enter_history(unit, table, takeover)
-            return True
 
     def detach_table(self, name: TableName, *, but: TxnId) -> tuple[ValidWriteIdList, ValidTxnList]:
         with self._db.write() as unit:

@@ -89,7 +89,6 @@ class BucketFileWriter:
         kind: FileKind,
         write_id: int = 0,
         bucket_property: int = 0,
-        first_row_id: int = 0,
         properties: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare; opens no file.
@@ -107,7 +106,6 @@ class BucketFileWriter:
         self._kind = kind
         self._write_id = write_id
         self._bucket_property = bucket_property
-        self._first_row_id = first_row_id
         self._names = [column.name for column in self._columns]
         self._row_type = _absent_row(self._columns)
         self._has_times = any("timestamp" in str(c.type) for c in self._columns)
@@ -162,7 +160,7 @@ class BucketFileWriter:
         if self._kind is FileKind.PLAIN:
             self._write(pa.Table.from_arrays(user, names=self._names))
         else:
-            first = self._first_row_id + self._rows
+            first = self._rows
             write_id = _constant(self._write_id, pa.int64(), count)
             self._write(
                 _event_table(
@@ -329,8 +327,8 @@ class BucketFileWriter:
     def _rows_before(self, ends: npt.NDArray[np.int64]) -> list[RowId]:
         """The identities of the last of the first ``ends`` rows."""
         if not self._ends:
-            first = self._first_row_id - 1
-            return [RowId(self._write_id, self._bucket_property, first + int(end)) for end in ends]
+            own = (self._write_id, self._bucket_property)
+            return [RowId(*own, int(end) - 1) for end in ends]
         known, *keys = (np.concatenate(arrays) for arrays in zip(*self._ends, strict=True))
         places = np.searchsorted(known, ends)
         if (known[places] != ends).any():
