@@ -118,6 +118,8 @@ def table_detail(client: Client, initiator: Initiator, table: Table) -> TableDet
         (valid,) = client.metastore.valid_write_ids((table.name,))
         rows = client.own.row_count(table.name, valid)
     asked = tuple(one for one in figures.verdicts if one.decision.type is not None)
+    reasons = Counter(one.decision.reason for one in figures.verdicts).most_common(1)
+    most = reasons[0][0] if reasons else "it has no partitions"
     held = _holders(client, table, queue) if figures.kept_bytes or figures.kept_files else ()
     done = [one.committed_ms or one.ended_ms for one in queue if one.state in _DONE]
     return TableDetail(
@@ -141,7 +143,7 @@ def table_detail(client: Client, initiator: Initiator, table: Table) -> TableDet
         last_write_ms=figures.written_ms(),
         last_compaction_ms=max((at for at in done if at is not None), default=None),
         verdicts=asked,
-        why_none=None if asked else _why_none(figures.verdicts),
+        why_none=None if asked else most,
         holders=held,
         findings=tuple(_findings(table, figures, asked, queue, rows=rows)),
     )
@@ -253,12 +255,6 @@ class _Figures:
         if count < 2 or not total:
             return None
         return round(max(self._buckets.values()) * count / total, 2)
-
-
-def _why_none(verdicts: Iterable[Verdict]) -> str | None:
-    """The most frequent reason."""
-    reasons = Counter(one.decision.reason for one in verdicts).most_common(1)
-    return reasons[0][0] if reasons else "it has no partitions"
 
 
 def _holders(client: Client, table: Table, queue: Sequence[CompactionInfo]) -> tuple[Holder, ...]:

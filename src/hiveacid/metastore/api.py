@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from hiveacid.errors import UnsupportedError
+from hiveacid.layout.takeover import Takeover
 from hiveacid.metastore.compaction_queue import CompactionQueue, CompactionUpkeep
 from hiveacid.metastore.past import Past
 from hiveacid.model.conflicts import CommittedWrite, ConflictUnit, ReadSet, UnseenWrite, Written
@@ -41,9 +42,6 @@ from hiveacid.model.transactions import (
     TxnType,
 )
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-
-if TYPE_CHECKING:
-    from hiveacid.layout.takeover import Takeover
 
 
 @dataclass(frozen=True, slots=True)

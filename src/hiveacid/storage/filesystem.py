@@ -280,8 +280,7 @@ class FileSystem:
     def copy_files(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Copy files, each from the first of a pair to the second, several at once."""
         with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
-            for _ in threads.map(lambda pair: self.copy_file(pair[0], target=pair[1]), pairs):
-                pass
+            list(threads.map(lambda pair: self.copy_file(pair[0], target=pair[1]), pairs))
 
     def complete_files(self, files: Sequence[tuple[str, Upload, int]]) -> None:
         """Make files of uploads, several at once; each is a path, an upload, and how many bytes it
@@ -291,8 +290,7 @@ class FileSystem:
             MissingFileError: there is neither the upload nor the file.
         """
         with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
-            for _ in threads.map(lambda file: self._complete(*file), files):
-                pass
+            list(threads.map(lambda file: self._complete(*file), files))
 
     def _complete(self, path: str, upload: Upload, size_bytes: int) -> None:
         def is_there() -> bool:

@@ -9,11 +9,12 @@ committed transactions come after the aborted ones, with the lowest free write i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlalchemy import bindparam, insert, or_, select
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.layout.takeover import Takeover
 from hiveacid.metastore.api import Claim, OwnDatabase, Place
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.objects import claim_place, no_such_table, read_places
@@ -30,9 +31,6 @@ from hiveacid.metastore.sql.write_ids import (
 from hiveacid.model.tables import Partition, Table, TableName, TxnId
 from hiveacid.model.transactions import OperationType, TxnState, TxnType
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-
-if TYPE_CHECKING:
-    from hiveacid.layout.takeover import Takeover
 
 _T = TXNS.c
 _INSERT_TXN: Final = insert(TXNS).values(
