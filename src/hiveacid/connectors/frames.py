@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike, fspath
@@ -35,6 +36,7 @@ from hiveacid.errors import (
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.spark.text import quoted
+from hiveacid.spark.workers import chosen_python, is_local
 from hiveacid.sql import parse_table_name
 from hiveacid.table import AcidTable, MergeBuilder
 
@@ -279,8 +281,10 @@ def write_stream(acid: Session, original: Any, frame: object) -> Any:
     return dressed(_StreamWriter, original, acid, owner=frame)
 
 
-def _check(acid: Session, instead: str) -> None:
-    """Streams of Python data sources are there from Spark 4 on.
+def _make_found(acid: Session, instead: str) -> None:
+    """Lets Spark find the data source, whose streams are there from Spark 4 on. A local Spark looks
+    for it by the first ``python3`` in PATH, which in an environment that is not activated is one
+    without hiveacid; a source that is handed in runs this interpreter (``prepare``).
 
     Raises:
         UnsupportedError: it is an older one.
@@ -289,6 +293,14 @@ def _check(acid: Session, instead: str) -> None:
         raise UnsupportedError(
             f"Spark {acid.spark.version} has no streams of Python data sources", note=instead
         )
+    if not is_local(acid.spark) or chosen_python(acid.spark) is not None:
+        return
+    from pyspark.errors import PySparkException
+
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+
+    with suppress(PySparkException):  # it has found it
+        acid.spark.dataSource.register(HiveAcidDataSource)
 
 
 class _Stream(Told):
@@ -338,7 +350,7 @@ class _StreamReader(_Stream):
         return self._stream(ours)
 
     def _stream(self, ours: AcidTable) -> DataFrame:
-        _check(self._acid, "acid.table(name).df() reads what is there now")
+        _make_found(self._acid, "acid.table(name).df() reads what is there now")
         self._name(ours)
         return super().load()  # type: ignore[misc,no-any-return]
 
@@ -397,6 +409,6 @@ class _StreamWriter(_Stream):
         return self._acid.table(written_text(made.name))
 
     def _stream(self, ours: AcidTable) -> Any:
-        _check(self._acid, "df.writeStream.foreachBatch(hiveacid.foreach_batch(acid, name))")
+        _make_found(self._acid, "df.writeStream.foreachBatch(hiveacid.foreach_batch(acid, name))")
         self._name(ours)
         return super().start()  # type: ignore[misc]

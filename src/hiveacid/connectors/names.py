@@ -33,7 +33,8 @@ _NAME: Final = r"(?P<name>(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+
 _OPENS: Final = frozenset(
     {
         "ANALYZE", "CACHE", "EXISTS", "FROM", "IN", "INTO", "JOIN", "LIKE", "OPTIMIZE", "OVERWRITE",
-        "PARTITIONS", "REFRESH", "TABLE", "TBLPROPERTIES", "UPDATE", "USING", "VACUUM", "VIEW",
+        "PARTITIONS", "REFRESH", "RESTORE", "TABLE", "TBLPROPERTIES", "UPDATE", "USING", "VACUUM",
+        "VIEW",
     }
 )  # fmt: skip
 """A relation, or another of these words, may follow."""

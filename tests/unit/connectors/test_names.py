@@ -10,8 +10,12 @@ import pytest
 
 import hiveacid
 from hiveacid.connectors.names import first_words, parts_of, relation_names
-from hiveacid.connectors.sql import _creates_ours, sql
+from hiveacid.connectors.namespaces import is_of_both
+from hiveacid.connectors.sql import _WORDS, _creates_ours, sql
 from hiveacid.model.tables import Table, TableName
+from hiveacid.sql import parse_one
+from hiveacid.sql.commands import _SHOWN
+from hiveacid.sql.parse import _GRAMMARS, _QUERIES
 
 CASES = {
     "select a, b from t": ["t"],
@@ -119,3 +123,66 @@ def test_all_names_of_a_statement_are_one_question(
 )
 def test_which_new_tables_are_ours(text: str, is_ours: bool) -> None:
     assert _creates_ours(first_words(text), text) is is_ours
+
+
+OURS = {
+    ("VALUES",): None,  # Spark's: it names no table
+    ("(",): None,
+    ("CREATE",): "create tag q3 on t as of version 7",
+    ("REPLACE",): "replace table t (id int) using hiveacid",
+    ("DROP",): "drop consumer 'crm' on t",
+    ("USE",): "use d",
+    ("ABORT",): "abort transactions 5",
+    ("MSCK",): "msck repair table t",
+    ("LOAD",): "load data inpath '/x' into table t",
+    ("ANALYZE",): "analyze table t compute statistics",
+    ("START",): "start transaction",
+    ("BEGIN",): "begin",
+    ("COMMIT",): "commit",
+    ("ROLLBACK",): "rollback to a",
+    ("SAVEPOINT",): "savepoint a",
+    ("SET",): "set transaction isolation level snapshot",
+    ("RELEASE",): "release savepoint a",
+    ("LOCK",): "lock table t shared",
+    ("UNLOCK",): "unlock table t",
+    ("UNDO",): "undo transaction 7",
+    ("RESTORE",): "restore t to version as of 7",
+    ("VACUUM",): "vacuum t retain 48 hours",
+    ("PURGE",): "purge table t where id = 5",
+    ("TRUNCATE",): "truncate table t",
+    ("ALTER",): "alter table t compact 'major'",
+    ("DESCRIBE",): "describe history t",
+    ("DESC",): "desc detail t",
+    ("UPDATE",): "update t set a = 1",
+    ("DELETE",): "delete from t",
+    ("MERGE",): "merge into t using s on true when matched then delete",
+    ("INSERT",): "insert into t values (1)",
+    ("SELECT",): "select * from t",
+    ("FROM",): "from t select *",
+    ("WITH",): "with a as (select * from t) select * from a",
+    ("SHOW", "DATABASES"): "show databases",
+    ("SHOW", "SCHEMAS"): None,  # words of Spark's, answered as DATABASES
+    ("SHOW", "TABLES"): "show tables",
+    ("SHOW", "VIEWS"): "show views",
+    ("SHOW", "PARTITIONS"): "show partitions t",
+    ("SHOW", "COLUMNS"): "show columns in t",
+    ("SHOW", "TBLPROPERTIES"): "show tblproperties t",
+    ("SHOW", "CREATE", "TABLE"): "show create table t",
+    ("SHOW", "TAGS"): "show tags",
+    ("SHOW", "CONSUMERS"): "show consumers on t",
+    ("SHOW", "TRANSACTIONS"): "show transactions",
+    ("SHOW", "LOCKS"): "show locks",
+    ("SHOW", "COMPACTIONS", "COMPACTIONID"): "show compactions compactionid = 5",
+    ("SHOW", "COMPACTIONS"): "show compactions",
+}
+
+
+def test_each_statement_of_ours_is_told_from_sparks() -> None:
+    """Every word of our grammar has an example here, which the enabled session takes for ours."""
+    heads = {(word,) for word in (*_QUERIES, *_GRAMMARS) if word != "SHOW"}
+    assert set(OURS) == heads | {("SHOW", *words) for words in _SHOWN}
+    for text in filter(None, OURS.values()):
+        words = first_words(text)
+        by_words = _WORDS.match(" ".join(words)) or _creates_ours(words, text) or is_of_both(words)
+        assert by_words or ("t",) in relation_names(text), text
+        parse_one(text)
